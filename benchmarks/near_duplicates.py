@@ -1,181 +1,149 @@
-"""Which queries of real sets are near duplicates, and what says that they depend on each other.
+"""Which queries of real sets are one need, by which sign, and what says that they are.
 
     python3 run.py python benchmarks/near_duplicates.py
-    python3 run.py python benchmarks/near_duplicates.py --examples 3
+    python3 run.py python benchmarks/near_duplicates.py --vectors
+    python3 run.py python benchmarks/near_duplicates.py --sizes 10000 100000
 
-Pairs of queries by how alike their words are (Jaccard of letter trigrams): in judged sets, the
-share of pairs that have a relevant document in common; in the demo, where ``harness demo`` has
-scored it, the correlation of their differences of nDCG@10. Then the clusters of each set, and how
-long it took to find them, also among the messages of a chat.
+For each judged set the clusters by words alone and with judged documents, and for pairs of words
+alone the share with a relevant document in common. With ``--vectors`` pairs of a sentence model by
+their cosine, before and after names, numbers and negations part them. With ``--sizes`` the time.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, pairwise
 from pathlib import Path
 from time import process_time
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from benchmarks.simulations import PAIRS, SCORES
+from engines.vector.chosen import embedder_of
 from harness.corpus import trec
-from harness.corpus.near_duplicates import normalised, stars, trigrams
-from harness.corpus.score_table import read_scores
+from harness.corpus.near_duplicates import stars
+from harness.corpus.wording import wording
+from harness.stages.prepare import BATCH, MAX_TOKENS, MODEL
 
-SETS = {
-    "adi": "test",
-    "cacm": "test",
-    "cosqa": "dev",
-    "cranfield": "test",
-    "r-mailing-lists": "dev",
-    "scifact": "train",
-    "ubuntu-irc": "dev",
-    "vaswani": "test",
-}
-"""Name of a set, and the split whose judgements are read."""
+SETS = ("cosqa", "cranfield", "scifact", "r-mailing-lists", "ubuntu-irc", "vaswani")
 DEMO = Path("build/python-docs/data")
-EDGES = (0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 1.0)
-SEED = 1
+EDGES = (0.75, 0.8, 0.85, 0.9, 1.01)
+SEED, LETTERS = 1, "bdfgklmnprst"
+Queries = dict[str, tuple[str, frozenset[str]]]
+"""Text and relevant documents, by id."""
 
 
-class Near(NamedTuple):
-    """Pairs of texts with anything in common."""
-
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    jaccard: NDArray[np.float64]
-
-    def bins(self) -> Iterator[NDArray[np.int64]]:
-        """Yield the places of the pairs between each two edges; those of 1 are in the last."""
-        for low, high in pairwise(EDGES):
-            upper = np.inf if high == EDGES[-1] else high
-            yield np.flatnonzero((self.jaccard >= low) & (self.jaccard < upper))
-
-
-def near(texts: Sequence[str]) -> Near:
-    """Compare every text with every other one, all at once: for sets of a few thousand."""
-    place: dict[str, int] = {}
-    sets = [trigrams(normalised(text)) for text in texts]
-    columns = [place.setdefault(gram, len(place)) for one in sets for gram in one]
-    sizes = np.array([len(one) for one in sets])
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    table = csr_array((np.ones(len(columns)), columns, ends), shape=(len(sets), len(place)))
-    shared = (table @ table.T).tocoo()
-    once = shared.row < shared.col
-    row, col, both = shared.row[once], shared.col[once], shared.data[once]
-    return Near(row, col, both / (sizes[row] + sizes[col] - both))
-
-
-def texts_of(path: Path) -> dict[str, str]:
-    """Read queries of either form, by their id."""
-    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {str(one.get("_id", one.get("query_id"))): str(one["text"]) for one in lines}
-
-
-def relevant(path: Path) -> dict[str, set[str]]:
-    """Read the relevant documents of each query, from three columns or four."""
-    if path.suffix == ".trec":
-        rows: Iterable[tuple[str, str, int]] = trec.qrels(path).rows()
-    else:
-        cells = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:])
-        rows = ((query, doc, int(grade)) for query, doc, grade in cells)
+def queries_of(folder: Path, qrels: Iterable[Path]) -> Queries:
+    """Read queries of either form with their relevant documents, from three columns or four."""
     found: dict[str, set[str]] = {}
-    for query, doc, grade in rows:
-        if grade > 0:
-            found.setdefault(query, set()).add(doc)
-    return found
+    for path in qrels:
+        if path.suffix == ".trec":
+            rows: Iterable[tuple[str, str, int]] = trec.qrels(path).rows()
+        else:
+            lines = path.read_text(encoding="utf-8").splitlines()[1:]
+            rows = ((a, b, int(grade)) for a, b, grade in (line.split("\t") for line in lines))
+        for query, doc, grade in rows:
+            if grade > 0:
+                found.setdefault(query, set()).add(doc)
+    lines = (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    read = {
+        str(one.get("_id", one.get("query_id"))): str(one["text"]) for one in map(json.loads, lines)
+    }
+    return {query: (text, frozenset(found.get(query, ()))) for query, text in read.items()}
 
 
-def in_common(texts: Mapping[str, str], judged: Mapping[str, set[str]]) -> Iterator[str]:
-    """Yield, for each bin, the share of judged pairs that share a relevant document."""
-    ids = [query for query in texts if query in judged]
-    pairs = near([texts[query] for query in ids])
-    for places in pairs.bins():
-        shared = [
-            bool(judged[ids[pairs.first[at]]] & judged[ids[pairs.second[at]]]) for at in places
-        ]
-        yield f"{np.mean(shared):.2f} ({len(shared)})" if shared else ""
+def in_common(queries: Queries, pairs: Sequence[tuple[int, int]]) -> str:
+    """Share of pairs that have a relevant document in common, of those that have documents."""
+    judged = [docs for _, docs in queries.values()]
+    shared = [bool(judged[a] & judged[b]) for a, b in pairs if judged[a] and judged[b]]
+    return f"{np.mean(shared):.2f} of {len(shared)}" if shared else ""
 
 
-def correlated(texts: Mapping[str, str], pair: tuple[str, str]) -> Iterator[str]:
-    """Yield, for each bin, the correlation of two arms' differences, and its standard error."""
-    scores = read_scores(SCORES, ["arm"])
-    left, right = (scores[(arm,)]["nDCG@10"].by_query for arm in pair)
-    ids = [query for query in texts if query in left and query in right]
-    apart = np.array([right[query] - left[query] for query in ids])
-    apart = (apart - apart.mean()) / apart.std()
-    pairs = near([texts[query] for query in ids])
-    for places in pairs.bins():
-        both = apart[pairs.first[places]] * apart[pairs.second[places]]
-        error = both.std() / np.sqrt(len(both))
-        yield f"{both.mean():+.2f} ± {error:.2f} ({len(both)})" if len(both) else ""
+def clusters(queries: Queries) -> Iterator[str]:
+    """Yield the cells of a set's row."""
+    texts, judged = [text for text, _ in queries.values()], [docs for _, docs in queries.values()]
+    yield f"{len(texts):,}"
+    for docs in (None, judged):
+        firsts = stars(texts, docs)
+        sizes = np.unique(firsts, return_counts=True)[1]
+        yield f"{sizes[sizes > 1].sum():,} in {(sizes > 1).sum():,}, largest {sizes.max()}"
+        if docs is None:
+            groups = [np.flatnonzero(firsts == first).tolist() for first in np.unique(firsts)]
+            yield in_common(queries, [pair for group in groups for pair in combinations(group, 2)])
 
 
-def clusters(texts: Sequence[str]) -> str:
-    """Say how many queries are in how many clusters, and what it cost to find them."""
-    start = process_time()
-    sizes = np.unique(stars(texts), return_counts=True)[1]
-    took, together = process_time() - start, sizes[sizes > 1]
-    largest = int(sizes.max())
-    return f"{len(texts):,} | {together.sum():,} | {len(together):,} | {largest} | {took:.1f}"
+def vectors(queries: Queries) -> Iterator[str]:
+    """Yield a line for each range of cosines: all pairs, and those that nothing parts."""
+    texts = [text for text, _ in queries.values()]
+    embedder = embedder_of(MODEL, MAX_TOKENS)
+    parts = [embedder.embed(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)]
+    cosines = np.triu(np.round(np.concatenate(parts) @ np.concatenate(parts).T, 2), 1)
+    words = [wording(text) for text in texts]
+    for low, high in pairwise(EDGES):
+        pairs = np.argwhere((cosines >= np.float32(low)) & (cosines < np.float32(high))).tolist()
+        kept = [(a, b) for a, b in pairs if not words[a].parted(words[b])]
+        yield f"{low:g} | {in_common(queries, pairs)} | {in_common(queries, kept)}"
 
 
-def examples(texts: Sequence[str], count: int) -> Iterator[str]:
-    """Yield some pairs of each bin, drawn with a seed."""
-    pairs, rng = near(texts), np.random.default_rng(SEED)
-    for places in pairs.bins():
-        for at in rng.permutation(places)[:count]:
-            one, other = texts[pairs.first[at]], texts[pairs.second[at]]
-            yield f"| {pairs.jaccard[at]:.2f} | {one[:90]} | {other[:90]} |"
+def made(count: int) -> tuple[list[str], list[frozenset[str]]]:
+    """Make queries of which a third put another in other words, with its documents."""
+    dice = random.Random(SEED)
+    words = [a + b + c + d for a in LETTERS for b in "aeo" for c in LETTERS for d in "aeo"]
+    texts = [" ".join(dice.choices(words, k=dice.randint(2, 6))) for _ in range(count)]
+    docs = [
+        frozenset(f"d{dice.randrange(count)}" for _ in range(dice.randint(1, 3)))
+        for _ in range(count)
+    ]
+    for at in range(0, count - 1, 3):
+        again = texts[at + 1].split()
+        dice.shuffle(again)
+        texts[at], docs[at] = f"how to {' '.join(again)}", docs[at + 1]
+    return texts, docs
 
 
-def messages(shared: Path) -> list[str]:
-    """Read the messages of a chat, the most texts that are at hand."""
-    with gzip.open(shared / "ubuntu-irc" / "corpus.jsonl.gz", "rt", encoding="utf-8") as file:
-        return [str(json.loads(line)["text"]) for line in file]
+def _qrels(folder: Path, splits: Sequence[str]) -> list[Path]:
+    return [folder / "qrels" / f"{split}.tsv" for split in splits]
 
 
-def tables(shared: Path, count: int) -> Iterator[str]:
+def tables(shared: Path, sizes: Sequence[int], *, by_vectors: bool) -> Iterator[str]:
     """Yield the lines of all tables."""
-    sets = {name: texts_of(shared / name / "queries.jsonl") for name in SETS}
-    judged = {name: shared / name / "qrels" / f"{split}.tsv" for name, split in SETS.items()}
+    splits = ("dev", "test", "train")
+    sets = {
+        name: queries_of(shared / name, filter(Path.is_file, _qrels(shared / name, splits)))
+        for name in SETS
+    }
     if DEMO.is_dir():
-        sets["python-docs"] = texts_of(DEMO / "queries.jsonl")
-        judged["python-docs"] = DEMO / "qrels.trec"
-    edges = " | ".join(f"{low:g} to {high:g}" for low, high in pairwise(EDGES))
-    rule = f"| --- |{' ---: |' * (len(EDGES) - 1)}"
-    yield from (f"| a relevant document in common | {edges} |", rule)
-    for name, texts in sets.items():
-        yield f"| {name} | {' | '.join(in_common(texts, relevant(judged[name])))} |"
-    if SCORES.is_file():
-        yield from ("", f"| correlation of differences | {edges} |", rule)
-        for pair in (*PAIRS, ("fts5", "hybrid"), ("fts5", "dense")):
-            cells = " | ".join(correlated(sets["python-docs"], pair))
-            yield f"| {pair[1]} - {pair[0]} | {cells} |"
-    yield from ("", "| set | queries | in clusters | clusters | largest | seconds |")
-    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
-    sets["messages of ubuntu-irc"] = {str(at): text for at, text in enumerate(messages(shared))}
-    for name, texts in sets.items():
-        yield f"| {name} | {clusters(list(texts.values()))} |"
-    for name in SETS if count else ():
-        yield from ("", f"| {name} | | |", "| ---: | --- | --- |")
-        yield from examples(list(sets[name].values()), count)
+        sets["python-docs"] = queries_of(DEMO, [DEMO / "qrels.trec"])
+    if sizes:
+        yield from ("| queries | seconds | microseconds each | in clusters |", "| ---: " * 4 + "|")
+    for count in sizes:
+        texts, docs = made(count)
+        start = process_time()
+        kinds = np.unique(stars(texts, docs), return_counts=True)[1]
+        took = process_time() - start
+        grouped = int(kinds[kinds > 1].sum())
+        yield f"| {count:,} | {took:.1f} | {took / count * 1e6:.0f} | {grouped:,} |"
+    if by_vectors:
+        yield from ("| set | cosine from | a document in common | not parted |", "| --- " * 4 + "|")
+        for name in ("cosqa", "cranfield", "scifact"):
+            yield from (f"| {name} | {line} |" for line in vectors(sets[name]))
+    if not sizes and not by_vectors:
+        yield "| set | queries | by words | a document in common | with judged documents |"
+        yield "| --- | ---: | --- | ---: | --- |"
+        for name, queries in sets.items():
+            yield f"| {name} | {' | '.join(clusters(queries))} |"
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shared", type=Path, default=Path("../shared/datasets"))
-    parser.add_argument("--examples", type=int, default=0, help="pairs shown of each bin")
+    parser.add_argument("--sizes", type=int, nargs="*", default=(), help="numbers of made queries")
+    parser.add_argument("--vectors", action="store_true")
     given = parser.parse_args()
-    for line in tables(given.shared, given.examples):
+    for line in tables(given.shared, given.sizes, by_vectors=given.vectors):
         print(line, flush=True)  # noqa: T201  the output
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engines.vector.chosen import HASH
 from harness.core.digest import of_documents
 from harness.core.errors import BadFile, DatasetError
 from harness.corpus import card
@@ -111,6 +112,22 @@ def test_files_that_fit_their_card_are_written_in_one_form(files: Folders) -> No
     assert read.manifest.corpus_sha256 == of_documents(read.documents())
     assert read.manifest.corpus_sha256 == card.read(files.dataset).sha256.corpus
     assert read.qrels().grades == {"q": {"d": 1}}
+
+
+def test_pairs_of_a_model_are_found_once_and_read_ever_after(
+    files: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = "one two three four five six seven", "one two three four five six eight"
+    lines = [f'{{"query_id": "q{at}", "text": "{text}"}}\n' for at, text in enumerate(texts)]
+    (files.dataset / "queries.jsonl").write_text("".join(lines))
+    assert files.prepare(update=True).near_duplicates() == []
+    monkeypatch.setattr("harness.stages.prepare.MODEL", HASH)
+    prepare(files.dataset, files.qrels, files.out, similar=True)
+    monkeypatch.setattr("harness.stages.prepare.MODEL", "no model is here")
+    found = files.prepare().found()
+    assert found.near_duplicates == [["q0", "q1"]]
+    assert found.similar.pairs == (("q0", "q1", 0.86),)
+    assert found.similar.model.startswith("fnv1a")
 
 
 @pytest.mark.parametrize(

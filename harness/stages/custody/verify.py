@@ -57,7 +57,7 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
     receipt.check(layout.decision_receipt, files, hint)
     receipts = (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
     noted = {path for one in receipts for path in receipt.check_all(one, hint)}
-    _data(layout, about["provenance"], hint)
+    clusters = _data(layout, about["provenance"], hint)
     answers = sum(_answers(layout, arm, about["provenance"], hint) for arm in arms)
     race = read_race(layout)
     same = code_sha256() == about["provenance"]["code_version"]
@@ -77,6 +77,7 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
             Verified(f"arm {arm}", f"{row['engine']} {row['fingerprint'][:PREFIX]}")
             for arm, row in about["provenance"]["arms"].items()
         ),
+        clusters,
         Verified("answers", f"{answers}, each by its own arm's fingerprint"),
         _registration(about),
         Verified("race", f"of {race.raced_at}" if race else "none was run"),
@@ -198,8 +199,8 @@ def _registration(about: dict[str, Any]) -> Verified:
     return Verified("registration", f"{digest_of}: {'; '.join(other) or 'nothing differs'}")
 
 
-def _data(layout: Layout, said: dict[str, Any], hint: str) -> None:
-    """Count the digests of the data from its content."""
+def _data(layout: Layout, said: dict[str, Any], hint: str) -> Verified:
+    """Count the digests of the data from its content, and find its clusters again."""
     data = Prepared.open(layout.data)
     found = {
         CORPUS: ("corpus", data.manifest.corpus_sha256, digest.of_documents(data.documents())),
@@ -215,6 +216,9 @@ def _data(layout: Layout, said: dict[str, Any], hint: str) -> None:
     kept, of = data.found(), (data.queries(), data.qrels(), data.found().similar)
     if kept.near_duplicates != near_duplicates(*of) or kept.parted != parted(*of):
         raise EvidenceError(f"{layout.data / CLUSTERS}: is not what the queries give. {hint}")
+    pairs = many(len(kept.similar.pairs), "pair")
+    model = f"; {pairs} of {kept.similar.model}, as recorded" if kept.similar.pairs else ""
+    return Verified("clusters", f"found again by words and judged documents{model}")
 
 
 def _answers(layout: Layout, arm: str, said: dict[str, Any], hint: str) -> int:
