@@ -52,10 +52,6 @@ def plan(
         float | None,
         typer.Option(min=0, max=1, help="Deviation of a query's difference, without a pilot."),
     ] = None,
-    register_to: Annotated[
-        Path | None,
-        typer.Option("--register", help="Write the plan into a new file, for decisions to cite."),
-    ] = None,
     forms: Forms = False,
 ) -> None:
     """Say how many queries each gate needs, how many there are, and how many are lacking.
@@ -64,14 +60,11 @@ def plan(
     shows. And with the policy's power where the true difference is 0, or the gain assumed: for
     each gate alone, and for all gates of the step together. Runs that were scored and compared are
     the pilot that spread, design effect and rates are taken from. Without any, --spread assumes
-    one. Without a data set, margin and confidence alone are answered. Runs no query. --register
-    keeps gates, margins, numbers, data and looks so far in a file that is never overwritten. A
-    decision cites the one that its policy names, or that lies beside it, and says what differs.
+    one. Without a data set, margin and confidence alone are answered. Runs no query.
     Exit codes: 0 planned, 2 bad input.
 
     Example: harness plan --policy policy/migration.toml --dataset python-docs
     """
-    from harness.core.errors import HarnessError
     from harness.policy.load import load_policy
     from harness.policy.plan.need import Assumed
     from harness.policy.plan.plan import plan as planned
@@ -86,10 +79,6 @@ def plan(
     assume = Assumed(gain, spread)
     steps = planned(of, at_hand, pilots, assume)
     _show(of, about, steps)
-    if register_to:
-        if control:
-            raise HarnessError("a policy is registered as its file has it: leave --control out")
-        _register(register_to, policy, about, steps, dataset=dataset, left=left)
 
 
 def _ground(policy: Policy, dataset: str, left: Path | None, split: str, *, forms: bool) -> Ground:
@@ -117,39 +106,12 @@ def _for_control(
     return each, ground(layout, each, None)
 
 
-def _register(
-    path: Path,
-    policy_file: Path,
-    about: Ground | None,
-    planned: tuple[PlannedStep, ...],
-    *,
-    dataset: str,
-    left: Path | None,
-) -> None:
-    from harness.cli.migrate.options import by, now
-    from harness.core.durable.owned import check_new
-    from harness.core.errors import HarnessError
-    from harness.stages.experiments import log as experiment_log
-    from harness.stages.plan.registering import register as stage
-
-    if about is None:
-        raise HarnessError("name the data that are registered: --dataset, or --out")
-    read = [*Project.here().sources, Path(dataset) if dataset else left]
-    beside = policy_file.resolve().parent
-    check_new(path, reads=[one for one in read if one and one.resolve() != beside])
-    layout = left_by_run(left) if left else None
-    if layout is None and not Path(dataset).is_dir():
-        layout = Project.here().layout(dataset)
-    log = experiment_log.read(layout).experiments if layout else ()
-    sha256 = stage(path, policy_file, planned, about, log, at=now(), by=by())
-    out.print(f"registered in {path}: {sha256}", markup=False)
-
-
 def _show(policy: Policy, about: Ground | None, steps: tuple[PlannedStep, ...]) -> None:
     rules = policy.rules
     where = f"on {about.dataset}" if about else "by margin and confidence alone"
     out.print(
-        f"\n{policy.name}, {where}: confidence {rules.confidence:g}, power {rules.power:g}",
+        f"\n{policy.name}, {where}: {many(policy.attempts, 'planned attempt')}, each at confidence"
+        f" {rules.confidence:g}; power {rules.power:g}",
         markup=False,
     )
     for planned in steps:

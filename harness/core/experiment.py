@@ -31,6 +31,8 @@ class Inputs(_Kept):
     """By arm."""
     shown: dict[str, Sha256] = Field(default_factory=dict)
     """Digest of each arm's rankings, by arm: independent of the arm's name."""
+    manifests: dict[str, Sha256] = Field(default_factory=dict)
+    """Digest of each arm's manifest, by arm: which engine and settings, on which documents."""
     times: Sha256 | None
     """Of the race; None without one."""
     load: Sha256 | None = None
@@ -49,8 +51,10 @@ class Looked(_Kept):
     control: str
     candidate: str
     outcome: str
+    level: Annotated[float, Field(gt=0, lt=1)]
+    """One-sided level at which each gate was judged."""
     untimed: Sha256 | None
-    """Digest of the untimed gates, their bounds, seed and evidence; None without such a gate."""
+    """Digest of the evidence of untimed gates; None without such a gate, or unmeasured."""
     timed: Sha256 | None
     """The same of the gates on a race or a load test."""
 
@@ -58,7 +62,7 @@ class Looked(_Kept):
 class Experiment(_Kept):
     """One line of the log."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     number: Annotated[int, Field(ge=1)]
     previous: Sha256
     """Digest of the line before; zeros for the first."""

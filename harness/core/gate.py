@@ -72,8 +72,6 @@ class Cause(StrEnum):
     """The looks together exceed the error budget of the policy."""
     TUNED = "tuned_on_judgements"
     """An arm was tuned on the judgements."""
-    REGISTERED = "not_as_registered"
-    """The decision differs from the registered plan."""
 
 
 OF_VERDICT = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import combinations
+from types import MappingProxyType
 
 from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import Evidence
@@ -20,6 +21,7 @@ EXIT_PROMOTE = 0
 EXIT_FAIL = 1
 EXIT_UNDECIDED = 3
 PREFIX = 12
+NOTHING_SPENT: Mapping[str, Finding] = MappingProxyType({})
 
 
 def decide(
@@ -29,6 +31,7 @@ def decide(
     now: datetime,
     ends: Sequence[Mapping[str, Evidence]] = (),
     reservations: Sequence[Finding] = (),
+    spent: Mapping[str, Finding] = NOTHING_SPENT,
 ) -> tuple[StepDecision, ...]:
     """Judge every gate of every step, in the order of the policy (method, section 6).
 
@@ -36,9 +39,7 @@ def decide(
     gates. Where the policy is chained, a step waits for the first one before it that is neither
     taken nor promoted, or that must be rolled back. ``ends`` is the same evidence with open values
     settled otherwise: a gate needs the same verdict at all of them. A gate is INCONCLUSIVE if its
-    evidence does not meet the policy's conditions, or has different ones for the two arms.
-    ``reservations`` are findings of every step in addition to its gates
-    (``harness.policy.reservations``).
+    addition to its gates (``harness.policy.reservations``); ``spent`` has those of single steps.
 
     Raises:
         UnknownName: ``evidence`` has a step that the policy does not have.
@@ -58,6 +59,8 @@ def decide(
         others = [end[step.name] for end in ends if step.name in end]
         judged = _findings(policy, step, evidence.get(step.name), others, now)
         findings = (*judged, *reservations)
+        if step.name in spent:
+            findings = (*findings, spent[step.name])
         accepting = policy.accepting(at)
         by = accepting.accepted.sha256 if accepting and accepting.accepted else ""
         decision = StepDecision(

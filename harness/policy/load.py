@@ -31,7 +31,6 @@ from harness.policy.model import (
 )
 from harness.stats.sample_size.enough import ROUNDED, unseen_loss
 
-ROUNDING = 1e-12
 SHOWN = 100
 """Characters of a value that a message shows."""
 Model = TypeVar("Model", bound=BaseModel)
@@ -78,7 +77,7 @@ class _Reader:
             version=head.version,
             evidence_days=head.evidence_days,
             rules=Rules(
-                confidence=head.confidence,
+                confidence=1 - (1 - head.confidence) / head.attempts,
                 resamples=head.resamples,
                 seed=head.seed,
                 power=head.power,
@@ -86,15 +85,14 @@ class _Reader:
             ),
             steps=steps,
             chained=head.chained,
-            alpha=head.alpha,
+            attempts=head.attempts,
+            declared=head.declared or "",
             clusters=head.clusters,
             clusters_reason=head.clusters_reason or "",
             demands=head.evidence or NOTHING,
-            registered=self._path.parent / head.registered if head.registered else None,
             tuned_reason=head.tuned_reason or "",
         )
         self._with_a_reason(policy)
-        self._within_alpha(policy)
         self._with_room(policy)
         return policy
 
@@ -119,17 +117,6 @@ class _Reader:
                 f"clusters is {policy.clusters!r} {said}",
                 f"Write clusters_reason beside a value other than {BY_TEXT!r}, and only there: the"
                 " page shows it",
-            )
-
-    def _within_alpha(self, policy: Policy) -> None:
-        """Refuse steps that may err more often together than the policy allows."""
-        spent = policy.error_budget.together
-        if policy.alpha is not None and spent > policy.alpha + ROUNDING:
-            self._wrong(
-                ("policy", "alpha"),
-                f"the steps have a false-promotion rate of {spent:g} together, more than"
-                f" alpha {policy.alpha:g}",
-                "Raise confidence, or alpha with its reason",
             )
 
     def _with_room(self, policy: Policy) -> None:
@@ -178,7 +165,6 @@ class _Reader:
             table.baseline,
             table.switch,
             table.shadow_days or 0,
-            table.attempts,
             self._accepted(at, table),
             table.same_engine or "",
         )

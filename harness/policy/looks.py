@@ -1,19 +1,19 @@
-"""The number of looks at a step, counted from the experiments on its data set.
+"""The attempts at one control, counted from the experiments on its data set.
 
-Each look on other evidence may give a false PASS. The count comes from the experiment log, not from
-a declaration.
+An attempt is a look at new evidence by a candidate. Each may give a false PASS, so all candidates
+for the place of one control share an error budget. The count comes from the experiment log.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from harness.core.digest import of_json
 from harness.core.experiment import Experiment, Inputs, Looked
-from harness.policy.model import Gate, Policy, Step
+from harness.policy.model import Policy, Step
 
 CHANGES = {
     "corpus": "other documents",
@@ -34,14 +34,16 @@ NAMED = {"load": "load test", "race resumed": "race that was stopped and resumed
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """Number of looks at one step, this one included."""
+    """Attempts at the control of one step, this one included."""
 
     untimed: int
-    """Distinct bodies of untimed evidence that its gates judged."""
+    """Distinct bodies of untimed evidence, of every candidate."""
     timed: int
-    """Distinct races and load tests that its gates judged, or that may have been looked at."""
+    """Distinct races and load tests that were judged, or that may have been looked at."""
     unjudged: int
     """Of these, the races and load tests that no gate judged."""
+    spent: float
+    """Level of all attempts together: each at the level of its day, one-sided."""
     since: tuple[str, ...]
     """What is other than at the look before, in words; empty for the first look."""
     before: tuple[tuple[str, str], ...]
@@ -56,20 +58,27 @@ class Looks:
 
 
 def looked(policy: Policy, step: Step, inputs: Inputs, outcome: str = "") -> Looked:
-    """Say what a step is judged on: two looks are one where all of it is the same."""
-    arms = dict.fromkeys((
-        step.control,
-        step.candidate,
-        *(arm for gate in step.gates for arm in gate.settings.arms),
-    ))
-    rested = [inputs.corpus, inputs.queries, inputs.qrels, [inputs.runs.get(arm) for arm in arms]]
+    """Say what a step is judged on: two looks are one where all of it is the same.
+
+    A step whose gates hold at every look rests on its arms, however many queries they answered.
+    """
+    arms = step.control, step.candidate
+    measured = all(arm in inputs.runs for arm in arms)
+    kinds = {gate.settings.timed for gate in step.gates if measured}
+    if all(gate.settings.every_look for gate in step.gates):
+        rested = [inputs.corpus, [inputs.manifests.get(arm) for arm in arms]]
+    else:
+        shown = [inputs.shown.get(arm, inputs.runs.get(arm)) for arm in arms]
+        rested = [inputs.corpus, inputs.queries, inputs.qrels, shown]
+    clocked = _clocked(step, inputs)
     return Looked(
         step=step.name,
         control=step.control,
         candidate=step.candidate,
         outcome=outcome,
-        untimed=_look(policy, [g for g in step.gates if not g.settings.timed], rested),
-        timed=_look(policy, [g for g in step.gates if g.settings.timed], _clocked(step, inputs)),
+        level=policy.level,
+        untimed=of_json(rested) if False in kinds else None,
+        timed=of_json([clocked, list(arms)]) if True in kinds and clocked else None,
     )
 
 
@@ -80,28 +89,28 @@ def _clocked(step: Step, inputs: Inputs) -> object:
     return [inputs.times, inputs.load] if inputs.times or inputs.load else None
 
 
-def _look(policy: Policy, gates: Sequence[Gate], rested: object) -> str | None:
-    if not gates or rested is None:
-        return None
-    rules = policy.rules
-    asked = [[gate.rule.name, gate.settings.model_dump(mode="json")] for gate in gates]
-    return of_json([asked, rules.confidence, rules.resamples, rules.seed, rested])
-
-
 def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: Inputs) -> Looks:
-    """Count the looks at ``step`` in ``log``, and the one that is being made on ``inputs``."""
+    """Count the attempts at the control of ``step`` in ``log``, and those being made on ``inputs``.
+
+    The candidates of other steps that this control meets in the same decision are attempts too.
+    """
     now, known = looked(policy, step, inputs), tuple(log)
-    mine = list(_mine(known, policy, step, inputs))
-    judged = [line.inputs for line, one in mine if one.timed] + [inputs]
+    earlier = list(_at_control(known, step, inputs))
+    today = [looked(policy, one, inputs) for one in policy.steps if one.control == step.control]
+    every = [*(one for _, one in earlier), *today]
+    judged = [line.inputs for line, one in earlier if one.timed] + [inputs]
     unjudged = _unjudged(known, step, judged) if now.timed else 0
+    untimed = _levels((one.untimed, one.level) for one in every)
+    timed = _levels((one.timed, one.level) for one in every if now.timed)
     others = [
-        (line, one) for line, one in mine if (one.untimed, one.timed) != (now.untimed, now.timed)
+        (line, one) for line, one in earlier if (one.untimed, one.timed) != (now.untimed, now.timed)
     ]
     last = others[-1][0] if others else None
     return Looks(
-        untimed=len({now.untimed, *(one.untimed for _, one in mine)} - {None}),
-        timed=len({now.timed, *(one.timed for _, one in mine)} - {None}) + unjudged,
+        untimed=len(untimed),
+        timed=len(timed) + unjudged,
         unjudged=unjudged,
+        spent=max(sum(untimed.values()), sum(timed.values()) + unjudged * policy.level),
         since=tuple(_since(last.inputs, inputs)) if last else (),
         before=tuple(
             (line.at.date().isoformat(), one.outcome + _called(line, one, policy, step))
@@ -111,40 +120,34 @@ def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: Inputs)
     )
 
 
-def _mine(
-    known: Sequence[Experiment], policy: Policy, step: Step, inputs: Inputs | None
-) -> Iterator[tuple[Experiment, Looked]]:
-    """Yield the looks at what ``step`` compares, whatever policy, step and arms were called.
-
-    The log is of one data set. A look is at this step where arms of the same names were compared,
-    or arms that showed the same; unless another step of the policy, which compares them too, has
-    its name.
-    """
-    here = _pairs(known, step, inputs)
-    others = {
-        other.name
-        for other in policy.steps
-        if other.name != step.name and _pairs(known, other, inputs) & here
-    }
-    for line in known:
-        for one in line.steps:
-            if one.step not in others and _pair(one, line.inputs) & here:
-                yield line, one
+def looks_by_step(log: Iterable[Experiment], policy: Policy, inputs: Inputs) -> dict[str, Looks]:
+    """Count the attempts at the control of each step, by the step's name."""
+    known = tuple(log)
+    return {step.name: looks(known, policy, step, inputs) for step in policy.steps}
 
 
-def _pairs(known: Iterable[Experiment], step: Step, inputs: Inputs | None) -> set[tuple[str, str]]:
-    """Give every pair, of names and of what they showed, by which ``step`` is known."""
-    found = {(step.control, step.candidate)}
-    for one in (*(line.inputs for line in known), *([inputs] if inputs else [])):
-        found |= _pair(step, one)
+def _levels(attempts: Iterable[tuple[str | None, float]]) -> Mapping[str, float]:
+    """Give the largest level at which each body of evidence was judged, by its digest."""
+    found: dict[str, float] = {}
+    for digest, level in attempts:
+        if digest is not None:
+            found[digest] = max(level, found.get(digest, 0.0))
     return found
 
 
-def _pair(of: Step | Looked, inputs: Inputs) -> set[tuple[str, str]]:
-    """Give a step's arms by name, and by the digests of what they showed where it is known."""
-    shown = inputs.shown.get(of.control), inputs.shown.get(of.candidate)
-    by_name = {(of.control, of.candidate)}
-    return by_name | {(shown[0], shown[1])} if shown[0] and shown[1] else by_name
+def _at_control(
+    known: Sequence[Experiment], step: Step, inputs: Inputs
+) -> Iterator[tuple[Experiment, Looked]]:
+    """Yield the looks at the control of ``step``, whatever policy, step and candidate it was.
+
+    The log is of one data set. It is the same control by its name, or by what it showed.
+    """
+    shown = inputs.shown.get(step.control)
+    for line in known:
+        for one in line.steps:
+            same = shown is not None and line.inputs.shown.get(one.control) == shown
+            if one.control == step.control or same:
+                yield line, one
 
 
 def _called(line: Experiment, one: Looked, policy: Policy, step: Step) -> str:
@@ -188,20 +191,6 @@ def _dropped(log: Iterable[Experiment]) -> int:
     return sum(kind == "race begun" and after != "race" for kind, after in pairwise([*kinds, ""]))
 
 
-def looked_so_far(log: Iterable[Experiment], policy: Policy) -> dict[str, int]:
-    """Count the looks in ``log`` at each step of a policy, by its name; unseen ones are left out.
-
-    Whatever policy, step and arms were called then, it is a look where it is one for ``looks``.
-    """
-    known, found = tuple(log), {}
-    for step in policy.steps:
-        mine = [one for _, one in _mine(known, policy, step, None)]
-        untimed, timed = {one.untimed for one in mine}, {one.timed for one in mine}
-        if mine:
-            found[step.name] = max(len(untimed - {None}), len(timed - {None}))
-    return found
-
-
 def told(log: Iterable[Experiment]) -> tuple[str, ...]:
     """Say what the lines of ``log`` were, those of one kind together and with their number."""
     said: Counter[str] = Counter()
@@ -216,7 +205,7 @@ def told(log: Iterable[Experiment]) -> tuple[str, ...]:
     return tuple(f"{what}, {count}x" if count > 1 else what for what, count in said.items())
 
 
-def _since(before: Inputs, now: Inputs) -> Iterable[str]:
+def _since(before: Inputs, now: Inputs) -> Iterator[str]:
     """Say what is other than before; a seed is named with both its values."""
     for name, what in CHANGES.items():
         if getattr(before, name) != getattr(now, name):

@@ -17,7 +17,6 @@ from harness.core.names import Label, Name
 from harness.gates.base.registry import Rule
 from harness.gates.base.rules import GateSettings, Rules
 from harness.policy.demands import NOTHING, Demands
-from harness.stats.error_budget import BudgetedStage, ErrorBudget, error_budget
 from harness.stats.inference import MOST_CONFIDENCE
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
@@ -25,7 +24,7 @@ Text = Annotated[str, Field(min_length=1)]
 FORMAT = 1
 """Of the files that are read; raised where a key changes its meaning."""
 MOST_DAYS, MOST_ATTEMPTS = 36_500, 1_000
-"""A hundred years, within which a day has a date; attempts at a step, of which each has its share
+"""A hundred years, within which a day has a date; attempts, of which each has its share
 of the error."""
 Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 FEWEST_RESAMPLES, MOST_RESAMPLES = 1_000, 10_000_000
@@ -46,13 +45,13 @@ class Header(_Table):
     resamples: Annotated[int, Field(ge=FEWEST_RESAMPLES, le=MOST_RESAMPLES)]
     power: Probability
     evidence_days: Days
-    alpha: Probability | None = None
+    attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)]
+    declared: Text | None = None
     chained: bool = True
     clusters: Clustering = BY_TEXT
     clusters_reason: Text | None = None
     largest_cluster: Probability | None = None
     evidence: Demands | None = None
-    registered: Text | None = None
     tuned_reason: Text | None = None
     format: int = FORMAT
 
@@ -65,7 +64,6 @@ class StepTable(_Table):
     candidate: Name
     taken: bool
     baseline: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
-    attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)] = 1
     accepted: Text | None = None
     accepted_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     switch: Annotated[str, Field(pattern="^[a-z0-9_-]+$")] | None = None
@@ -126,8 +124,6 @@ class Step:
     """What the kill switch is set to by the step; None where no switch takes it."""
     shadow_days: int = 0
     """Days on which the candidate must have been compared before the step is taken."""
-    attempts: int = 1
-    """How often it was judged on evidence of its own, this time included."""
     accepted: Accepted | None = None
     """The decision that it was taken by; None where the policy does not name it."""
     same_engine: str = ""
@@ -141,11 +137,6 @@ class Step:
             dict.fromkeys(arm for arm in named if arm not in {self.control, self.candidate})
         )
 
-    @property
-    def chances(self) -> int:
-        """How often it had a chance to err: once where each of its gates holds at every look."""
-        return 1 if all(gate.settings.every_look for gate in self.gates) else self.attempts
-
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -156,31 +147,37 @@ class Policy:
     evidence_days: int
     """How old evidence may be."""
     rules: Rules
+    """Of each attempt: its confidence leaves one of ``attempts`` parts of the error budget."""
     steps: tuple[Step, ...]
     """In the order in which they are taken."""
     chained: bool
     """Whether a step waits for those before it, as in a migration; else each stands alone."""
-    alpha: float | None = None
-    """What its steps may err together; None where the policy does not say."""
+    attempts: int = 1
+    """Attempts planned at each control, by all candidates, on the queries of one data set."""
+    declared: str = ""
+    """Why attempts are declared and not counted; empty where a log counts them."""
     clusters: Clustering = BY_TEXT
     """Which queries depend on each other and are resampled together."""
     clusters_reason: str = ""
     """Why not by their texts; empty where they are."""
     demands: Demands = NOTHING
     """Under which conditions its evidence must have been measured."""
-    registered: Path | None = None
-    """The registration that it demands; None where it names none."""
     tuned_reason: str = ""
     """Why an arm may be judged on queries that it was tuned on; empty where it may not."""
 
     @property
-    def error_budget(self) -> ErrorBudget:
-        """What the steps may err, each alone and all together (``harness.stats.error_budget``)."""
-        stages = [
-            BudgetedStage(step.name, self.chained and at > 0, step.chances)
-            for at, step in enumerate(self.steps)
-        ]
-        return error_budget(stages, confidence=self.rules.confidence)
+    def level(self) -> float:
+        """Probability of a wrong PASS of a gate at its bound, in one attempt."""
+        return (1 - self.rules.confidence) / 2
+
+    @property
+    def alpha(self) -> float:
+        """Error budget: false-promotion rate at one control over all planned attempts.
+
+        All gates of a step must pass, so its rate is at most that of one gate (intersection-union
+        test; Berger, Technometrics 24, 1982). Attempts add up (Bonferroni), whatever they share.
+        """
+        return self.level * self.attempts
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -212,11 +209,6 @@ class Policy:
         control = self.steps[at].control
         before = [step for step in self.steps[:at] if step.taken and step.candidate == control]
         return before[-1] if self.chained and before else None
-
-    def seen(self, looks: Mapping[str, int]) -> Policy:
-        """Count the looks at each step, by its name, where they are more than it says itself."""
-        steps = (replace(s, attempts=max(s.attempts, looks.get(s.name, 1))) for s in self.steps)
-        return replace(self, steps=tuple(steps))
 
     def on(self, threads: int) -> Policy:
         """Draw on so many threads; no verdict changes."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.core.gate import Cause, Finding, StepDecision, Verdict
+from harness.core.printable import many
 from harness.corpus.tuning import Leak
+from harness.policy.looks import Looks
 from harness.policy.model import Policy
 
-ROUNDING = 1e-12
-PINNED, BUDGET, REGISTERED, TUNED = "pinned", "error_budget", "registered", "tuned"
-RESERVATIONS = frozenset({PINNED, BUDGET, REGISTERED, TUNED})
+ROUNDING = 1e-9
+PINNED, BUDGET, TUNED = "pinned", "error_budget", "tuned"
+RESERVATIONS = frozenset({PINNED, BUDGET, TUNED})
 """Names that stand where a finding of a gate names its rule."""
 
 
@@ -30,53 +32,35 @@ def not_as_pinned(said: Sequence[str], *, pinned_at: str, again: str) -> Finding
     )
 
 
-def over_budget(policy: Policy) -> Finding | None:
-    """Say that the looks counted so far cost more than ``alpha``; None where they do not.
+def over_budget(policy: Policy, looks: Mapping[str, Looks]) -> dict[str, Finding]:
+    """Say of each step, by its name, that more attempts were made than the policy plans.
 
-    It rests on the record of one place, as times rest on one machine, so it is marked as timed.
+    A policy that declares its attempts has no log to count them from. A log is the record of one
+    place, as times are of one machine, so the finding is marked as timed.
     """
-    spent = policy.error_budget.together
-    if policy.alpha is None or spent <= policy.alpha + ROUNDING:
-        return None
-    looks = ", ".join(f"{step.name} {step.attempts}" for step in policy.steps if step.attempts > 1)
-    return Finding(
-        gate="Looks stay within the error budget",
-        rule=BUDGET,
-        verdict=Verdict.INCONCLUSIVE,
-        cause=Cause.BUDGET,
-        reason=(
-            f"looks at evidence of its own: {looks}; together they may promote wrongly with"
-            f" {spent:g}, more than alpha {policy.alpha:g} (looks of one step add up, Bonferroni)"
-        ),
-        bound=f"alpha {policy.alpha:g} over all looks",
-        estimate=None,
-        limit=None,
-        unit="probability",
-        remedy="a higher confidence, so that a look costs less; or a higher alpha, with its reason",
-        timed=True,
-    )
-
-
-def not_as_registered(said: Sequence[str], *, today: bool) -> Finding:
-    """Say what differs from a registration that the policy demands.
-
-    ``today`` tells whether it rests on a race or on the log of one place, and so is timed.
-    """
-    what = "race and looks" if today else "policy and data"
-    return Finding(
-        gate=f"The {what} are as registered",
-        rule=REGISTERED,
-        verdict=Verdict.INCONCLUSIVE,
-        cause=Cause.REGISTERED,
-        reason="; ".join(said),
-        bound="the registration that the policy names",
-        estimate=None,
-        limit=None,
-        unit="registration",
-        remedy="what was registered; or a new policy, registered before its results are seen:"
-        " harness plan --register FILE",
-        timed=today,
-    )
+    if policy.declared:
+        return {}
+    return {
+        step: Finding(
+            gate="Attempts stay within the error budget",
+            rule=BUDGET,
+            verdict=Verdict.INCONCLUSIVE,
+            cause=Cause.BUDGET,
+            reason=(
+                f"this is attempt {one.attempts} and {policy.attempts} were planned: together they"
+                f" may promote wrongly with {one.spent:.3g}, and the budget is {policy.alpha:.3g}"
+            ),
+            bound=f"{policy.alpha:.3g} over {many(policy.attempts, 'attempt')}",
+            estimate=None,
+            limit=None,
+            unit="probability",
+            remedy="a new version of the policy with a budget of its own, on fresh queries in a"
+            " data set of their own",
+            timed=True,
+        )
+        for step, one in looks.items()
+        if one.spent > policy.alpha + ROUNDING
+    }
 
 
 def tuned_on(policy: Policy, leaks: Sequence[Leak]) -> tuple[Finding, ...]:

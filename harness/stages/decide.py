@@ -9,9 +9,10 @@ from harness.core.errors import EvidenceError
 from harness.core.gate import StepDecision
 from harness.corpus.score_table import read_scores
 from harness.policy.decide import decide as judge
+from harness.policy.looks import looks_by_step
 from harness.policy.model import Policy
 from harness.policy.pairwise import for_candidates
-from harness.policy.reservations import tuned_on
+from harness.policy.reservations import over_budget, tuned_on
 from harness.stages.compare.stage import read_agreement
 from harness.stages.compare.ties import tie_ends
 from harness.stages.custody.chain_of_custody import drifted, leaks, pin_of
@@ -20,9 +21,9 @@ from harness.stages.custody.policy_match import held_to
 from harness.stages.custody.promotion import check_accepted
 from harness.stages.evidence import gathered, pairs_of, sides
 from harness.stages.experiments import log as experiment_log
-from harness.stages.experiments.notes import note_judged
+from harness.stages.experiments.inputs import stock
+from harness.stages.experiments.notes import judged_on, note_judged
 from harness.stages.layout import Layout
-from harness.stages.plan.registering import registered_of, unregistered
 from harness.stages.race.stage import read_race
 
 
@@ -62,19 +63,20 @@ def decide(
     ends = tie_ends(layout, policy, evidence) if over_ties else ()
     drift = pin_of(layout, policy_file)
     again = f"harness policy pin {policy_file}"
-    registered = registered_of(layout, policy, policy_file, {})
-    decisions = judge(
-        policy,
-        evidence,
-        now=now,
-        ends=ends,
-        reservations=(
-            *(drifted(drift, again) if drift else ()),
-            *unregistered(registered),
-            *tuned_on(policy, leaks(layout, named)),
-        ),
-    )
-    held_to(policy, decisions)
     with experiment_log.writing(layout):
+        log = experiment_log.read(layout).experiments
+        on = judged_on(layout, policy, policy_file, stock(layout))
+        decisions = judge(
+            policy,
+            evidence,
+            now=now,
+            ends=ends,
+            reservations=(
+                *(drifted(drift, again) if drift else ()),
+                *tuned_on(policy, leaks(layout, named)),
+            ),
+            spent=over_budget(policy, looks_by_step(log, policy, on)),
+        )
+        held_to(policy, decisions)
         note_judged(layout, policy, policy_file, decisions, now, decided=False)
     return decisions

@@ -17,7 +17,7 @@ from harness.policy.decide import decide
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from harness.policy.pins import path_of
-from harness.policy.plan.registration import cited
+from harness.policy.reservations import over_budget
 from harness.report.decision.decided import from_json
 from harness.report.decision.decision_json import to_json, without_times
 from harness.report.decision.junit import to_junit
@@ -76,6 +76,7 @@ def _judged(
         now=now,
         ends=tie_ends(layout, policy, evidence) if subject.over_ties else (),
         reservations=reservations(policy, kept),
+        spent=over_budget(policy, kept.looks),
     )
     held_to(policy, decisions)
     report = assemble(layout, subject, evidence, decisions, now, custody=kept)
@@ -119,9 +120,6 @@ def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterab
         if path_of(policy).is_file():
             yield path_of(policy)
         judged_by = load_policy(policy)
-        registered = cited(judged_by, policy, layout.root.name)
-        if registered and registered.registration:
-            yield registered.file
         if judged_by.loaded and trials_of(layout).is_file():
             yield from (receipt_of(layout), trials_of(layout))
     if layout.race_receipt.is_file():

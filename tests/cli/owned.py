@@ -123,7 +123,7 @@ NEW = {
 FILE_OPTION = {
     "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
     "panel export": "--to", "panel settle": "--out", "queries pool": "--out",
-    "plan": "--register", "queries from-log": "--out", "sbom": "--to", "tune": "--out",
+    "queries from-log": "--out", "sbom": "--to", "tune": "--out",
     "measure": "--to",
 }  # fmt: skip
 AGAIN = {"history page", "judge", "panel export", "sbom", "tune"}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Harness
-from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 
@@ -89,38 +88,3 @@ def test_a_spread_that_cannot_be_is_refused(project: Toy, harness: Harness) -> N
     said = harness(*POLICY, "--spread", "0")
     assert said.code == 2
     assert "cannot have a standard deviation of 0" in said.error
-
-
-def test_a_plan_is_registered_once_and_the_run_page_cites_it(
-    project: Toy, harness: Harness, tmp_path: Path
-) -> None:
-    file = project.root / "policy" / "pairwise.toml"
-    file.write_text(HEAD + STEP + GATES)
-    kept = project.root / "policy" / "pairwise.registered.json"
-    beir = project.root / "beir"
-    words = ("plan", "--policy", file, "--dataset", beir, "--register", kept)
-    said = harness(*words)
-    assert said.code == 0, said
-    assert f"registered in {kept}: " in said.out
-    before = kept.read_bytes()
-    assert "is there already" in harness(*words).error
-    assert kept.read_bytes() == before
-    asked = ("run", "--dataset", beir, "--arms", "fts5,tantivy", "--control", "fts5")
-    assert harness(*asked, "--out", tmp_path / "left").code == 0
-    assert "As registered on " in (tmp_path / "left" / "index.html").read_text()
-    file.write_text((HEAD + STEP + GATES).replace("margin = 0.15", "margin = 0.2"))
-    assert harness(*asked, "--out", tmp_path / "wider").code == 0
-    page = (tmp_path / "wider" / "index.html").read_text()
-    assert "NOT AS REGISTERED on " in page
-    assert "margin is 0.2, registered 0.15" in page
-    assert harness("verify", "--out", tmp_path / "wider").code == 0
-
-
-def test_what_is_registered_is_of_data_and_of_the_policy_as_written(
-    project: Toy, harness: Harness
-) -> None:
-    assert project
-    assert "name the data" in harness(*POLICY, "--register", "plan.json").error
-    words = ("--dataset", NAME, "--control", "fts5", "--register", "plan.json")
-    assert "leave --control out" in harness(*POLICY, *words).error
-    assert not (project.root / "plan.json").exists()

@@ -135,7 +135,6 @@ FILES: Mapping[str, Mapping[str, str]] = {
         "history/NAME.jsonl": "Decisions, a line each; belongs into git.",
         "history/experiments/NAME.jsonl": "Log of experiments, kept by `harness history add`.",
         "POLICY.pins.json": "By `harness policy pin`: what a policy is pinned to.",
-        "POLICY.registered.json": "By `harness plan --register`: what was planned, kept once.",
         "policy/accepted.toml": "Divergences that somebody took as they are.",
     },
 }

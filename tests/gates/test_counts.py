@@ -297,7 +297,7 @@ def test_who_answered_is_its_own_word_where_no_index_was_counted() -> None:
 
 
 def test_equal_lists_accuse_no_one() -> None:
-    evidence = alike(184)
+    evidence = alike(200)
     assert gate_inputs.judge("identity", evidence).verdict is Verdict.PASS
 
 
@@ -326,11 +326,11 @@ def alike(count: int) -> Evidence:
 def test_the_same_ranking_passes_once_there_are_queries_enough(
     rule: str, keys: Mapping[str, object]
 ) -> None:
-    assert gate_inputs.judge(rule, alike(184), **keys).verdict is Verdict.PASS
+    assert gate_inputs.judge(rule, alike(200), **keys).verdict is Verdict.PASS
     assert gate_inputs.judge(rule, alike(10), **keys).verdict is Verdict.INCONCLUSIVE
 
 
-@pytest.mark.parametrize("count", [10, 184])
+@pytest.mark.parametrize("count", [10, 200])
 def test_the_same_ranking_gains_nothing(count: int) -> None:
     finding = gate_inputs.judge("superior", alike(count), measure="nDCG@10", margin=0)
     assert finding.verdict is Verdict.FAIL

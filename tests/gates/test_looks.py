@@ -10,11 +10,8 @@ import pytest
 from benchmarks.simulated_looks import growing
 from harness.core.gate import Verdict
 from harness.core.scores import Scores
-from harness.gates import coverage, identity
-from harness.policy.load import load_policy
 from harness.stats.sequential import evalues
 from tests.make import gate_inputs
-from tests.source import ROOT
 from tests.stats.test_simulations import chance
 
 SETTINGS = {
@@ -87,22 +84,11 @@ def test_queries_of_one_cluster_count_once() -> None:
 @pytest.mark.slow
 def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() -> None:
     """Nine looks at a mean on the margin; a single look errs in 2.5 % of the cases."""
-    once = growing("once", -0.02, 300)
+    once = growing("planned", -0.02, 300)
     assert once.ever > 0.035 > once.last, "the fault that e-values are against is not there"
     assert growing("anytime", -0.02, 300).ever <= chance(0.025, 300)
     assert growing("anytime", -0.02, 300, again=0.3).ever <= chance(0.025, 300)
     assert growing("anytime", 0.1, 20).last == 1
-
-
-def test_a_step_of_gates_that_hold_at_every_look_has_one_chance(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (step,) = load_policy(ROOT / "policy" / "live.toml").steps
-    assert replace(step, attempts=9).chances == 1
-    monkeypatch.setattr(type(step.gates[0].settings), "every_look", False)
-    assert replace(step, attempts=9).chances == 9
-    assert identity.Settings().every_look
-    assert coverage.Settings(min_share=0.9).every_look
 
 
 def test_the_gamblers_are_those_of_the_statistics(monkeypatch: pytest.MonkeyPatch) -> None:

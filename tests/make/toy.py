@@ -61,10 +61,11 @@ HEAD = """\
 name = "toy migration"
 version = 1
 seed = 5
-confidence = 0.95
+confidence = 0.5
 resamples = 1000
 power = 0.8
 evidence_days = 2
+attempts = 10
 """
 STEP = """
 [[step]]

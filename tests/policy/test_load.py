@@ -26,7 +26,7 @@ confidence = 0.95
 resamples = 1000
 power = 0.8
 evidence_days = 7
-
+attempts = 1
 [[step]]
 name = "first"
 control = "old"
@@ -150,24 +150,6 @@ def test_another_format_is_refused_before_its_keys(tmp_path: Path, found: str) -
     assert load_policy(written(tmp_path, GOOD.replace("seed = 3", "seed = 3\nformat = 1")))
 
 
-@pytest.mark.parametrize(
-    ("alpha", "attempts", "spent"),
-    [("0.025", 1, None), ("0.02", 1, "0.025"), ("0.05", 2, None), ("0.05", 3, "0.075")],
-)
-def test_what_the_steps_may_err_together_is_held_to_alpha(
-    tmp_path: Path, alpha: str, attempts: int, spent: str | None
-) -> None:
-    """A step at 95 % errs in one case of forty an attempt; those that wait add nothing."""
-    text = GOOD.replace("seed = 3", f"seed = 3\nalpha = {alpha}")
-    path = written(tmp_path, text.replace("taken = true", f"taken = true\nattempts = {attempts}"))
-    if spent is None:
-        assert len(load_policy(path).steps) == 2
-        return
-    says = rf"toml:5: .* rate of {spent} together, more than alpha {alpha}\. Raise confidence"
-    with pytest.raises(BadPolicy, match=says):
-        load_policy(path)
-
-
 def test_clusters_may_not_hide_a_margin_from_any_number_of_queries(tmp_path: Path) -> None:
     text = GOOD.replace("seed = 3", "seed = 3\nlargest_cluster = 0.005")
     assert load_policy(written(tmp_path, text)).rules.largest_cluster == 0.005
@@ -260,6 +242,15 @@ def test_a_policy_names_every_measure_of_quality_that_it_reads() -> None:
     assert load_policy(MIGRATION).measures == ("nDCG@10", "RR@10", "R@50", "Judged@10")
 
 
+def test_each_attempt_has_its_part_of_the_error_budget(tmp_path: Path) -> None:
+    text = MIGRATION.read_text(encoding="utf-8")
+    found = load_policy(written(tmp_path, text))
+    assert found.attempts == 4
+    assert found.rules.confidence == pytest.approx(0.9875)
+    assert found.level == pytest.approx(0.00625)
+    assert found.alpha == pytest.approx(0.025)
+
+
 def test_steps_wait_for_each_other_unless_the_policy_says_no(tmp_path: Path) -> None:
     assert load_policy(MIGRATION).chained
     text = MIGRATION.read_text(encoding="utf-8")
@@ -267,7 +258,6 @@ def test_steps_wait_for_each_other_unless_the_policy_says_no(tmp_path: Path) -> 
         written(tmp_path, text.replace("evidence_days =", "chained = false\nevidence_days =", 1))
     )
     assert not free.chained
-    assert free.error_budget.together > load_policy(MIGRATION).error_budget.together
 
 
 @pytest.mark.parametrize("path", MIGRATIONS, ids=lambda path: path.stem)

@@ -1,8 +1,8 @@
-"""Looks are counted from what was done: other evidence, bounds or seeds are one more."""
+"""Attempts at a control are counted from what was done: new evidence of any candidate is one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from harness.core.digest import of_json
 from harness.core.experiment import Experiment, Inputs, Kind
 from harness.policy.load import load_policy
-from harness.policy.looks import looked, looked_so_far, looks, told
+from harness.policy.looks import looked, looks, told
 from harness.policy.model import Policy
 from tests.make.toy import GATES, HEAD, RACED, STEP
 
@@ -88,18 +88,13 @@ def test_the_run_of_an_arm_that_no_gate_looks_at_is_no_look(policy: Policy) -> N
     assert count(policy, [line(policy, inputs())], inputs(runs=more)) == (1, 1, 1)
 
 
-def test_another_seed_is_another_look_and_is_named(policy: Policy) -> None:
-    other = replace(policy, rules=replace(policy.rules, seed=6))
-    seeds = {"policy": 6, "race": 5}
-    seen = looks([line(policy, inputs())], other, other.steps[0], inputs(seeds=seeds))
-    assert (seen.untimed, seen.timed) == (2, 2)
-    assert seen.since == ("the seed of the policy is 6, it was 5",)
-
-
-def test_another_bound_is_another_look(policy: Policy, tmp_path: Path) -> None:
+def test_another_seed_or_bound_on_the_same_evidence_is_no_attempt(
+    policy: Policy, tmp_path: Path
+) -> None:
     path = tmp_path / "wider.toml"
-    path.write_text(HEAD + STEP + GATES.replace("margin = 0.1", "margin = 0.2") + RACED)
-    assert count(load_policy(path), [line(policy, inputs())], inputs()) == (2, 2, 1)
+    text = (HEAD + STEP + GATES + RACED).replace("margin = 0.1", "margin = 0.2")
+    path.write_text(text.replace("seed = 5", "seed = 6"))
+    assert count(load_policy(path), [line(policy, inputs())], inputs()) == (1, 1, 1)
 
 
 def test_looks_add_up_and_a_return_is_no_new_one(policy: Policy) -> None:
@@ -184,20 +179,81 @@ def test_an_arm_by_another_name_is_known_by_what_it_showed(policy: Policy) -> No
     assert looks(races, other, other.steps[0], now).unjudged == 1
 
 
-def test_another_candidate_is_another_step(policy: Policy) -> None:
-    was = inputs(shown={"fts5": of_json("a"), "tantivy": of_json("b")})
-    now = inputs(qrels=of_json("x"), shown={"fts5": of_json("a"), "dense": of_json("c")})
-    assert count(renamed(policy, candidate="dense"), [line(policy, was)], now) == (1, 1, 1)
-
-
-def test_two_steps_of_one_pair_are_counted_apart(policy: Policy) -> None:
+def candidates(policy: Policy, names: Sequence[str]) -> Policy:
     (step,) = policy.steps
-    both = replace(policy, steps=(step, replace(step, name="twice", gates=step.gates[:1])))
-    now = inputs(qrels=of_json("x"))
-    steps = tuple(looked(both, one, inputs(), "hold") for one in both.steps)
-    log = [line(policy, inputs()).model_copy(update={"steps": steps})]
-    assert [looks(log, both, one, now).untimed for one in both.steps] == [2, 2]
-    assert looked_so_far(log, both) == {"tantivy": 1, "twice": 1}
+    steps = tuple(replace(step, name=name, candidate=name) for name in names)
+    return replace(policy, steps=steps, chained=False)
+
+
+def shown(*arms: str) -> Inputs:
+    named = {arm: of_json(arm) for arm in ("fts5", *arms)}
+    return inputs(runs=named, shown=named)
+
+
+def test_every_candidate_for_the_place_of_a_control_is_an_attempt(policy: Policy) -> None:
+    """One after the other, and side by side in one decision."""
+    log = [line(candidates(policy, [arm]), shown(arm)) for arm in ("a", "b", "c")]
+    assert count(candidates(policy, ["d"]), log, shown("d")) == (4, 4, 4)
+    many = candidates(policy, "abcd")
+    assert [looks([], many, step, shown(*"abcd")).attempts for step in many.steps] == [4] * 4
+
+
+def test_a_candidate_that_was_not_measured_is_no_attempt(policy: Policy) -> None:
+    many = candidates(policy, "ab")
+    assert looks([], many, many.steps[0], shown("a")).untimed == 1
+
+
+def test_another_control_has_a_budget_of_its_own(policy: Policy) -> None:
+    (step,) = policy.steps
+    other = replace(policy, steps=(replace(step, control="dense"),))
+    now = inputs(runs={"dense": of_json("dense"), "tantivy": of_json("tantivy")})
+    assert count(other, [line(policy, inputs())], now) == (1, 1, 1)
+
+
+def test_a_control_by_another_name_is_known_by_what_it_showed(policy: Policy) -> None:
+    was = shown("tantivy")
+    now = was.model_copy(
+        update={
+            "runs": {"serving": of_json("x"), "tantivy": of_json("new")},
+            "shown": {"serving": of_json("fts5"), "tantivy": of_json("new")},
+        }
+    )
+    other = replace(policy, steps=(replace(policy.steps[0], control="serving"),))
+    assert count(other, [line(policy, was)], now) == (2, 2, 2)
+
+
+def test_each_attempt_costs_the_level_of_its_day(policy: Policy) -> None:
+    """A higher number of attempts, written later, does not buy back what was spent."""
+    log = [line(policy, inputs(qrels=of_json(at))) for at in range(2)]
+    finer = replace(policy, rules=replace(policy.rules, confidence=0.99))
+    seen = looks(log, finer, finer.steps[0], inputs())
+    assert seen.spent == pytest.approx(2 * 0.025 + 0.005)
+    again = looks([*log, line(policy, inputs())], finer, finer.steps[0], inputs())
+    assert again.spent == pytest.approx(3 * 0.025)
+
+
+def test_queries_added_are_no_attempt_where_every_gate_holds_at_every_look(
+    policy: Policy, tmp_path: Path
+) -> None:
+    path = tmp_path / "anytime.toml"
+    gates = (
+        GATES.partition("[[step.gate]]")[0]
+        + """[[step.gate]]
+name = "Quality"
+rule = "non_inferior"
+measure = "nDCG@10"
+margin = 0.1
+looks = "anytime"
+"""
+    )
+    path.write_text(HEAD + STEP + gates)
+    anytime = load_policy(path)
+    arms = {"fts5": of_json("fts5"), "tantivy": of_json("tantivy")}
+    was, more = inputs(manifests=arms), inputs(manifests=arms, queries=of_json("more"))
+    other = inputs(manifests={**arms, "tantivy": of_json("built anew")})
+    assert count(anytime, [line(anytime, was)], more)[0] == 1
+    assert count(anytime, [line(anytime, was)], other)[0] == 2
+    assert count(policy, [line(policy, was)], more)[0] == 2
 
 
 def test_the_lines_before_are_told(policy: Policy) -> None:

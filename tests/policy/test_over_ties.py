@@ -21,6 +21,7 @@ confidence = 0.95
 resamples = 1000
 power = 0.8
 evidence_days = 7
+attempts = 1
 [[step]]
 name = "step"
 control = "old"

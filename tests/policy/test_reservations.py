@@ -10,6 +10,7 @@ import pytest
 from harness.core.gate import Cause, Outcome
 from harness.policy.decide import decide
 from harness.policy.load import load_policy
+from harness.policy.looks import Looks
 from harness.policy.model import Policy
 from harness.policy.reservations import not_as_pinned, of_gates, over_budget
 from harness.stages.custody.policy_match import held_to
@@ -23,7 +24,7 @@ DRIFT = not_as_pinned(["1 query added (b)"], pinned_at="2026-03-01", again="harn
 def policy(tmp_path: Path) -> Policy:
     later = STEP.replace('name = "tantivy"', 'name = "later"')
     path = tmp_path / "p.toml"
-    path.write_text(HEAD + "alpha = 0.05\n" + STEP + GATES + later + GATES)
+    path.write_text(HEAD + STEP + GATES + later + GATES)
     return load_policy(path)
 
 
@@ -38,20 +39,27 @@ def test_every_step_has_it_and_the_policy_is_still_kept(policy: Policy) -> None:
     assert DRIFT.reason == "since the pin of 2026-03-01: 1 query added (b)"
 
 
-def test_looks_within_the_budget_hold_nothing(policy: Policy) -> None:
-    assert over_budget(policy) is None
-    assert over_budget(policy.seen({"tantivy": 2})) is None
+def spent(by: float, attempts: int = 1) -> Looks:
+    return Looks(attempts, 0, 0, by, (), ())
 
 
-def test_looks_beyond_the_budget_are_told_with_their_price(policy: Policy) -> None:
-    finding = over_budget(policy.seen({"tantivy": 3, "later": 1}))
-    assert finding is not None
-    assert "tantivy 3; together they may promote wrongly with 0.075, more than" in finding.reason
+def test_attempts_within_the_budget_hold_nothing(policy: Policy) -> None:
+    assert policy.alpha == pytest.approx(0.25)
+    assert over_budget(policy, {"tantivy": spent(policy.alpha)}) == {}
+
+
+def test_attempts_beyond_the_budget_hold_the_step_and_no_other(policy: Policy) -> None:
+    beyond = over_budget(policy, {"tantivy": spent(0.275, 11), "later": spent(0.025)})
+    (finding,) = beyond.values()
+    assert "attempt 11 and 10 were planned" in finding.reason
+    assert "0.275, and the budget is 0.25" in finding.reason
     assert finding.cause is Cause.BUDGET
     assert finding.timed
-    assert over_budget(replace(policy.seen({"tantivy": 9}), alpha=None)) is None
+    first, second = decide(policy, {}, now=NOW, spent=beyond)
+    assert first.findings[-1] == finding
+    assert finding not in second.findings
 
 
-def test_looks_made_elsewhere_are_not_forgotten(policy: Policy) -> None:
-    declared = replace(policy, steps=(replace(policy.steps[0], attempts=4), *policy.steps[1:]))
-    assert [step.attempts for step in declared.seen({"tantivy": 2, "later": 2}).steps] == [4, 2]
+def test_a_policy_that_declares_its_attempts_counts_none(policy: Policy) -> None:
+    declared = replace(policy, declared="a clone keeps no log")
+    assert over_budget(declared, {"tantivy": spent(0.9, 99)}) == {}

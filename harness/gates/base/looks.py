@@ -6,14 +6,14 @@ from typing import Literal
 
 from harness.gates.base.queries import SampleSettings
 
-Looks = Literal["once", "anytime"]
+Looks = Literal["planned", "anytime"]
 
 
 class LookSettings(SampleSettings):
     """A gate on a mean difference that says how often it may be judged."""
 
-    looks: Looks = "once"
-    """``once``: each look may err; ``anytime``: valid at every look."""
+    looks: Looks = "planned"
+    """``planned``: each look is one of the policy's attempts; ``anytime``: valid at every look."""
 
     @property
     def every_look(self) -> bool:

@@ -1,1 +1,1 @@
-"""Planning: how many queries each gate needs, and what was registered before results were seen."""
+"""Planning: how many queries each gate needs."""

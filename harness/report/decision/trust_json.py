@@ -14,12 +14,9 @@ def as_json(trust: Trust | None) -> dict[str, Any] | None:
         return None
     return {
         "alpha": {
-            "level": for_json(trust.policy.error_budget.level),
+            "level": for_json(trust.policy.level),
             "allowed": for_json(trust.policy.alpha),
-            "together": for_json(trust.policy.error_budget.together),
-            "steps": {
-                step.name: {"alpha": for_json(trust.alphas[step.name]), "attempts": step.attempts}
-                for step in trust.policy.steps
-            },
+            "attempts": trust.policy.attempts,
+            "declared": trust.policy.declared,
         },
     }

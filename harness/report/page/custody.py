@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.corpus.tuning import Leak
 from harness.policy.looks import Looks
+from harness.report.rounding import for_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +47,6 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
-    """The registration of a plan, and what is other now."""
-
-    file: str
-    sha256: str | None
-    """None where the policy demands one that is not there."""
-    at: str
-    """When it was registered; empty where it was not."""
-    by: str
-    looked: int
-    """How often the step looked at most had been looked at by then."""
-    demanded: bool
-    """Whether the policy names it."""
-    departures: tuple[str, ...]
-    """In policy and data."""
-    today: tuple[str, ...]
-    """In the race, and in how often it was looked at."""
-
-
-@dataclass(frozen=True, slots=True)
 class Since:
     """What changed in queries and judgements since the last decision on others."""
 
@@ -95,19 +76,12 @@ class Custody:
     """What the lines before it were, in words."""
     unprobed: tuple[str, ...] = ()
     """Arms whose index no one counted: their identity is their own word."""
-    registered: Registered | None = None
-    """None where the policy demands no registration and none is beside it."""
     pinned_names: tuple[str, ...] = ()
     """Data sets with pins of the policy, if these data have none."""
     tuned: tuple[Leak, ...] = ()
     """Arms with a tuning record, and how many of these queries it has seen."""
     tuned_reason: str = ""
     """Why the policy allows queries that it has seen; empty where it does not."""
-
-    @property
-    def attempts(self) -> dict[str, int]:
-        """How often each step was judged, this time included."""
-        return {step: found.attempts for step, found in self.looks.items()}
 
 
 def evidence_json(custody: Custody) -> dict[str, Any]:
@@ -127,22 +101,7 @@ def evidence_json(custody: Custody) -> dict[str, Any]:
             "times": pin.times if pin else 0,
             "differences": list(pin.differences) if pin else [],
         },
-        "registration": _registration_json(custody.registered),
         **({"tuned": [leak._asdict() for leak in custody.tuned]} if custody.tuned else {}),
-    }
-
-
-def _registration_json(registered: Registered | None) -> dict[str, Any] | None:
-    if registered is None:
-        return None
-    return {
-        "file": registered.file,
-        "sha256": registered.sha256,
-        "registered_at": registered.at or None,
-        "by": registered.by,
-        "looked_at_before": registered.looked,
-        "demanded": registered.demanded,
-        "departures": list(registered.departures),
     }
 
 
@@ -155,10 +114,10 @@ def record_json(custody: Custody) -> dict[str, Any]:
         "since": {"at": custody.since.at, "changes": list(custody.since.changes)}
         if custody.since
         else None,
-        "departures": list(custody.registered.today) if custody.registered else [],
         "steps": {
             step: {
                 "looks": one.attempts,
+                "spent": for_json(one.spent),
                 "untimed": one.untimed,
                 "timed": one.timed,
                 "unjudged_races": one.unjudged,

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from harness.core.printable import counted, many
+from harness.core.printable import counted
 from harness.corpus.tuning import Leak
 from harness.policy.looks import Looks
-from harness.report.page.custody import Coverage, Custody, Registered
+from harness.report.page.custody import Coverage, Custody
 from harness.report.plain import minute
 from harness.report.rounding import percent
 
@@ -25,8 +25,6 @@ def lines(found: Custody) -> tuple[str, ...]:
 def _lines(found: Custody) -> Iterator[str]:
     yield _coverage(found.coverage)
     yield _pin(found)
-    if found.registered:
-        yield _registration(found.registered)
     yield from (_tuned(leak, found.tuned_reason) for leak in found.tuned)
     if found.since:
         said = "; ".join(found.since.changes)
@@ -69,17 +67,6 @@ def _tuned(leak: Leak, reason: str) -> str:
     if reason:
         return f"Allowed by the policy: {leak.said}. Its reason: {reason}."
     return f"INVALID: {leak.said}."
-
-
-def _registration(registered: Registered) -> str:
-    other = "; ".join((*registered.departures, *registered.today))
-    if registered.sha256 is None:
-        return f"NOT REGISTERED: {other}."
-    when = f"on {registered.at} by {registered.by}, {registered.file} {registered.sha256[:PREFIX]}"
-    late = f", after {many(registered.looked, 'look')}" if registered.looked else ""
-    if other:
-        return f"NOT AS REGISTERED {when}{late}: {other}."
-    return f"As registered {when}{late}: gates, margins, queries and looks."
 
 
 def _coverage(of: Coverage) -> str:

@@ -17,27 +17,20 @@ class Trust:
 
     def step(self, name: str) -> str:
         """State what a step may err by design; empty where the policy has no such step."""
-        own = {step.name: step for step in self.policy.steps}
-        if name not in own:
+        if name not in {step.name for step in self.policy.steps}:
             return ""
-        looks = own[name].attempts
-        over = "a single look" if looks == 1 else many(looks, "look")
-        return f"False-promotion rate: the design allows {percent(self.alphas[name])} over {over}."
-
-    @property
-    def alphas(self) -> dict[str, float]:
-        """False-promotion rate of each step, by its name."""
-        names = (step.name for step in self.policy.steps)
-        return dict(zip(names, self.policy.error_budget.by_stage, strict=True))
+        return (
+            f"False-promotion rate: the design allows {percent(self.policy.level)} in one attempt."
+        )
 
     @property
     def together(self) -> str:
-        """Say the error budget of all steps."""
-        allowed = self.policy.alpha
-        limit = "the policy sets no limit" if allowed is None else f"allowed {percent(allowed)}"
-        waiting = self.policy.chained and len(self.policy.steps) > 1
-        how = "waiting for each other" if waiting else "each for itself"
-        return (
-            f"Error budget of all steps together, {how}:"
-            f" {percent(self.policy.error_budget.together)} by design ({limit})."
+        """Say the error budget over all attempts, and whether a log counts them."""
+        policy = self.policy
+        said = (
+            f"Error budget: {percent(policy.alpha)} false promotion at each control, over"
+            f" {many(policy.attempts, 'planned attempt')} of {percent(policy.level)}."
         )
+        if policy.declared:
+            said += f" Attempts are declared, not counted: {policy.declared}."
+        return said

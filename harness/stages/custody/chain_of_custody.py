@@ -14,17 +14,16 @@ from harness.corpus import tuning
 from harness.corpus.inventory import Inventory, changes
 from harness.corpus.prepared import Prepared
 from harness.corpus.tuning import Leak, leak
-from harness.policy.looks import looks, told
+from harness.policy.looks import looks_by_step, told
 from harness.policy.model import Policy
 from harness.policy.pins import read
-from harness.policy.reservations import not_as_pinned, over_budget, tuned_on
+from harness.policy.reservations import not_as_pinned, tuned_on
 from harness.report.page.custody import Coverage, Custody, Pinned, Since
 from harness.stages.experiments import log as experiment_log
 from harness.stages.experiments.inputs import race_settings, stock
 from harness.stages.experiments.log import Log
 from harness.stages.experiments.notes import judged_on
 from harness.stages.layout import Layout
-from harness.stages.plan.registering import registered_of, unregistered
 from harness.stages.report.assemble import Subject
 
 
@@ -42,8 +41,7 @@ def custody(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult], log
     if policy is None or file is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
     now = judged_on(layout, policy, file, inventory)
-    seen = {step.name: looks(log.experiments, policy, step, now) for step in policy.steps}
-    attempts = {step: found.attempts for step, found in seen.items()}
+    seen = looks_by_step(log.experiments, policy, now)
     return Custody(
         coverage=_coverage(inventory, data, arms),
         pinned=pin_of(layout, file),
@@ -56,7 +54,6 @@ def custody(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult], log
         unprobed=tuple(
             arm for arm in policy.arms if arm in arms and arms[arm].index_sha256 is None
         ),
-        registered=registered_of(layout, policy, file, attempts),
         pinned_names=tuple(sorted(read(file).datasets.keys() - {layout.root.name})),
         tuned=leaks(layout, policy.arms),
         tuned_reason=policy.tuned_reason,
@@ -81,10 +78,8 @@ def of_decision(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult])
 
 def reservations(policy: Policy, found: Custody) -> tuple[Finding, ...]:
     """Say what keeps every step from being promoted, whatever its gates say."""
-    spent = over_budget(policy.seen(found.attempts))
     drift = drifted(found.pinned, found.command) if found.pinned else ()
-    other = (*unregistered(found.registered), *tuned_on(policy, found.tuned))
-    return (*drift, *other, spent) if spent else (*drift, *other)
+    return (*drift, *tuned_on(policy, found.tuned))
 
 
 def leaks(layout: Layout, arms: Iterable[str]) -> tuple[Leak, ...]:

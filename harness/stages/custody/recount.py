@@ -24,7 +24,6 @@ from harness.gates import equivalent, non_inferior, superior
 from harness.measures.quality import oracle
 from harness.policy.age import SLACK, check_past
 from harness.policy.pins import read
-from harness.policy.plan.registration import cited
 from harness.policy.reservations import of_gates
 from harness.stages.compare.stage import read_agreement
 from harness.stages.experiments import log as experiment_log
@@ -152,14 +151,11 @@ def check_times(layout: Layout, about: Mapping[str, Any], subject: Subject) -> N
 
 
 def _stated(layout: Layout, subject: Subject) -> Iterator[tuple[Path, datetime]]:
-    """Yield when evidence was pinned, and the plan registered."""
+    """Yield when evidence was pinned."""
     if subject.policy is None or subject.policy_file is None:
         return
     if pin := read(subject.policy_file).datasets.get(layout.root.name):
         yield from ((subject.policy_file, made.at) for made in pin.made)
-    found = cited(subject.policy, subject.policy_file, layout.root.name)
-    if found and found.registration:
-        yield found.file, found.registration.at
 
 
 def _past(where: str, at: datetime, hint: str) -> None:

@@ -79,7 +79,6 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
         ),
         clusters,
         Verified("answers", f"{answers}, each by its own arm's fingerprint"),
-        _registration(about),
         Verified("race", f"of {race.raced_at}" if race else "none was run"),
         Verified("files", f"{len(noted.union(files))} held byte by byte against receipts"),
         Verified(
@@ -187,16 +186,6 @@ def _beside(layout: Layout, dataset: str) -> Layout:
     kept = layout.kept_log and layout.kept_log.with_name(f"{dataset}.jsonl")
     root, today, cache = (at.with_name(dataset) for at in (layout.root, layout.today, layout.cache))
     return Layout(root, today, cache, kept_log=kept)
-
-
-def _registration(about: dict[str, Any]) -> Verified:
-    """Say which registration was cited; ``rederive`` compared what it says with what was judged."""
-    cited = about["evidence"]["registration"]
-    if cited is None:
-        return Verified("registration", "none is cited")
-    digest_of = f"{cited['file']}, {cited['sha256'][:PREFIX]}" if cited["sha256"] else "demanded"
-    other = [*cited["departures"], *about["record"]["departures"]]
-    return Verified("registration", f"{digest_of}: {'; '.join(other) or 'nothing differs'}")
 
 
 def _data(layout: Layout, said: dict[str, Any], hint: str) -> Verified:

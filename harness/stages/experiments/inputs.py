@@ -70,6 +70,11 @@ def inputs(
         inventory=inventory.sha256,
         runs=runs,
         shown={arm: _shown(layout.run(arm), sha256) for arm, sha256 in runs.items()},
+        manifests={
+            arm: digest.of_file(layout.manifest(arm))
+            for arm in runs
+            if layout.manifest(arm).is_file()
+        },
         times=digest.of_file(layout.times) if settings and layout.times.is_file() else None,
         load=digest.of_file(trials) if loaded and trials.is_file() else None,
         policy=policy,

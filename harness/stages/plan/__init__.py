@@ -1,1 +1,1 @@
-"""A policy planned and registered, before its results are seen."""
+"""A policy planned, before its results are seen."""

@@ -120,8 +120,6 @@ def assemble(
     arms = measured(layout, subject, evidence)
     race = raced(layout, evidence)
     policy, file = subject.policy, subject.policy_file
-    if policy and custody:
-        policy = policy.seen(custody.attempts)
     name = (
         PolicyName(policy.name, str(policy.version), digest.of_file(file))
         if policy and file

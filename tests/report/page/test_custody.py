@@ -20,7 +20,7 @@ from harness.report.page.custody_lines import lines
 from harness.report.page.view import to_page
 from tests.make.report_inputs import report
 
-FIRST = Looks(1, 1, 0, (), ())
+FIRST = Looks(1, 1, 0, 0.025, (), ())
 KEPT = Custody(
     Coverage(1600, 1440, 12, 0, {}), None, "harness policy pin p.toml", 1, "0" * 64, None,
     {"tantivy": FIRST},
@@ -102,6 +102,7 @@ def test_looks_are_the_last() -> None:
         2,
         4,
         2,
+        0.1,
         ("another race",),
         (("2026-02-01", "promote"), ("2026-02-02", "hold"), ("2026-02-03", "hold")),
     )
@@ -110,7 +111,7 @@ def test_looks_are_the_last() -> None:
         " larger counts). Earlier outcomes: promote on 2026-02-01, hold 2 times, last on"
         " 2026-02-03. Changed since the last look: another race."
     )
-    stopped = Looks(2, 2, 0, (), (), resumed=3)
+    stopped = Looks(2, 2, 0, 0.05, (), (), resumed=3)
     assert lines(replace(KEPT, number=5, looks={"tantivy": stopped}))[-1] == (
         "tantivy: second look (2 at results, 2 at times; the larger counts; races resumed after a"
         " stop: 3)."

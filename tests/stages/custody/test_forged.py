@@ -196,7 +196,7 @@ def dropped(about: dict[str, Any]) -> None:
 
 
 def budget(about: dict[str, Any]) -> None:
-    about["trust"]["alpha"]["together"] = 0.0001
+    about["trust"]["alpha"]["allowed"] = 0.0001
 
 
 @pytest.mark.parametrize(
