@@ -1,121 +1,99 @@
-"""Simulated judges of documents: how valid the difference stays, and how many labels they save."""
+"""Simulated judges: how often rare losses pass that a machine does not see, and what widths are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.assisted import Assisted, assisted, assisted_by_pairs, saved
-from harness.stats.calibration import Flags, UniqueHits
+from harness.core.errors import EvidenceError
+from harness.stats.assisted import DIFFERENCES, assisted
+from harness.stats.bounded import Span, bounded_each
+from harness.stats.calibration import UniqueHits
 from harness.stats.inference import Inference
-from harness.stats.raters.kappa import kappa
 
-QUERIES, LABELLED, K = 1_000, 100, 10
-RESAMPLES = 1_000
+QUERIES, K = 400, 10
+RESAMPLES = 500
 CONFIDENCE = 0.95
+LEVEL = (1 - CONFIDENCE) / 2
 MARGIN = 0.02
-TRUST = 0.4
-"""Least kappa of the machine with people."""
 SEED = 20_261_124
 Floats = NDArray[np.float64]
-Judge = Callable[[np.random.Generator, Floats, Floats], Floats]
-"""From the relevance of documents and their arm (1 candidate, -1 control) to its labels."""
-
-
-def flipping(share: float) -> Judge:
-    """Err at random in so many documents."""
-    return lambda rng, true, _: np.abs(true - (rng.random(len(true)) < share))
-
-
-def toward(arm: int, share: float) -> Judge:
-    """Agree with people, but call so many irrelevant documents of one arm relevant."""
-    return lambda rng, true, of: np.maximum(true, (rng.random(len(true)) < share) * (of == arm))
-
-
-JUDGES: dict[str, Judge] = {
-    "agrees in 95 %": flipping(0.05),
-    "agrees in 85 %": flipping(0.15),
-    "agrees in 70 %": flipping(0.3),
-    "guesses": flipping(0.5),
-    "partial to the candidate": toward(1, 0.4),
-    "partial to the control": toward(-1, 0.4),
-    "calls all of the candidate's relevant": toward(1, 1.0),
-    "says the opposite": flipping(1.0),
-}
+Flags = NDArray[np.bool_]
 
 
 class Judged(NamedTuple):
-    """Shares of the trials, and means over them."""
+    """Shares of the trials in which a candidate that loses exactly the margin is promoted."""
 
-    coverage: float
-    promoted: float
-    """Promoted although the candidate loses exactly the margin."""
-    trusted: float
-    saved: float | None
-    """Of the labels of people who judge whole queries alone, at equal width, where the judge was
-    trusted; None where it never was."""
-    by_machine: float | None
-    """The same of people who judge what was judged here, alone."""
-    believed: float
-    """Promoted where the machine's labels were taken for true."""
+    people: float
+    """By the judgements of people alone, which decide."""
+    machine: float
+    """By the interval that a machine makes narrower, which describes."""
 
 
-def judged(judge: Judge, trials: int, *, pairs: bool = False) -> Judged:
-    """Judge a candidate whose true loss is the margin.
+def judged(people: int, trials: int) -> Judged:
+    """Judge candidates that lose all documents of few queries, where the machine sees nothing.
 
-    People judge ``LABELLED`` whole queries, or with ``pairs`` as many pairs of all queries.
+    Of the other queries one document on each side differs, relevant by chance.
     """
-    rng = np.random.default_rng(SEED)
-    held = promoted = trusted = believed = 0
-    whole, same = [], []
-    for trial in range(trials):
-        shown, labels = _world(rng, judge)
-        inference = Inference(confidence=CONFIDENCE, resamples=RESAMPLES, seed=trial)
-        of_queries = _of_queries(shown, inference)
-        known = shown.query < LABELLED
-        found = of_queries
-        if pairs:
-            known = known[np.random.default_rng((SEED, trial)).permutation(len(known))]
-            found = assisted_by_pairs(
-                shown, known, queries=QUERIES, clusters=None, inference=inference
-            )
-        alike = kappa(shown.human[known], labels[known], shown.query[known], confidence=CONFIDENCE)
-        trust = alike.low >= TRUST
-        used = found.assisted if trust else found.human
-        held += used.low <= -MARGIN <= used.high
-        promoted += used.low > -MARGIN
-        trusted += trust
-        whole += [saved(of_queries.human, found.assisted)] if trust else []
-        same += [found.saved] if trust else []
-        plain = np.bincount(shown.query, weights=shown.weight * labels, minlength=QUERIES)
-        half = 1.96 * plain.std() / QUERIES**0.5
-        believed += plain.mean() - half > -MARGIN
-    return Judged(
-        held / trials, promoted / trials, trusted / trials,
-        float(np.mean(whole)) if whole else None, float(np.mean(same)) if same else None,
-        believed / trials,
-    )  # fmt: skip
+    rng = np.random.default_rng((SEED, people))
+    shown = [_rare_losses(rng) for _ in range(trials)]
+    human = np.array([
+        np.bincount(one.query, one.weight * one.human, QUERIES)[:people] for one in shown
+    ])
+    ends = bounded_each(human.T, span=DIFFERENCES, level=LEVEL, clusters=None)
+    known = np.arange(QUERIES) < people
+    both = [_described(one, known, trial) for trial, one in enumerate(shown)]
+    return Judged(float((ends.low > -MARGIN).mean()), float(np.mean(both)))
 
 
-def _of_queries(shown: UniqueHits, inference: Inference) -> Assisted:
-    people: Flags = np.arange(QUERIES) < LABELLED
-    return assisted(shown, people, clusters=None, inference=inference)
+def _described(shown: UniqueHits, known: Flags, trial: int) -> bool:
+    inference = Inference(confidence=CONFIDENCE, resamples=RESAMPLES, seed=trial)
+    try:
+        found = assisted(shown, known, clusters=None, inference=inference)
+    except EvidenceError:
+        return False
+    return found.assisted.low > -MARGIN
 
 
-def _world(rng: np.random.Generator, judge: Judge) -> tuple[UniqueHits, Floats]:
-    """Draw queries, the documents that one arm alone shows, and what the judge says of them."""
-    unique = rng.integers(2, K + 1, QUERIES)
-    base = rng.beta(1.2, 2.0, QUERIES)
-    effect = rng.normal(0, 0.15, (2, QUERIES))
-    chance = np.clip(base + effect, 0.02, 0.98)
-    query = np.repeat(np.arange(QUERIES), 2 * unique)
-    of = np.where(np.concatenate([np.arange(2 * n) for n in unique]) % 2 == 0, 1.0, -1.0)
-    kept = 1 - MARGIN * K / float((unique * chance[0]).mean())
-    likely = np.where(of > 0, chance[0, query] * kept, chance[1, query])
-    true = (rng.random(len(query)) < likely) * 1.0
-    labels = judge(rng, true, of)
-    shown = UniqueHits(query, of / K, true, labels.astype(np.int64))
-    return shown, labels
+def _rare_losses(rng: np.random.Generator) -> UniqueHits:
+    lost = rng.random(QUERIES) < MARGIN
+    relevant = rng.random((QUERIES, 2)) < 0.3  # noqa: PLR2004  of the documents that differ
+    weight = np.where(lost[:, None], [0.0, -1.0], [1 / K, -1 / K])
+    human = np.where(lost[:, None], [0.0, 1.0], relevant)
+    machine = (relevant & ~lost[:, None]).astype(np.int64)
+    query = np.arange(QUERIES).repeat(2)
+    return UniqueHits(query, weight.ravel(), human.ravel(), machine.ravel())
+
+
+class Widths(NamedTuple):
+    """Mean widths of intervals that are valid for any sample size."""
+
+    people: float
+    """Of people alone."""
+    machine: float
+    """Of the machine's difference, corrected by people's, each part at half the level."""
+
+
+def widths(people: int, queries: int, errs: float, trials: int = 100) -> Widths:
+    """Compare widths where a machine judged all queries, and errs in this share of documents."""
+    rng = np.random.default_rng((SEED, people, queries))
+    shape = (queries, trials)
+    unique, base = rng.integers(2, K + 1, shape), rng.beta(1.2, 2.0, shape)
+    counts = [
+        rng.binomial(unique, np.clip(base + rng.normal(0, 0.15, shape), 0.02, 0.98))
+        for _ in range(2)
+    ]
+    said = [rng.binomial(one, 1 - errs) + rng.binomial(unique - one, errs) for one in counts]
+    human, machine = ((one[1] - one[0]) / K for one in (counts, said))
+    alone = bounded_each(human[:people], span=DIFFERENCES, level=LEVEL, clusters=None)
+    parts = (
+        bounded_each(values, span=span, level=LEVEL / 2, clusters=None)
+        for values, span in (
+            ((human - machine)[:people], Span(-2.0, 2.0)),
+            (machine[people:], DIFFERENCES),
+        )
+    )
+    corrected = sum(float((one.high - one.low).mean()) for one in parts)
+    return Widths(float((alone.high - alone.low).mean()), corrected)

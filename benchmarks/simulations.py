@@ -27,7 +27,7 @@ from benchmarks.simulated_differences import (
     real,
     steps,
 )
-from benchmarks.simulated_judges import JUDGES, judged
+from benchmarks.simulated_judges import judged, widths
 from benchmarks.simulated_looks import growing
 from benchmarks.simulated_plans import kept
 from benchmarks.simulated_power import delivered
@@ -259,18 +259,19 @@ def show_logs(trials: int) -> Iterator[str]:
 
 
 def show_judges(trials: int) -> Iterator[str]:
-    """One line for each machine that judges, and for what people judge beside it."""
-    yield (
-        "| machine | people judge | coverage | promoted at the margin | trusted | labels saved |"
-        " by the machine | promoted where it is believed |"
-    )
-    yield "| --- | --- |" + " ---: |" * 6
-    for name, judge in JUDGES.items():
-        for judges in ("queries", "pairs"):
-            found = judged(judge, trials, pairs=judges == "pairs")
-            shares = f"{found.coverage:.1%} | {found.promoted:.1%} | {found.trusted:.1%}"
-            less = ("" if one is None else f"{one:.0%}" for one in (found.saved, found.by_machine))
-            yield f"| {name} | {judges} | {shares} | {' | '.join(less)} | {found.believed:.1%} |"
+    """One line for each number of queries that people judge."""
+    yield "| people judge | people alone promote | with the machine |"
+    yield "| ---: | ---: | ---: |"
+    for people in (30, 50, 100, 200):
+        found = judged(people, trials)
+        yield f"| {people} | {found.people:.1%} | {found.machine:.1%} |"
+    yield ""
+    yield "| people judge | of queries | the machine errs in | people alone | corrected machine |"
+    yield "| ---: | ---: | ---: | ---: | ---: |"
+    for people, queries in ((30, 1_000), (100, 1_000), (200, 1_000), (200, 5_000), (1_000, 5_000)):
+        for errs in (0.05, 0.15):
+            alone, both = widths(people, queries, errs)
+            yield f"| {people:,} | {queries:,} | {errs:.0%} | {alone:.3f} | {both:.3f} |"
 
 
 def show_clicks(trials: int) -> Iterator[str]:

@@ -375,7 +375,7 @@ class Assisting:
             found = assisted(drawn.shown[trial], drawn.judged, clusters=None, inference=inference)
         except EvidenceError as error:
             return Said(Verdict.INCONCLUSIVE, "too_few", str(error))
-        sure = found.assisted.low > TOUCH - MARGIN
+        sure = found.human.low > TOUCH - MARGIN
         return Said(Verdict.PASS if sure else Verdict.INCONCLUSIVE, "", "")
 
 

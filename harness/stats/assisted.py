@@ -1,18 +1,16 @@
-"""A paired difference from few human judgements and many machine ones, valid whatever they err.
+"""A paired difference from few human judgements, beside what many machine ones suggest.
 
-Prediction-powered inference (Angelopoulos, Duchi and Zrnic, "PPI++", 2023). The queries that
-people judged are a random part of all. The machine's difference over the other queries is corrected
-by how far it is off where people judged. Its weight makes the variance smallest, and is at most 1.
+The queries that people judged are a random part of all. Their difference alone has a finite-sample
+interval, and decides. The other estimate describes (PPI++: Angelopoulos, Duchi and Zrnic, 2023).
+The machine's difference over the other queries is corrected by how far it is off where people
+judged. Its weight makes the variance smallest, and is at most 1. That corrected difference ranges
+twice as far, so a finite-sample interval of it is wider than that of people alone, and of use to no
+verdict (docs/statistics.md).
 
 Documents are expected to be relevant by ``harness.stats.calibration``. Weight and calibration of a
 query come from other queries (five folds; Zrnic and Candès, PNAS 2024), so that no query corrects
 itself. The interval joins those of the two independent parts, each by ``harness.stats.bootstrap``,
 by the square root of squares (Zou and Donner, Statistics in Medicine 27, 2008).
-
-Where people judged pairs drawn over all queries, not whole queries, each query has an expected
-difference. The pairs that people judged of it correct that, over the share of pairs that were drawn
-(Horvitz and Thompson, JASA 47, 1952). Zrnic and Candès use it for labels ("Active statistical
-inference", ICML 2024). Errors of one query then count once, and not as a whole query of them.
 """
 
 from __future__ import annotations
@@ -23,17 +21,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.errors import EvidenceError
-from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import bca
+from harness.stats.bounded import Span
 from harness.stats.calibration import Codes, Flags, Floats, UniqueHits, calibration, expected
 from harness.stats.inference import Inference
+from harness.stats.interval import interval
 
 FOLDS = 5
 FEWEST = 10
 """Independent queries that people judged and found a difference in; fewer show no spread."""
-FEWEST_PAIRS = 50
-"""Pairs that people judged where pairs were drawn; fewer do not calibrate a machine."""
+DIFFERENCES = Span(-1.0, 1.0)
+"""Of two precisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +40,13 @@ class Assisted:
     """The difference with and without the machine."""
 
     human: Estimate
-    """From the human judgements alone."""
+    """From the human judgements alone, with a finite-sample interval; it decides."""
     assisted: Estimate
-    """From both."""
+    """From both; its interval describes, and misses rare losses that the machine does not see."""
     weight: float
     """Of the machine's judgements, 0 to 1."""
     calibration: tuple[float | None, ...]
     """Share that people found relevant, by grade of the machine; None where they judged none."""
-
-    @property
-    def saved(self) -> float:
-        """Share of the human judgements that the machine's replace at equal width."""
-        return saved(self.human, self.assisted)
-
-
-def saved(alone: Estimate, other: Estimate) -> float:
-    """Share of the judgements behind ``alone`` that ``other`` does without at equal width."""
-    widths = [one.high - one.low for one in (other, alone)]
-    return 1 - (widths[0] / widths[1]) ** 2 if widths[1] else 0.0
 
 
 def assisted(
@@ -94,7 +82,12 @@ def assisted(
         labelled[own] = weight * predicted[own]
         other += weight * predicted / FOLDS
     return Assisted(
-        _interval(human[judged], groups[judged], inference),
+        interval(
+            human[judged],
+            span=DIFFERENCES,
+            inference=inference,
+            clusters=None if clusters is None else groups[judged],
+        ),
         _joined(
             _interval(human[judged] - labelled[judged], groups[judged], inference),
             _interval(other[~judged], groups[~judged], inference),
@@ -103,44 +96,6 @@ def assisted(
         float(np.mean(weights)),
         calibration(shown, known),
     )
-
-
-def assisted_by_pairs(
-    shown: UniqueHits, judged: Flags, *, queries: int, clusters: Codes | None, inference: Inference
-) -> Assisted:
-    """Estimate the mean difference over ``queries``, of whose pairs people judged ``judged``.
-
-    ``judged`` has shape (documents,), and is a random part of them.
-
-    Raises:
-        EvidenceError: people judged fewer than fifty pairs, fewer than ten independent queries
-            have one that is relevant, or people judged all pairs.
-    """
-    groups = np.arange(queries) if clusters is None else clusters
-    moved = np.unique(groups[shown.query[judged & (shown.human > 0)]])
-    if judged.sum() < FEWEST_PAIRS or len(moved) < FEWEST or judged.all():
-        raise EvidenceError(
-            f"people judged {int(judged.sum())} of {len(judged)} pairs, and"
-            f" {many(len(moved), 'independent query has')} a relevant one. At least {FEWEST_PAIRS}"
-            f" pairs and {FEWEST}"
-            " such queries must be judged, and others must be left to the machine"
-        )
-    fold = _folds(groups, inference.seed)[shown.query]
-    alone, both = np.zeros(len(judged)), np.zeros(len(judged))
-    for at in range(FOLDS):
-        train, own = judged & (fold != at), fold == at
-        alone[own] = shown.human[train].mean()
-        both[own] = expected(shown, train)[own]
-    share = judged.mean()
-    human, joined = (
-        _interval(
-            _by_query(shown, guess + np.where(judged, shown.human - guess, 0.0) / share, queries),
-            groups,
-            inference,
-        )
-        for guess in (alone, both)
-    )
-    return Assisted(human, joined, 1.0, calibration(shown, judged))
 
 
 def _by_query(shown: UniqueHits, relevant: Floats, queries: int) -> Floats:

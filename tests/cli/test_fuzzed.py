@@ -42,7 +42,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "ask": ("balo", "--arm", "fts5", *DATA),
     "assisted": (
         *DATA, *PAIR, "--measure", "P@10", "--human", "toy.qrels", "--machine", "toy.qrels",
-        "--least-kappa", "0.4", "--margin", "0.1",
+        "--margin", "0.1",
     ),
     "ci": ("--out", "ran"),
     "clicks report": ("clicks",),

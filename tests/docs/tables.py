@@ -161,7 +161,7 @@ ELSEWHERE = {
     ),
     "harness assisted": Elsewhere(
         "it reads judgements of people and of a machine",
-        "tests/cli/assessors/test_assisted.py::test_a_machine_that_agrees_is_used",
+        "tests/cli/assessors/test_assisted.py::test_people_decide_and_the_machine_describes",
     ),
     "harness reproduce": Elsewhere(
         "it reads what the demo recorded",

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.simulation]
 PAGES = tuple(sorted(Path("docs").glob("*.md")))
 COMMAND = re.compile(r"benchmarks/simulations\.py (\w+) --trials (\d+)$", re.MULTILINE)
 FIRST = "few"
-TOO_LONG = ("judges",)
+TOO_LONG: tuple[str, ...] = ("judges",)
 """Simulations that take a processor more than five minutes."""
 
 

@@ -34,36 +34,23 @@ def assisted(
     measure: Annotated[str, typer.Option(help="A precision: P@5, P@10, P(rel=2)@10.")],
     human: Annotated[Path, typer.Option(help="Judgements by people: QUERY 0 DOCUMENT GRADE.")],
     machine: Annotated[Path, typer.Option(help="Judgements by a machine, in the same form.")],
-    least_kappa: Annotated[
-        float,
-        typer.Option(min=-1, max=1, help="Agreement below which the machine is not used."),
-    ],
     margin: Annotated[float, typer.Option(min=0, max=1, help="Allowed loss of the measure.")],
-    sampled: Annotated[
-        str, typer.Option(help="What was drawn for people: queries, judged whole, or pairs.")
-    ] = "queries",
 ) -> None:
-    """Judge a difference by few human judgements and many machine ones.
+    """Judge a difference by few human judgements, and show what many machine ones suggest.
 
-    The interval is valid whatever the machine errs, if what people judged was drawn at random:
-    whole queries, or pairs by harness pool --order random (prediction-powered inference). The
-    machine is used only where its agreement with people surely reaches --least-kappa; otherwise
-    the human judgements stand alone. The two files are never mixed. Exit codes: 0 the loss is below
-    the margin, 1 it is not, 3 inconclusive.
+    People judge whole queries that were drawn at random; they alone decide, by a finite-sample
+    interval. The machine's judgements, corrected by people's, give an estimate that describes: it
+    misses rare losses that the machine does not see. The two files are never mixed. Exit codes: 0
+    the loss is below the margin, 1 it is not, 3 inconclusive.
 
     Example: harness assisted --run out/mine --control fts5 --candidate tantivy --measure P@10
-    --human human.qrels --machine machine.qrels --least-kappa 0.4 --margin 0.02
+    --human human.qrels --machine machine.qrels --margin 0.02
     """
-    from harness.core.errors import UnknownName
     from harness.core.gate import Verdict
-    from harness.stages.judging.assisted import Judging, Sampled, difference
+    from harness.stages.judging.assisted import Judging, difference
 
-    if sampled not in set(Sampled):
-        raise UnknownName("kind of what was drawn", sampled, Sampled)
     layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
-    judging = Judging(
-        control, candidate, measure, human, machine, least_kappa, margin, Sampled(sampled)
-    )
+    judging = Judging(control, candidate, measure, human, machine, margin)
     found = difference(layout, judging, Project.here().params.score.inference(1))
     _show(found, judging)
     codes = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}
@@ -74,10 +61,9 @@ def _show(found: AssistedDifference, judging: Judging) -> None:
     from harness.gates.base.rules import signed
 
     alike = found.agreement
-    word = "used" if found.trusted else "not used: its agreement is not surely above the bound"
     out.print(
         f"kappa of people and machine {alike.value:.2f} [{alike.low:.2f}, {alike.high:.2f}]"
-        f" over {many(alike.n, 'document')}, bound {judging.least_kappa:g}: the machine is {word}",
+        f" over {many(alike.n, 'document')}",
         markup=False,
     )
     for grade, share in zip(found.grades, found.found.calibration, strict=False):
@@ -86,13 +72,9 @@ def _show(found: AssistedDifference, judging: Judging) -> None:
         out.print(f"  {name} of the machine: {said}", markup=False)
     measure = judging.measure
     out.print(
-        f"{measure}, people alone: {signed(found.found.human)}, n = {found.judged}"
-        f" {judging.sampled}\n"
         f"{measure}, with the machine: {signed(found.found.assisted)},"
-        f" n = {many(found.queries, 'query')}; it saves {found.found.saved:.0%} of the human"
-        " judgements",
+        f" n = {many(found.queries, 'query')}; it describes and decides nothing\n"
+        f"{measure}, people alone: {signed(found.found.human)}, n = {many(found.judged, 'query')}\n"
+        f"{found.verdict.name}: {signed(found.found.human)}, allowed loss {judging.margin:g}",
         markup=False,
-    )
-    out.print(
-        f"{found.verdict.name}: {signed(found.used)}, allowed loss {judging.margin:g}", markup=False
     )

@@ -41,16 +41,15 @@ def pool(
     ran: Annotated[
         Path | None, typer.Option("--run", help="Folder that harness run wrote, with --out.")
     ] = None,
-    order: Annotated[str, typer.Option(help="bounds, sample or random.")] = "bounds",
+    order: Annotated[str, typer.Option(help="bounds or sample.")] = "bounds",
 ) -> None:
     """Write the pairs of query and document whose judgement would settle a comparison.
 
     Most decisive first: by how much narrower the bounds of the mean difference get. With --order
     sample, unjudged hits of both arms are drawn, those more often that can move the difference
     more: a gate decides by it once it is judged and taken in by harness labels. Where a drawn hit
-    is relevant, the others of its query come after it. With --order random, pairs are drawn for
-    harness assisted. The file is in TREC's form with ? for a grade; harness
-    judge fills it in, or any editor.
+    is relevant, the others of its query come after it. The file is in TREC's form with ? for a
+    grade; harness judge fills it in, or any editor.
 
     Example: harness pool --dataset python-docs --control fts5 --candidate tantivy
     --measure nDCG@10 --size 100 --out out/pool.qrels
@@ -77,12 +76,6 @@ def pool(
         out.print(
             f"{found.pairs} of {many(found.of, 'unjudged hit')} of"
             f" {many(found.queries, 'query')} were drawn.",
-            markup=False,
-        )
-    elif order == Order.RANDOM:
-        out.print(
-            f"{many(found.of, 'pair is')} shown by one arm alone; {found.pairs} were drawn. Judge"
-            " them all, then: harness assisted --sampled pairs",
             markup=False,
         )
     else:

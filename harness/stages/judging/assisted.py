@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -20,25 +19,15 @@ from harness.corpus import labels
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.gates.base.rules import TOUCH
-from harness.gates.judge_trusted import trusted
 from harness.measures.name import parse
 from harness.stages.custody.proof import check_run
 from harness.stages.layout import Layout
-from harness.stats.assisted import Assisted, assisted, assisted_by_pairs
+from harness.stats.assisted import Assisted, assisted
 from harness.stats.calibration import Codes, Flags, UniqueHits
 from harness.stats.inference import Inference
 from harness.stats.raters.kappa import kappa
 
 MEASURE = "P"
-
-
-class Sampled(StrEnum):
-    """What was drawn at random for people to judge."""
-
-    QUERIES = "queries"
-    """Queries, each judged whole."""
-    PAIRS = "pairs"
-    """Pairs of all queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +40,7 @@ class Judging:
     """``P@k``: a document adds to the difference whatever the others are."""
     human: Path
     machine: Path
-    least_kappa: float
-    """Below it the machine's judgements are not used at all."""
     margin: float
-    sampled: Sampled = Sampled.QUERIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +54,16 @@ class AssistedDifference:
     """Grade of the machine by its code; None for documents that it did not judge."""
     queries: int
     judged: int
-    """Queries that people judged; pairs where pairs were drawn."""
-    trusted: bool
+    """Queries that people judged."""
     verdict: Verdict
-    """Of "the candidate loses less than the margin"."""
-
-    @property
-    def used(self) -> Estimate:
-        """The estimate that the verdict rests on."""
-        return self.found.assisted if self.trusted else self.found.human
+    """Of "the candidate loses less than the margin", by the judgements of people alone."""
 
 
 def difference(layout: Layout, judging: Judging, inference: Inference) -> AssistedDifference:
     """Estimate candidate - control over the queries that both arms answered.
 
     A query counts as judged by people where they judged every document within the cutoff that one
-    arm shows and the other does not. Which queries people judge must be drawn at random. Where
-    pairs were drawn, each of these documents counts by itself.
+    arm shows and the other does not. Which queries people judge must be drawn at random.
 
     Raises:
         UnknownName: the measure is not a precision at a cutoff.
@@ -109,21 +88,11 @@ def difference(layout: Layout, judging: Judging, inference: Inference) -> Assist
     machine = labels.judgements(judging.machine, "machine")
     shown, grades = _shown(signs, (people, machine), depth, relevant)
     clusters = codes(ids, Prepared.open(layout.data).clusters())
-    if judging.sampled is Sampled.PAIRS:
-        known = ~np.isnan(shown.human)
-        judged = int(known.sum())
-        found = assisted_by_pairs(
-            shown, known, queries=len(ids), clusters=clusters, inference=inference
-        )
-    else:
-        whole = _judged(signs, people, judging.human, inference.seed)
-        known, judged = whole[shown.query], int(whole.sum())
-        found = assisted(shown, whole, clusters=clusters, inference=inference)
-    alike = _agreement(shown, grades, known, relevant, clusters, inference)
-    fine = trusted(alike, judging.least_kappa)
-    used = found.assisted if fine else found.human
-    verdict = _verdict(used, -judging.margin)
-    return AssistedDifference(found, alike, grades, len(ids), judged, fine, verdict)
+    whole = _judged(signs, people, judging.human, inference.seed)
+    found = assisted(shown, whole, clusters=clusters, inference=inference)
+    alike = _agreement(shown, grades, whole[shown.query], relevant, clusters, inference)
+    verdict = _verdict(found.human, -judging.margin)
+    return AssistedDifference(found, alike, grades, len(ids), int(whole.sum()), verdict)
 
 
 def _verdict(used: Estimate, limit: float) -> Verdict:
@@ -160,8 +129,7 @@ def _judged(signs: Mapping[str, Mapping[str, int]], people: Qrels, path: Path, s
         pairs = sum(len(lacking[q]) for q in begun)
         raise EvidenceError(
             f"{path}: {many(len(begun), 'query is')} judged in part, for example {begun[0]};"
-            f" judge their {many(pairs, 'missing document')}, or leave these queries out. If the"
-            " pairs were drawn over all queries, say --sampled pairs"
+            f" judge their {many(pairs, 'missing document')}, or leave these queries out"
         )
     apart = np.array([bool(docs) for docs in signs.values()])
     judged: Flags = np.array([q in people.grades for q in signs]) & apart

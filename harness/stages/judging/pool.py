@@ -1,4 +1,4 @@
-"""Write the pool of a comparison: what somebody should judge, in one of three orders."""
+"""Write the pool of a comparison: what somebody should judge, in one of two orders."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 from harness.core.durable.journal import completed
 from harness.core.durable.owned import check_new
-from harness.core.errors import EvidenceError, UnknownName
+from harness.core.errors import EvidenceError
 from harness.corpus import pool as pools
 from harness.corpus.pool import Pool
 from harness.corpus.prepared import Prepared
 from harness.measures.unjudged.missing import Missing, missing
 from harness.measures.unjudged.runs import bounding, cases, narrowing
-from harness.stages.judging.assisted import one_sided
 from harness.stages.judging.compared import Chosen, Compared, Runs, pairs_of, read_runs
 from harness.stages.judging.sampling import Drawing, beside, drawing_of, text_of, unjudged
 from harness.stages.layout import Layout
@@ -28,8 +27,6 @@ class Order(StrEnum):
     """Those that narrow the bounds of the mean difference."""
     SAMPLE = "sample"
     """A sample of the unjudged hits of both arms, drawn by what each can move."""
-    RANDOM = "random"
-    """All that one arm alone shows, judged or not, as they are drawn."""
 
 
 class Pooled(NamedTuple):
@@ -68,8 +65,6 @@ def pool(  # noqa: PLR0917  all of it is needed
     match order:
         case Order.BOUNDS:
             chosen, found = _by_bounds(runs, compared, size)
-        case Order.RANDOM:
-            chosen, found = _drawn(runs, compared.measure, size, seed)
         case Order.SAMPLE:
             open_ = unjudged(runs, compared.measure)
             how = drawing_of(layout, compared, open_, size, seed)
@@ -110,24 +105,3 @@ def _by_bounds(runs: Runs, compared: Compared, size: int) -> tuple[Chosen, Poole
     ends = float(every.worst.mean()), float(every.best.mean())
     narrows = {pair: found[pair] for pair in chosen}
     return narrows, Pooled(len(chosen), len(found), len(ids), *ends)
-
-
-def _drawn(runs: Runs, measure: str, size: int, seed: int) -> tuple[Chosen, Pooled]:
-    """Draw from all that one arm alone shows, as ``harness assisted`` counts them."""
-    asked = bounding(measure, runs.qrels).asked
-    if asked.name != "P" or asked.cutoff is None:
-        raise UnknownName("measure for the order random", measure, ("P@5", "P@10"))
-    shown = (
-        (query_id, doc_id)
-        for query_id in runs.ids
-        for doc_id in one_sided(
-            runs.control.ranking(query_id, asked.cutoff),
-            runs.candidate.ranking(query_id, asked.cutoff),
-        )
-    )
-    every = sorted(shown)
-    Random(seed).shuffle(every)
-    if not every:
-        raise EvidenceError("both arms show the same documents; there is nothing to judge")
-    chosen = dict.fromkeys(every[:size], 0.0)
-    return chosen, Pooled(len(chosen), len(every), len(runs.ids), -1.0, 1.0)
