@@ -6,7 +6,7 @@ gate's own. ``rule`` judges one trial by the gate of a shipped policy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -19,18 +19,24 @@ from numpy.typing import NDArray
 from harness.core.engine import Hit, Manifest
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Stolen, Traffic
+from harness.core.evidence import Sample as Sampled
 from harness.core.gate import Finding, Verdict
+from harness.core.qrels import Qrels
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.gates.base.live import MIN_PERIODS, SECONDS
 from harness.gates.base.rules import TOUCH, Rules
+from harness.measures.quality import score
+from harness.measures.unjudged.drawn import draw, rate_of
+from harness.measures.unjudged.drawn import judge as judge_sample
+from harness.measures.unjudged.missing import Missing
 from harness.policy.load import load_policy
 from harness.policy.model import Gate
 from harness.shadow.clicks.log import Clicks as ClickLog
 from harness.shadow.clicks.log import ShownList
 from harness.shadow.clicks.users import preferences
 from harness.stats.assisted import assisted
-from harness.stats.bounded import Span, chance_above
+from harness.stats.bounded import Span, chance_above, low_ends
 from harness.stats.calibration import UniqueHits
 from harness.stats.sequential.blocks import blocks
 from harness.stats.sequential.evalues import evalues_each
@@ -101,12 +107,11 @@ def clear(
     values: Floats,
     codes: Ints | None = None,
     *,
-    margin: float = MARGIN,
     largest: float = RULES.largest_cluster,
 ) -> Bools:
     """Say of each column whether its mean is surely above the margin; shape (columns,)."""
     return np.asarray(
-        chance_above(values, TOUCH - margin, span=DIFFERENCES, clusters=codes, largest=largest)
+        chance_above(values, TOUCH - MARGIN, span=DIFFERENCES, clusters=codes, largest=largest)
         < LEVEL
     )
 
@@ -193,34 +198,64 @@ def best(findings: Iterator[Verdicted]) -> Verdicted:
 
 
 class Pages(NamedTuple):
-    """Ranks 2 to 10 of both arms, shape (arms, queries, ranks, trials)."""
+    """Evidence whose judgements miss some hits, and which of these are relevant in each trial."""
 
-    hidden: Bools
-    """Not judged."""
+    evidence: Evidence
+    missing: Missing
     relevant: Bools
+    """Shape (hits, trials)."""
 
 
-GUARD, _ = shipped("pairwise", "judged_guard")
+SAMPLED = 400
+"""Unjudged hits that people judge."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Whether a step passes whose measure takes unjudged hits for irrelevant."""
+    """Whether a candidate passes by a sample of its unjudged hits and of the control's."""
 
     def passes(self, drawn: Pages) -> Bools:
-        shares = 1 - drawn.hidden.sum(axis=2) / 10
-        gap = shares[1] - shares[0]
-        limit = float(GUARD.settings.limit or 0)
-        even = [clear(side, margin=limit) for side in (gap, -gap)]
-        return np.asarray(even[0] & even[1] & clear(np.zeros(gap.shape)))
+        found = [
+            judge_sample(drawn.missing, *self.given(drawn), self.sample(drawn, trial))
+            for trial in range(drawn.relevant.shape[1])
+        ]
+        known, change = (
+            np.array(each).T for each in zip(*((a.certain, a.change) for a in found), strict=True)
+        )
+        known, span, largest = (
+            known + drawn.missing.difference[:, None],
+            found[0].span,
+            RULES.largest_cluster,
+        )
+        level = LEVEL / 2 if any(span) else LEVEL
+        low = low_ends(known, span=DIFFERENCES, level=level, clusters=None, largest=largest)
+        if any(span):
+            low += low_ends(change, span=span, level=level, clusters=None, largest=largest)
+        return np.asarray(low > TOUCH - MARGIN)
 
     def rule(self, drawn: Pages, trial: int) -> Finding:
-        control, candidate = 1 - drawn.hidden[..., trial].sum(axis=2) / 10
-        measured = scored(np.zeros(len(control)))
-        found = QUALITY.judge(measured, RULES)
-        if found.verdict is not Verdict.PASS:
-            return found
-        return GUARD.judge(scored(candidate - control, "Judged@10"), RULES)
+        sample = self.sample(drawn, trial)
+        return QUALITY.judge(replace(drawn.evidence, samples={sample.key: sample}), RULES)
+
+    @staticmethod
+    def given(drawn: Pages) -> tuple[tuple[Run, Run], Qrels]:
+        """Give what was run and what was judged before."""
+        evidence = drawn.evidence
+        assert evidence.qrels is not None  # noqa: S101  made so
+        return (evidence.control.run, evidence.candidate.run), evidence.qrels
+
+    @staticmethod
+    def sample(drawn: Pages, trial: int) -> Sampled:
+        """Draw a sample and judge it, with all hits of a query of which one is relevant."""
+        open_, good = drawn.missing, drawn.relevant[:, trial]
+        rate = rate_of(open_, SAMPLED)
+        taken = draw(open_, rate, trial).taken
+        wanted = taken | np.isin(open_.query, open_.query[taken & good])
+        grades: dict[str, dict[str, int]] = {}
+        for at in np.flatnonzero(wanted).tolist():
+            of = open_.query_ids[open_.query[at]]
+            grades.setdefault(of, {})[open_.doc_ids[at]] = int(good[at])
+        return Sampled("control", "candidate", "nDCG@10", trial, rate, grades, "people")
 
 
 class Times(NamedTuple):
@@ -232,22 +267,18 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Racing:
-    """Whether the candidate's percentile keeps its ratio to the control's."""
+    """Whether a percentile of the candidate keeps its ratio to the control's."""
 
     percent: str
+    per_query: bool = False
 
     def passes(self, drawn: Times) -> Bools:
-        gate, _ = shipped("migration", "latency_ratio", percent=self.percent)
-        levels = [
-            times.mean(axis=(0, 1))
-            if self.percent == "mean"
-            else np.percentile(times, float(self.percent[1:]), axis=(0, 1))
-            for times in drawn
-        ]
-        return each(self, drawn, levels[1] / levels[0] < float(gate.settings.limit or 0))
+        return each(self, drawn, np.ones(drawn.control.shape[2], dtype=bool))
 
     def rule(self, drawn: Times, trial: int) -> Finding:
-        gate, rules = shipped("migration", "latency_ratio", percent=self.percent)
+        gate, rules = shipped(
+            "migration", "latency_ratio", percent=self.percent, per_query=self.per_query
+        )
         control, candidate = (times[..., trial].astype(np.int64) for times in drawn)
         return gate.judge(replace(scored(np.zeros(2)), race=raced(control, candidate)), rules)
 
@@ -379,19 +410,57 @@ class Assisting:
         return Said(Verdict.PASS if sure else Verdict.INCONCLUSIVE, "", "")
 
 
-def scored(differences: Floats, measure: str = "nDCG@10") -> Evidence:
-    """Two arms that answered everything, with these differences."""
+def scored(differences: Floats) -> Evidence:
+    """Two arms that answered everything, with these differences of nDCG@10, judged completely."""
     ids = tuple(f"q{at}" for at in range(len(differences)))
-    arms = (
-        ("control", 1 - np.maximum(0, differences)),
-        ("candidate", 1 - np.maximum(0, -differences)),
+    row = (Row(ids[0], Status.ANSWERED, (Hit("d", 1.0, 1.0),)),)
+    sides = (
+        side(
+            arm, row, {"nDCG@10": Scores("nDCG@10", ids, 1 - np.maximum(0, sign * differences), {})}
+        )
+        for arm, sign in (("control", 1), ("candidate", -1))
     )
-    control, candidate = (_side(arm, ids, values, measure) for arm, values in arms)
+    return evidence_of(*sides, complete="made so")
+
+
+def evidence_of(control: ArmResult, candidate: ArmResult, **more: Any) -> Evidence:  # noqa: ANN401  fields
+    """Evidence of two arms without agreement and slices."""
     agreement = Agreement((), (), {})
-    return Evidence("made", control, candidate, agreement, agreement, {}, {}, {}, None)
+    return Evidence("made", control, candidate, agreement, agreement, {}, {}, {}, None, **more)
 
 
-def _side(arm: str, ids: tuple[str, ...], values: Floats, measure: str) -> ArmResult:
-    manifest = Manifest(arm, "1", 1, "made", arm)
-    row = Row(ids[0], Status.ANSWERED, (Hit("d", 1.0, 1.0),), manifest.fingerprint)
-    return ArmResult(arm, manifest, Run.of(arm, [row]), {measure: Scores(measure, ids, values, {})})
+def side(arm: str, rows: Sequence[Row], scores: Mapping[str, Scores]) -> ArmResult:
+    """One arm with its answers."""
+    return ArmResult(arm, Manifest(arm, "1", 1, "made", arm), Run.of(arm, rows), scores)
+
+
+def paged(hidden: Bools) -> Evidence:
+    """Evidence of two arms that share a relevant hit at rank 1; some below are not judged.
+
+    ``hidden`` has shape (arms, queries, ranks 2 to 10). What is judged there is irrelevant.
+    """
+    names, ids = ("control", "candidate"), [f"q{at:04}" for at in range(hidden.shape[1])]
+    shown = {
+        arm: {of: [f"{of}s", *(f"{of}{arm[1]}{at}" for at in range(hidden.shape[2]))] for of in ids}
+        for arm in names
+    }
+    qrels = Qrels({
+        of: dict(sorted(
+            [(f"{of}s", 1)]
+            + [
+                (doc, 0)
+                for side, arm in enumerate(names)
+                for doc, missed in zip(shown[arm][of][1:], hidden[side, at], strict=True)
+                if not missed
+            ]
+        ))
+        for at, of in enumerate(ids)
+    })  # fmt: skip
+    sides = []
+    for arm in names:
+        rows = [
+            Row(of, Status.ANSWERED, [Hit(doc, 1 / at, 1 / at) for at, doc in enumerate(docs, 1)])
+            for of, docs in shown[arm].items()
+        ]
+        sides.append(side(arm, rows, score(Run.of(arm, rows), qrels, ["nDCG@10"], tuple(ids))))
+    return evidence_of(*sides, qrels=qrels)

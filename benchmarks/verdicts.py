@@ -62,7 +62,7 @@ class Cell:
     @property
     def broken(self) -> bool:
         """Whether the rate is surely above the promise, by more than the room for chance."""
-        return self.low > self.promised + ROOM and not self.premise.startswith("breaks")
+        return self.low > self.promised + ROOM and not self.premise.startswith("outside")
 
 
 def cell(family: Family, size: int, trials: int, code: str) -> Cell:
@@ -73,7 +73,7 @@ def cell(family: Family, size: int, trials: int, code: str) -> Cell:
     right, quiet = _passed(family, size, trials, equal=True)
     named = [cause for cause, _ in (causes + quiet).most_common() if cause not in UNNAMED]
     why = named[0] if named and not false else ""
-    premise = f"breaks {family.premise}" if family.premise else why
+    premise = f"outside: {family.premise}" if family.premise else why
     seconds = time.perf_counter() - began
     return Cell(
         family.part, family.name, size, trials, family.promised, found.value, found.low,
