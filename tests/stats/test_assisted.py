@@ -38,8 +38,8 @@ def width(of: Estimate) -> float:
 def test_people_alone_have_the_finite_sample_bound() -> None:
     shown, _ = world()
     found = assisted(shown, np.arange(400) < 80, clusters=None, inference=RULES)
-    values = 1.0 * np.bincount(shown.query, shown.weight * shown.human)[:80]
-    ends = bounded_each(values[:, None], span=DIFFERENCES, level=0.025, clusters=None)
+    sums = np.bincount(shown.query, shown.weight * shown.human)[:80].astype(np.float64)
+    ends = bounded_each(sums.reshape(-1, 1), span=DIFFERENCES, level=0.025, clusters=None)
     assert (found.human.low, found.human.high) == (ends.low[0], ends.high[0])
 
 
