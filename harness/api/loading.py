@@ -14,7 +14,8 @@ from harness.core.names import checked
 from harness.core.qrels import Qrels
 from harness.core.records import Judgement
 from harness.core.run import Run
-from harness.corpus import beir, grades, runs, trec
+from harness.corpus import beir, runs, trec
+from harness.corpus.cells import grades
 
 PARQUET, TABBED = ".parquet", ".tsv"
 UNNAMED = "run"

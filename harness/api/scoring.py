@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 from harness.api.given import QrelsLike, RunLike
 from harness.api.html import table
 from harness.api.loading import load_qrels, load_run
+from harness.core.errors import DatasetError
+from harness.core.qrels import Qrels
+from harness.core.run import Run
 from harness.core.scores import Scores
+from harness.corpus.cells.identity import written_otherwise
 from harness.measures import quality
 from harness.report.rounding import number
 
@@ -59,11 +63,32 @@ def score(
         UnknownName: a measure is unknown.
         EvidenceError: ``queries`` is empty, or repeats one.
         InvalidArm: the run answers none of them.
-        BadFile, RunError, DatasetError: as ``load_run`` and ``load_qrels``.
+        BadFile, RunError, DatasetError: as ``load_run`` and ``load_qrels``; or the two write the
+            same ids in two ways.
     """
     loaded, judged = load_run(run), load_qrels(qrels)
+    check_ids(loaded, judged)
     asked = judged.query_ids if queries is None else queries
     return Scored(loaded.arm, quality.score(loaded, judged, measures, asked))
+
+
+def check_ids(run: Run, qrels: Qrels) -> None:
+    """Refuse a run and judgements that write the same ids in two ways.
+
+    Raises:
+        DatasetError: they do; the message has an example.
+    """
+    judged = {doc_id for of in qrels.grades.values() for doc_id in of}
+    found = {
+        "query": written_otherwise(frozenset(run.query_ids), frozenset(qrels.grades)),
+        "document": written_otherwise(frozenset(run.vocabulary), judged),
+    }
+    for what, pair in found.items():
+        if pair:
+            raise DatasetError(
+                f"the run has the {what} {pair[0]!r}, and the judgements have {pair[1]!r}. Read ids"
+                " as text (pandas: dtype=str)"
+            )
 
 
 def _without(scores: Scores) -> str:

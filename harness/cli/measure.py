@@ -69,7 +69,8 @@ def measure(
                 mean = summarise(scores, span=span_of(name), inference=inference, clusters={})
                 value = f"{mean.value:.4f} [{mean.low:.4f}, {mean.high:.4f}]"
             else:
-                value = "no interval from fewer than two queries"
+                one = "no value" if scores.mean is None else f"{scores.mean:.4f}"
+                value = f"{one} (no interval from fewer than two queries)"
             out.print(f"{name}: {value}, n = {len(scores.values):,}{rest}", markup=False)
     if to:
         write(to, found)

@@ -11,7 +11,8 @@ from harness.core.names import checked
 from harness.core.qrels import Qrels
 from harness.core.reading import numbered
 from harness.core.records import FIELDS, Document, Judgement, Query
-from harness.corpus import columns, jsonl, trec
+from harness.corpus import jsonl, trec
+from harness.corpus.cells import columns
 from harness.corpus.lines import SPACES, checked_id, either
 
 

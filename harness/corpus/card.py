@@ -18,7 +18,7 @@ from harness.core.names import Name
 from harness.core.qrels import Qrels
 from harness.core.reading import Malformed
 from harness.core.records import Query
-from harness.corpus.identity import OwnDocuments
+from harness.corpus.cells.identity import OwnDocuments
 
 FILE = "card.toml"
 

@@ -19,7 +19,8 @@ from harness.core.names import Name
 from harness.core.qrels import Qrels
 from harness.core.reading import numbered
 from harness.core.records import Judgement
-from harness.corpus import grades, trec
+from harness.corpus import trec
+from harness.corpus.cells import grades
 
 Kind = Literal["machine", "person"]
 REMEDY = "Restore the line, or write the file anew with the command that made it"

@@ -18,9 +18,10 @@ from harness.core.formats import checked
 from harness.core.qrels import Qrels
 from harness.core.reading import Malformed, text_of
 from harness.core.records import FIELDS, Document, Query
-from harness.corpus import card, clusters, identity, jsonl, trec
+from harness.corpus import card, clusters, jsonl, trec
+from harness.corpus.cells import identity
+from harness.corpus.cells.identity import Ids, OwnDocuments, OwnWatch
 from harness.corpus.clusters import CLUSTERS, DataSha256, Groups, QueryClusters
-from harness.corpus.identity import Ids, OwnDocuments, OwnWatch
 from harness.corpus.similar import NONE, Similar
 
 CORPUS, QUERIES, QRELS, MANIFEST = "corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json"

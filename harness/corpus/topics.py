@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.core.errors import BadFile
 from harness.core.reading import numbered
 from harness.core.records import Query
-from harness.corpus import columns
+from harness.corpus.cells import columns
 from harness.corpus.lines import SPACES, checked_id
 
 TAG = re.compile(r"<(/?[A-Za-z][A-Za-z0-9_-]*)>")

@@ -15,7 +15,7 @@ from harness.core.qrels import Qrels
 from harness.core.reading import numbered
 from harness.core.records import Judgement
 from harness.core.run import Row, Run, Status
-from harness.corpus import grades
+from harness.corpus.cells import grades
 from harness.corpus.lines import SPACES
 
 BETWEEN_FIELDS = re.compile(f"[{SPACES}]+")
@@ -138,7 +138,7 @@ def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:
 
 
 def grade(path: Path, number: int, text: str) -> int:
-    """Read a grade (``harness.corpus.grades.whole``).
+    """Read a grade (``harness.corpus.cells.grades.whole``).
 
     Raises:
         BadFile: it is not whole, or ``UNFILLED``.

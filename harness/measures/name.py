@@ -9,7 +9,7 @@ from typing import Any
 import ir_measures
 from ir_measures import Measure
 
-from harness.core.errors import UnknownName
+from harness.core.errors import HarnessError, UnknownName
 from harness.measures.gain import as_gains
 
 COMMON = (
@@ -23,6 +23,10 @@ COMMON = (
     "Judged@10",
 )
 HINT = "and any other that ir-measures computes, written Measure(key=value)@cutoff, cutoff from 1"
+SUBTOPICS = frozenset({
+    "alpha_DCG", "alpha_nDCG", "ERR_IA", "nERR_IA", "NRBP", "nNRBP", "AP_IA", "P_IA", "StRecall",
+})  # fmt: skip
+"""Measures over the subtopics of a query, which judgements here do not keep."""
 LEAST = {"cutoff": 1, "rel": 1}
 """Smallest sensible value by parameter; below a cutoff of 1 trec_eval's code ends the process."""
 
@@ -35,9 +39,15 @@ def parse(name: str) -> Measure:
 
     Raises:
         UnknownName: the measure is unknown, or no installed provider computes it.
+        HarnessError: the measure needs subtopics.
     """
     try:
         measure = _read(name)
+        if measure.NAME in SUBTOPICS:
+            raise HarnessError(
+                f"{name}: needs judgements by subtopic, and each pair has one grade here. Compute"
+                " it with ir_measures from the original judgements"
+            )
         measure.validate_params()  # type: ignore[no-untyped-call]
         for key, least in LEAST.items():
             value = measure.params.get(key, least)

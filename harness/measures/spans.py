@@ -8,9 +8,9 @@ from harness.stats.bounded import Span
 
 SHARE, CORRELATION = Span(0.0, 1.0), Span(-1.0, 1.0)
 SHARES = frozenset({
-    "AP", "MAP", "Bpref", "BPref", "ERR", "IPrec", "Judged", "nDCG", "NDCG", "alpha_nDCG", "P",
+    "AP", "MAP", "Bpref", "BPref", "ERR", "IPrec", "Judged", "nDCG", "NDCG", "P",
     "Precision", "R", "Recall", "RBP", "RR", "MRR", "Rprec", "RPrec", "SetAP", "SetF", "SetP",
-    "SetR", "StRecall", "Success", "infAP", "Empty", "Jaccard", "RBO",
+    "SetR", "Success", "infAP", "Empty", "Jaccard", "RBO",
 })  # fmt: skip
 """Measures of quality and of agreement, by the name before their settings and cut-off."""
 CORRELATIONS = frozenset({"tau", "tauAP"})

@@ -160,7 +160,7 @@ WRONG_RUNS: list[tuple[Any, str]] = [
     (frame(("query_id", "doc_id", "score"), [("q1", "d1", None)]), r"run row 0: the score"),
 ]  # fmt: skip
 WRONG_QRELS: list[tuple[Any, str]] = [
-    ({"q1": {"d1": 0.5}}, r"qrels\['q1'\]\['d1'\]: the grade 0.5 of d1 is not a whole number"),
+    ({"q1": {"d1": 0.5}}, r"qrels\['q1'\]\['d1'\]: the grade 0.5 is not an integer"),
     ({"q1": {"d1": float("inf")}}, r"the grade inf"),
     ({"q1": {"d1": False}}, r"the grade False"),
     ({"q1": {}}, r"qrels: it holds no judgement\. Give"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ir_measures
 import pytest
 
-from harness.core.errors import UnknownName
+from harness.core.errors import HarnessError, UnknownName
 from harness.measures.name import COMMON, parse
 
 
@@ -51,7 +51,6 @@ def test_reads_every_common_name() -> None:
         "nDCG(dcg='exp-log2', gains={0: 0})@10",
         "'nDCG'@10",
         "nDCG@10; print()",
-        "alpha_nDCG@10",
         "__import__('os').getcwd()",
     ],
 )
@@ -78,3 +77,13 @@ def test_a_name_that_is_nearly_one_is_suggested(name: str, meant: str) -> None:
     with pytest.raises(UnknownName) as caught:
         parse(name)
     assert str(caught.value).endswith(f"Did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["alpha_nDCG@10", "\u03b1_nDCG(alpha=0.5)@5", "ERR_IA@20", "MAP_IA", "P_IA@5"],
+)
+def test_a_measure_over_subtopics_is_refused_by_its_name(name: str) -> None:
+    with pytest.raises(HarnessError, match="needs judgements by subtopic") as told:
+        parse(name)
+    assert str(told.value).startswith(name)

@@ -18,5 +18,5 @@ STRAYS = (
 
 
 def is_stray(path: PurePath) -> bool:
-    """Tell whether a desktop, an editor or a cache left a file; its path is relative to the folder."""
+    """Tell whether a desktop, an editor or a cache left a file; its path is relative."""
     return any(fnmatchcase(part, one) for part in path.parts for one in STRAYS)

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.core.errors import BadFile
 from harness.core.qrels import Qrels
 from harness.core.records import Judgement, Query
-from harness.corpus import grades
+from harness.corpus.cells import grades
 from harness.corpus.lines import UNCARRIED
 
 At = int | str

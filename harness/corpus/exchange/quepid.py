@@ -14,7 +14,7 @@ from harness.core.formats import csv_row
 from harness.core.qrels import Qrels
 from harness.core.reading import Malformed, numbered
 from harness.core.records import Query
-from harness.corpus import columns
+from harness.corpus.cells import columns
 from harness.corpus.exchange.judged import Collector, Ratings, rows_of
 
 NAMES = {

@@ -8,7 +8,7 @@ from harness.core.engine import Manifest
 from harness.core.errors import BadFile, IndexNotReady
 from harness.core.formats import json_file
 from harness.core.run import Run
-from harness.corpus.identity import without_own
+from harness.corpus.cells.identity import without_own
 from harness.corpus.prepared import QUERIES, Prepared
 from harness.corpus.runs import write_run
 from harness.stages.custody import receipt

@@ -20,8 +20,8 @@ from harness.core.qrels import Qrels
 from harness.core.records import FIELDS, Document, Query
 from harness.corpus import beir, card, jsonl, mbox, pool, prepared, topics, trec
 from harness.corpus.card import Card, Digests
+from harness.corpus.cells.identity import OwnWatch
 from harness.corpus.form import with_forms
-from harness.corpus.identity import OwnWatch
 from harness.corpus.lines import LEFT_OUT
 from harness.stages.imports.report import (
     NOT_STATED,

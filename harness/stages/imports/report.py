@@ -13,7 +13,7 @@ from harness.core.printable import between, many
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 from harness.corpus import card
-from harness.corpus.identity import OwnWatch
+from harness.corpus.cells.identity import OwnWatch
 from harness.corpus.lines import LEFT_OUT
 
 PACKED = ".gz"

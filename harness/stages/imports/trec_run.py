@@ -14,7 +14,7 @@ from harness.core.files import write_json
 from harness.core.printable import many
 from harness.core.run import Row, Run, Status
 from harness.corpus import trec
-from harness.corpus.identity import EXAMPLES, examples
+from harness.corpus.cells.identity import EXAMPLES, examples
 from harness.corpus.prepared import Prepared
 from harness.stages.custody.freshness import note_replayed
 from harness.stages.custody.proof import record_run

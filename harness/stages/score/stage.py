@@ -137,12 +137,16 @@ def estimates(
     clusters: Mapping[str, str],
     inference: Inference,
 ) -> dict[str, dict[str, Estimate]]:
-    """Mean with interval of each measure that has a value for two clusters of queries or more."""
+    """Mean with interval of each measure that has a value for two queries or more.
+
+    Where no span of the measure is known, these must be of two clusters: a resampled interval needs
+    a spread.
+    """
     sure = [
         (arm, measure, found)
         for arm, by_measure in scores.items()
         for measure, found in by_measure.items()
-        if independent(found.query_ids, clusters) >= FEWEST
+        if _units(found, clusters) >= FEWEST
     ]
     means = summarise_each(
         [(found, span_of(measure)) for _, measure, found in sure],
@@ -153,6 +157,11 @@ def estimates(
     for (arm, measure, _), mean in zip(sure, means, strict=True):
         by_arm[arm][measure] = mean
     return by_arm
+
+
+def _units(found: Scores, clusters: Mapping[str, str]) -> int:
+    spanned = span_of(found.measure) is not None
+    return len(found.query_ids) if spanned else independent(found.query_ids, clusters)
 
 
 class Judged(NamedTuple):

@@ -12,7 +12,7 @@ from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.core.run import Status
 from harness.corpus import prepared
-from harness.corpus.identity import Ids, write
+from harness.corpus.cells.identity import Ids, write
 from harness.corpus.runs import read_run
 from harness.corpus.trec import Missing
 from harness.stages.compare.ties import ties

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from harness.core.formats import json_of
 from harness.core.printable import one_line
 from harness.core.reading import Malformed
-from harness.corpus import grades
+from harness.corpus.cells import grades
 from harness.stages.judging.machine.protocol import Seen
 
 CLOSE = 0.05

@@ -10,8 +10,8 @@ import pytest
 
 from harness.api.loading import load_qrels
 from harness.corpus import beir, labels, trec
+from harness.corpus.cells.grades import whole
 from harness.corpus.exchange import ltr, opensearch, quepid, rank_eval
-from harness.corpus.grades import whole
 
 
 @pytest.mark.parametrize(

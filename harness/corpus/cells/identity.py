@@ -41,6 +41,26 @@ def examples(strange: Collection[str], known: Iterable[str]) -> str:
     return ", ".join(f"{name} (perhaps {found})" if found else name for name, found in pairs)
 
 
+def written_otherwise(here: Collection[str], there: Collection[str]) -> tuple[str, str] | None:
+    """Find an id of ``here`` that is written otherwise in ``there``; None where ids fit.
+
+    That is so where no id is in both and two have one form, or where all zeros before numbers are
+    gone on one side, as where pandas reads ``00012`` as a number.
+    """
+    other = {normal(name): name for name in there}
+    apart = set(here).isdisjoint(there)
+    one_sided = _padded(here) != _padded(there)
+    if not (apart or one_sided):
+        return None
+    known = frozenset(there)
+    pairs = ((name, other[normal(name)]) for name in sorted(here) if normal(name) in other)
+    return next((pair for pair in pairs if pair[0] not in known and pair[1] not in here), None)
+
+
+def _padded(names: Iterable[str]) -> bool:
+    return any(name.isdecimal() and name[0] == "0" and len(name) > 1 for name in names)
+
+
 class Ids(NamedTuple):
     """What is known of the ids of prepared data beside the queries themselves."""
 

@@ -12,7 +12,7 @@ from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.core.run import Conditions, Row, Run, Status
 from harness.corpus import prepared
-from harness.corpus.identity import (
+from harness.corpus.cells.identity import (
     FILE,
     Ids,
     OwnDocuments,

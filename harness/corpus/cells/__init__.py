@@ -1,0 +1,1 @@
+"""What the cells of files mean, in every reader: ids, grades and columns."""
