@@ -57,6 +57,9 @@ class Stolen:
     """Preemptions of an answer, on average."""
     worked: float
     """Processor time over wall time of the answers."""
+    beside: float = 0.0
+    """Processor time of other threads after the answers, over that of all answers: work that no
+    clock saw."""
 
     @property
     def share(self) -> float:

@@ -62,6 +62,8 @@ class Cause(StrEnum):
     """The machine was too busy, too noisy or too unlike that of the budget."""
     CACHE = "cache"
     """The times are of cached or stored answers."""
+    OFF_CLOCK = "off_the_clock"
+    """An arm worked on after its answers, where no clock ran."""
     MOVED = "moved"
     """The mean changed during the log."""
     SAMPLE = "unrepresentative"

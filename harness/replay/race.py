@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import random
 import resource
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter_ns, process_time_ns
+from time import perf_counter_ns, process_time_ns, thread_time_ns
 from typing import NamedTuple
 
 from harness.core.engine import Searcher
@@ -61,6 +61,8 @@ class Lap:
     surroundings: Surroundings
     counts: str
     """What ``Taken.waited_ns`` is on this system."""
+    beside_ns: Mapping[str, int]
+    """Processor time of other threads after the answers of an arm, before the next call; by arm."""
 
 
 def race(
@@ -93,11 +95,13 @@ def race(
     strays: dict[str, set[str]] = {name: set() for name in names}
     calls: list[Call] = []
     reference_ns: list[int] = []
+    beside = Beside(names)
     reference, meter = Reference(), Meter()
     limit_ns = int(time_limit_s * 1e9)
 
     def ask(name: str, query: Query, repetition: int, turn: int) -> Call:
         before, asked_ns = meter.read(), perf_counter_ns()
+        beside.until(before)
         seen = observe(searchers[name], query, k, limit_ns)
         call_ns, after = perf_counter_ns() - asked_ns, meter.read()
         _check_clock(name, query, seen.elapsed_ns, call_ns)
@@ -105,6 +109,7 @@ def race(
         if shown(seen.row, k)[compared] != expected[name][query.query_id][compared]:
             strays[name].add(query.query_id)
         taken = meter.taken(before, after, seen.elapsed_ns)
+        beside.ended = name, after
         return Call(name, query.query_id, repetition, turn, seen.elapsed_ns, taken)
 
     def turns(query: Query) -> Iterator[tuple[int, str]]:
@@ -119,6 +124,7 @@ def race(
                     ask(name, query, 0, turn)
                 advance(1)
             reference.work()
+            beside = Beside(names)
             before = look()
             for repetition, again in enumerate((texts.timed, texts.repeated, texts.unseen)):
                 for query in rng.sample(again, len(again)):
@@ -126,11 +132,12 @@ def race(
                     if not repetition:
                         reference_ns.append(reference.time_ns())
                     advance(1)
+            beside.until(meter.read())
             around = between(before, look())
     finally:
         meter.close()
     astray = {name: tuple(sorted(ids)) for name, ids in strays.items()}
-    return Lap(tuple(calls), astray, tuple(reference_ns), around, meter.counts)
+    return Lap(tuple(calls), astray, tuple(reference_ns), around, meter.counts, beside.ns)
 
 
 def _check_clock(name: str, query: Query, elapsed_ns: int, call_ns: int) -> None:
@@ -154,6 +161,24 @@ class Reading(NamedTuple):
     """By thread; empty where the system does not count them."""
     cpu_ns: int
     preempted: int
+    others_ns: int = 0
+    """Of ``cpu_ns``, that of all threads but the one that asks."""
+
+
+class Beside:
+    """Sums up the processor time of other threads after answers, by arm."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.ns = dict.fromkeys(names, 0)
+        self.ended: tuple[str, Reading] | None = None
+        """The arm that answered last, and the counters then."""
+
+    def until(self, now: Reading) -> None:
+        """Count what was used since the last answer."""
+        if self.ended is not None:
+            name, then = self.ended
+            self.ns[name] += now.others_ns - then.others_ns
+            self.ended = None
 
 
 class Taken(NamedTuple):
@@ -186,7 +211,8 @@ class Meter:
         """Read all counters now."""
         waits = self._waits() if self.counts == RUN_QUEUE else {}
         preempted = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-        return Reading(waits, process_time_ns(), preempted)
+        cpu_ns = process_time_ns()
+        return Reading(waits, cpu_ns, preempted, cpu_ns - thread_time_ns())
 
     def taken(self, before: Reading, after: Reading, elapsed_ns: int) -> Taken:
         """Tell what was taken between two readings around a call of ``elapsed_ns``.

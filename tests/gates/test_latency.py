@@ -161,6 +161,20 @@ def test_a_verdict_that_waiting_made_is_none(
 
 
 @BOTH_RULES
+@pytest.mark.parametrize("arm", ["old", "new"])
+def test_an_arm_that_works_after_its_answers_is_named(
+    rule: str, settings: dict[str, Any], arm: str
+) -> None:
+    race = gate_inputs.race(0.1)
+    for beside, verdict in ((0.29, Verdict.PASS), (0.31, Verdict.INCONCLUSIVE)):
+        stolen = dict(race.stolen) | {arm: gate_inputs.stolen(beside=beside)}
+        finding = judged(rule, replace(race, stolen=stolen), **settings)
+        assert finding.verdict is verdict
+    assert finding.cause is Cause.OFF_CLOCK
+    assert finding.reason.startswith(f"{arm} works off the clock: its other threads used 31%")
+
+
+@BOTH_RULES
 def test_one_process_says_nothing_of_others(rule: str, settings: dict[str, Any]) -> None:
     race = gate_inputs.race(0.1)
     one = {arm: times[:1] for arm, times in race.elapsed_ns.items()}

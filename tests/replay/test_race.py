@@ -166,6 +166,30 @@ def test_what_the_system_took_is_read_around_each_answer_and_off_its_clock(
     assert meter.readings == -1
 
 
+class Others(Counted):
+    """A meter of other threads that work for 7 ns after each answer of one arm."""
+
+    def __init__(self, diary: list[tuple[str, str, int]]) -> None:
+        super().__init__()
+        self.diary, self.others_ns = diary, 0
+
+    def read(self) -> Reading:
+        own = super().read()
+        if own.cpu_ns % 2 and self.diary and self.diary[-1][0] == "candidate":
+            self.others_ns += 7
+        return own._replace(others_ns=self.others_ns)
+
+
+def test_work_of_other_threads_after_an_answer_is_counted_by_arm(
+    field: dict[str, Table], diary: list[tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "Meter", lambda: Others(diary))
+    lap = raced(field)
+    answers = sum(call.arm == "candidate" for call in lap.calls)
+    assert answers
+    assert lap.beside_ns == dict.fromkeys(NAMES, 0) | {"candidate": 7 * answers}
+
+
 def test_an_answer_that_is_not_that_of_the_run_is_a_stray(field: dict[str, Table]) -> None:
     table = field["candidate"]
     table.answers = {

@@ -88,6 +88,7 @@ def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: R
         hindrance = (
             hindrance
             or _stolen(race, settings, arm)
+            or _beside(race, settings, arm)
             or _shared(race, settings, arm, rules)
             or _kept(race, settings, arm, rules)
             or _noise(race, settings, arm)
@@ -183,6 +184,18 @@ def _stolen(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
         f"machine too busy while {arm} was timed: {stolen.by}, {stolen.share:.2%} of the time, and"
         f" the policy allows {settings.max_stolen:.2%}",
         "end the other programs, or take a machine of your own, then run: harness race",
+    )
+
+
+def _beside(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
+    beside = race.stolen[arm].beside
+    if beside <= settings.max_noise - 1:
+        return None
+    return Hindrance(
+        Cause.OFF_CLOCK,
+        f"{arm} works off the clock: its other threads used {beside:.0%} of the processor time of"
+        f" its answers after they were given, and {settings.max_noise - 1:.0%} is allowed",
+        "let the engine end its work before it answers, then run: harness race",
     )
 
 

@@ -27,7 +27,7 @@ from harness.corpus.parquet import table_of
 from harness.replay.machine import machine, usable_cores
 from harness.replay.race import Lap
 
-FORMAT = "3"
+FORMAT = "4"
 COLUMNS = pa.schema([
     ("process", pa.int32()),
     ("arm", pa.string()),
@@ -71,6 +71,7 @@ def write_part(path: Path, lap: Lap, process: int, began_at: str, order: str = "
         "order": order,
         "cores": usable_cores(),
         "counts": lap.counts,
+        "beside_ns": dict(lap.beside_ns),
         "reference_ns": list(lap.reference_ns),
         "surroundings": lap.surroundings._asdict(),
         "strays": {arm: list(ids) for arm, ids in lap.strays.items() if ids},
@@ -163,6 +164,8 @@ class Times(NamedTuple):
         }
         wall = first["elapsed_ns"].sum()
         around = [process["surroundings"] for process in self.processes]
+        beside = sum(process["beside_ns"][arm] for process in self.processes)
+        worked = self.columns["cpu_ns"][self.columns["arm"] == arm].sum()
         shares = {
             name: float(np.mean([one[name] for one in around]))
             for name in ("others", "steal", "throttled")
@@ -171,6 +174,7 @@ class Times(NamedTuple):
             waited=float(first["waited_ns"].sum() / wall),
             preempted=float(first["preempted"].mean()),
             worked=float(first["cpu_ns"].sum() / wall),
+            beside=float(beside / max(worked, 1)),
             **shares,
         )
 

@@ -72,7 +72,7 @@ def test_the_file_of_times_has_every_call_and_what_was_taken_from_it(measured: T
     for one in times.processes:
         assert set(one) == {
             "process", "pid", "started", "began_at", "order", "cores", "counts", "reference_ns",
-            "surroundings", "strays",
+            "surroundings", "strays", "beside_ns",
         }  # fmt: skip
         assert len(one["order"]) == 16
         assert set(one["surroundings"]) == {"others", "steal", "throttled", "pressure"}
