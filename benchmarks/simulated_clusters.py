@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import numpy as np
 
-from benchmarks.simulated_differences import CONFIDENCE, RESAMPLES, SEED, evidence_of, losing
-from harness.core.gate import Verdict
+from benchmarks.simulated_differences import SEED, losing
+from benchmarks.simulated_sizes import DIFFERENCES, LEVEL
+from harness.core.clusters import codes
 from harness.core.records import Query
 from harness.corpus.clusters import near_duplicates, of_queries
-from harness.gates import non_inferior
-from harness.gates.base.rules import Rules
+from harness.stats.bounded import chance_above
 
 MARGIN = 0.02
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
@@ -48,19 +45,11 @@ def clustered(each: int, count: int, trials: int, *, truth: float = -MARGIN) -> 
     """
     asked = queries(count // each, each)
     by_text = of_queries(asked, near_duplicates(asked))
-    alone = _passing(each, count, trials, truth, {})
-    return alone, _passing(each, count, trials, truth, by_text)
-
-
-def _passing(
-    each: int, count: int, trials: int, truth: float, clusters: Mapping[str, str]
-) -> float:
-    case, rng = losing(-truth), np.random.default_rng((SEED, each, count))
-    settings = non_inferior.Settings(measure="nDCG@10", margin=MARGIN, min_queries=20)
-    passed = 0
-    for trial in range(trials):
-        differences = np.repeat(case.draw(rng, (count // each,)), each)
-        evidence = replace(evidence_of(differences), clusters=clusters)
-        rules = Rules(confidence=CONFIDENCE, resamples=RESAMPLES // 2, seed=SEED + trial, power=0.8)
-        passed += non_inferior.judge("Q", settings, evidence, rules).verdict is Verdict.PASS
-    return passed / trials
+    together = codes([query.query_id for query in asked], by_text)
+    drawn = losing(-truth).draw(np.random.default_rng((SEED, each, count)), (count // each, trials))
+    values = np.repeat(drawn, each, axis=0)
+    alone, known = (
+        np.mean(chance_above(values, -MARGIN, span=DIFFERENCES, clusters=of) < LEVEL)
+        for of in (None, together)
+    )
+    return float(alone), float(known)

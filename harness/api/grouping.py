@@ -1,4 +1,4 @@
-"""Clusters of near-duplicate queries, for runs from outside."""
+"""Clusters of queries that put one need in other words, for runs from outside."""
 
 from __future__ import annotations
 
