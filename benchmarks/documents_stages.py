@@ -1,9 +1,9 @@
 """How long the stages of the documents stack take, and whether that is within their budget.
 
 The stages are timed where they run, inside of one whole search. A round asks every question once,
-in an order of its own; the first round is thrown away. Intervals resample whole questions
-(``harness.stats.times.quantiles.clustered``), as the gates on latency do, and the verdict is
-theirs: PASS where the whole interval lies below the budget, FAIL where it lies above.
+in an order of its own; the first round is thrown away. Intervals are over questions and rounds, as in
+the gates on latency (``harness.stats.times.processes.percentile``), and so is the verdict: PASS
+where the whole interval lies below the budget, FAIL where it lies above.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from harness.core.gate import Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import below
 from harness.replay.machine import machine
-from harness.stats.times.quantiles import clustered
+from harness.stats.times.processes import percentile
 
 BUDGET = Path(__file__).with_suffix(".toml")
 Clock = Callable[[], int]
@@ -226,13 +226,7 @@ def verdict_of(slow: Estimate, bound: float, count: int, budget: Budget) -> Verd
 
 
 def _in_ms(times: NDArray[np.int64], percent: float, budget: Budget) -> Estimate:
-    found = clustered(
-        times,
-        percent,
-        confidence=budget.confidence,
-        resamples=budget.resamples,
-        seed=budget.seed,
-    )
+    found = percentile(times.T, percent, confidence=budget.confidence)
     return Estimate(found.value / 1e6, found.low / 1e6, found.high / 1e6, found.n)
 
 

@@ -22,11 +22,11 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, stdtrit
+from scipy.special import stdtrit
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
-from harness.stats.times.quantiles import Nanoseconds, checked
+from harness.stats.times.quantiles import Nanoseconds, checked, order_ends
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def ratio(
     """
     above, below = _checked(candidate_ns, control_ns)
     tail = (1 - confidence) / 4
-    over, under = (_ends(times, percent, tail) for times in (above, below))
+    over, under = (order_ends(times, percent, tail) for times in (above, below))
     own = np.percentile(above, percent, axis=1) / np.percentile(below, percent, axis=1)
     value = float(np.percentile(above, percent) / np.percentile(below, percent))
     ends = over[0] / under[1], over[1] / under[0] if under[0] else math.inf
@@ -127,22 +127,10 @@ def _checked(candidate_ns: Nanoseconds, control_ns: Nanoseconds) -> tuple[Floats
 
 
 def _estimate(values: Floats, percent: float, confidence: float) -> Estimate:
-    ends = _ends(values, percent, (1 - confidence) / 2)
+    ends = order_ends(values, percent, (1 - confidence) / 2)
     own = np.percentile(values, percent, axis=1)
     value = float(np.percentile(values, percent))
     return _widened(value, ends, own, values.shape[1], confidence)
-
-
-def _ends(values: Floats, percent: float, tail: float) -> tuple[float, float]:
-    """Order statistics beyond which the percentile lies with a chance of ``tail`` on each side."""
-    processes, queries = values.shape
-    ordered, share = np.sort(values, axis=None), percent / 100
-    counts = np.arange(queries, dtype=np.float64)
-    under, over = (int((bdtr(counts, queries, one) <= tail).sum()) for one in (share, 1 - share))
-    return (
-        float(ordered[(under - 1) * processes]) if under else 0.0,
-        float(ordered[-1 - (over - 1) * processes]) if over else math.inf,
-    )
 
 
 def _widened(

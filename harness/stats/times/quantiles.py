@@ -1,13 +1,13 @@
-"""Percentiles of times of one process, with intervals.
+"""Percentiles of times, with the order statistics that are their ends.
 
-Times are nanoseconds, int64, shape (queries, repetitions). The repetitions of one query are not
-independent, so intervals over several repetitions resample whole queries. All percentiles
-interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996). The bootstrap
-intervals are plain percentile intervals: they stay right under a logarithm, while the jackknife of
-BCa is not consistent for a quantile. Times of several processes: ``harness.stats.times.processes``.
+Times are nanoseconds, int64, shape (queries, repetitions) or, in several processes, (processes,
+queries). All percentiles interpolate linearly between order statistics (type 7 of Hyndman and Fan,
+1996). Times of several processes: ``harness.stats.times.processes``.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,7 @@ from scipy.special import bdtr
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
-from harness.stats.counter_rng import Purpose, picks
 
-TIMES_AT_ONCE = 1 << 20
 Nanoseconds = NDArray[np.int64]
 
 
@@ -35,30 +33,28 @@ def order_interval(
     ends of an interval, for any distribution (Conover, "Practical Nonparametric Statistics", 3rd
     ed., section 3.2). None if the times are too few.
     """
-    times = np.sort(checked(elapsed_ns), axis=None)
-    count = len(times)
-    chance = bdtr(np.arange(count, dtype=np.float64), count, percent / 100)
-    tail = (1 - confidence) / 2
-    low = int((chance <= tail).sum()) - 1
-    high = int((chance < 1 - tail).sum())
-    if low < 0 or high >= count:
+    times = checked(elapsed_ns).reshape(1, -1)
+    low, high = order_ends(times, percent, (1 - confidence) / 2)
+    if not low or math.isinf(high):
         return None
-    return Estimate(
-        percentile_ns(elapsed_ns, percent), float(times[low]), float(times[high]), count
-    )
+    return Estimate(percentile_ns(elapsed_ns, percent), low, high, times.size)
 
 
-def clustered(
-    elapsed_ns: Nanoseconds, percent: float, *, confidence: float, resamples: int, seed: int
-) -> Estimate:
-    """Percentile over queries and repetitions, nanoseconds; whole queries are resampled.
+def order_ends(values: NDArray[np.float64], percent: float, tail: float) -> tuple[float, float]:
+    """Order statistics beyond which the percentile lies with a chance of ``tail`` on each side.
 
-    Raises:
-        EvidenceError: times are missing, or one is not above 0.
+    ``values`` are above 0, shape (processes, queries). Queries are counted: an end leaves as many
+    values beyond it as the processes have of that many whole queries. A missing end is 0 or
+    infinity.
     """
-    times = checked(elapsed_ns)
-    drawn = _draws(times, percent, resamples, seed)
-    return _estimate(percentile_ns(elapsed_ns, percent), drawn, len(times), confidence)
+    processes, queries = values.shape
+    ordered, share = np.sort(values, axis=None), percent / 100
+    counts = np.arange(queries, dtype=np.float64)
+    under, over = (int((bdtr(counts, queries, one) <= tail).sum()) for one in (share, 1 - share))
+    return (
+        float(ordered[(under - 1) * processes]) if under else 0.0,
+        float(ordered[-1 - (over - 1) * processes]) if over else math.inf,
+    )
 
 
 def checked(elapsed_ns: Nanoseconds) -> NDArray[np.float64]:
@@ -75,25 +71,3 @@ def checked(elapsed_ns: Nanoseconds) -> NDArray[np.float64]:
 def _percentile(rows: NDArray[np.float64], percent: float) -> NDArray[np.float64]:
     found: NDArray[np.float64] = np.percentile(rows, percent, axis=1)
     return found
-
-
-def _draws(
-    times: NDArray[np.float64], percent: float, resamples: int, seed: int
-) -> NDArray[np.float64]:
-    """Percentiles over resampled queries, shape (resamples,)."""
-    queries = len(times)
-    drawn = np.empty(resamples)
-    block = max(1, TIMES_AT_ONCE // times.size)
-    for start in range(0, resamples, block):
-        stop = min(start + block, resamples)
-        rows = picks(seed, Purpose.TIMES, first=start, rows=stop - start, units=queries)
-        drawn[start:stop] = _percentile(times[rows].reshape(stop - start, -1), percent)
-    return drawn
-
-
-def _estimate(
-    value: float, drawn: NDArray[np.float64], queries: int, confidence: float
-) -> Estimate:
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail])
-    return Estimate(value, float(low), float(high), queries)

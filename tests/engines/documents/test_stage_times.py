@@ -118,10 +118,10 @@ def test_the_whole_interval_decides_and_too_few_chunks_decide_nothing(
 
 
 def test_the_table_shows_each_stage_beside_its_budget() -> None:
-    times = np.full((9, 2), 2_000_000)
+    times = np.full((80, 2), 2_000_000)
     texts = [f"text {n // 2}" for n in range(40)]
     rows = list(stages.table({"1 recall": times, "other": times}, texts, SMALL, "a clock"))
-    assert "40 chunks, 20 different texts; 9 questions" in rows[0]
+    assert "40 chunks, 20 different texts; 80 questions" in rows[0]
     assert "2 rounds; a clock" in rows[1]
     assert rows[-3] == "| 1 recall | 2.00 [2.00, 2.00] | 2.00 [2.00, 2.00] | 5 | PASS |"
     assert rows[-2] == "| other | 2.00 [2.00, 2.00] | 2.00 [2.00, 2.00] |  |  |"

@@ -45,37 +45,12 @@ def test_too_few_times_have_no_interval_for_a_far_percentile() -> None:
     assert quantiles.order_interval(times(1, (5, 1)), 50, confidence=0.95) is None
 
 
-def test_clustered_percentile_brackets_its_value() -> None:
-    elapsed = times(5, (200, 4))
-    found = quantiles.clustered(elapsed, 95, confidence=0.95, resamples=500, seed=1)
-    assert found.low < found.value < found.high
-    assert found.value == quantiles.percentile_ns(elapsed, 95)
-
-
-def test_repetitions_are_not_taken_for_new_queries() -> None:
-    once = times(1, (60, 1))
-    often = np.repeat(once, 6, axis=1)
-    single, repeated = (
-        quantiles.clustered(elapsed, 50, confidence=0.95, resamples=800, seed=1)
-        for elapsed in (once, often)
-    )
-    assert repeated.high - repeated.low > 0.8 * (single.high - single.low)
-
-
-def test_blocks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    elapsed = times(2, (50, 3))
-    whole = quantiles.clustered(elapsed, 90, confidence=0.9, resamples=200, seed=1)
-    monkeypatch.setattr(quantiles, "TIMES_AT_ONCE", 400)
-    parts = quantiles.clustered(elapsed, 90, confidence=0.9, resamples=200, seed=1)
-    assert whole == parts
-
-
 @pytest.mark.parametrize("broken", [0, -5])
 def test_a_time_that_wrapped_is_refused(broken: int) -> None:
     elapsed = times(1, (10, 2))
     elapsed[3, 1] = broken
     with pytest.raises(EvidenceError, match="not above 0"):
-        quantiles.clustered(elapsed, 50, confidence=0.95, resamples=50, seed=1)
+        quantiles.order_interval(elapsed, 50, confidence=0.95)
 
 
 def test_no_times_are_refused() -> None:
