@@ -14,7 +14,9 @@ from pathlib import Path
 
 from benchmarks import simulated_sizes as sizes
 from benchmarks.adversaries import ALIKE, UNLIKE
-from benchmarks.simulated_bounds import contenders, most_overstated, worst
+from benchmarks.simulated_bounds import MOST as MOST_QUERIES
+from benchmarks.simulated_bounds import WAYS, most_overstated, worst, wrong
+from benchmarks.simulated_bounds import needed as needed_queries
 from benchmarks.simulated_gates import GATES, QUERIES, Wrong, at_bound, power
 from benchmarks.simulated_policies import needed, promoted
 from benchmarks.simulated_slices import losing, sliced
@@ -30,13 +32,15 @@ POLICY_QUERIES = (100, 400, 1_600)
 
 
 def show_bounds(trials: int) -> Iterator[str]:
-    """One line for each number of queries and each bound."""
-    yield "| queries | bound | false PASS, worst family | family | PASS, alike | PASS, unlike |"
-    yield "| ---: | --- | ---: | --- | ---: | ---: |"
-    for queries in (50, 100, 200, 400):
-        for way, (wrong, family, *right) in contenders(queries, 0.02, trials).items():
-            shares = " | ".join(f"{one:.1%}" for one in right)
-            yield f"| {queries} | {way} | {wrong:.2%} | {family} | {shares} |"
+    """One line for each bound: queries that pass an equal candidate, and its worst families."""
+    yield "| bound | 2 % move | 10 % | 30 % | 60 % | false PASS, 75 | 200 | 1,000 | family |"
+    yield "| --- |" + " ---: |" * 7 + " --- |"
+    for way in WAYS:
+        counts = (needed_queries(way, moved, trials // 5) for moved in (0.02, 0.1, 0.3, 0.6))
+        each = [f"over {MOST_QUERIES:,}" if count is None else f"{count:,}" for count in counts]
+        rates = [wrong(way, queries, trials) for queries in (75, 200, 1_000)]
+        each += [f"{rate:.1%}" for rate, _ in rates]
+        yield f"| {way} | {' | '.join(each)} | {max(rates)[1]} |"
 
 
 def show_worst(trials: int) -> Iterator[str]:

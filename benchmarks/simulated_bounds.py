@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
-from benchmarks.adversaries import ALIKE, UNLIKE, Floats, families, steps
+from benchmarks.adversaries import Floats, families, steps
 from benchmarks.simulated_differences import CONFIDENCE, SEED
 from harness.gates.base.rules import TOUCH
-from harness.stats.bootstrap import bca_each
 from harness.stats.bounded import Span, chance_above, low_ends
 
 LEVEL = (1 - CONFIDENCE) / 2
 DIFFERENCES = Span(-1.0, 1.0)
-BETS, RESAMPLES = 20, 1_000
+BETS = 20
 UNLIKELY = -25.0
 """Logarithm of a chance that nothing is lost by leaving out."""
 Said = NDArray[np.bool_]
@@ -42,43 +41,74 @@ def betting(values: Floats, limit: float) -> Said:
     return np.asarray(logsumexp(capital, axis=0) - np.log(BETS) >= -np.log(LEVEL))
 
 
-def bootstrap(values: Floats, limit: float) -> Said:
-    """Say the same by the BCa bootstrap alone, as it was before."""
-    estimates = bca_each(
-        values, confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, clusters=None
-    )
-    return np.array([one.low > limit + TOUCH for one in estimates])
+def plugged_in(values: Floats, limit: float) -> Said:
+    """Say the same by their bets that learn from the values before, in the order of the queries."""
+    units, mean = (values + 1) / 2, (limit + 1) / 2
+    at = np.arange(1, len(values) + 1)[:, None]
+    centre = (0.5 + np.cumsum(units, axis=0)) / (at + 1)
+    spread = (0.25 + np.cumsum((units - centre) ** 2, axis=0)) / (at + 1)
+    before = np.concatenate([np.full((1, values.shape[1]), 0.25), spread[:-1]])
+    bets = np.minimum(np.sqrt(-2 * np.log(LEVEL) / (before * len(values))), 0.75 / mean)
+    capital = np.log1p(bets * (units - mean)).sum(axis=0)
+    return np.asarray(capital >= -np.log(LEVEL))
+
+
+def at_most_half(values: Floats, limit: float) -> Said:
+    """Say the same where a policy states that no query loses more than a half, and none was seen.
+
+    Where one was, the statement is refused, and the bound is Gaffke's.
+    """
+    found = gaffke(values, limit)
+    kept = values.min(axis=0) >= -HALF
+    if kept.any():
+        span = Span(-HALF, 1.0)
+        p_values = chance_above(values[:, kept], limit + TOUCH, span=span, clusters=None)
+        found[kept] = p_values < LEVEL
+    return found
+
+
+def stratified(values: Floats, limit: float) -> Said:
+    """Say the same by four slices of equal size: each is bounded at a quarter of the level."""
+    slices = np.array_split(values, SLICES)
+    lows = [
+        low_ends(one, span=DIFFERENCES, level=LEVEL / SLICES, clusters=None) * len(one)
+        for one in slices
+    ]
+    return np.asarray(np.sum(lows, axis=0) / len(values) > limit)
 
 
 WAYS: dict[str, Callable[[Floats, float], Said]] = {
-    "BCa alone": bootstrap,
-    "betting": betting,
     "Gaffke": gaffke,
+    "losses of a half at most": at_most_half,
+    "bets of fixed size": betting,
+    "bets that learn": plugged_in,
+    "four slices": stratified,
 }
+MARGIN, POWER, SLICES, HALF = 0.02, 0.8, 4, 0.5
+NEARLY, FEWEST, MOST = 1.03, 60, 12_800
 
 
-def contenders(
-    queries: int, margin: float, trials: int
-) -> dict[str, tuple[float, str, float, float]]:
-    """Give by way: the most that a family passes at ``-margin``, its name, and two powers.
+def wrong(way: str, queries: int, trials: int) -> tuple[float, str]:
+    """Give the most that a family of independent queries passes at the margin, and its name."""
+    found = []
+    for number, family in enumerate(families()):
+        rng = np.random.default_rng((SEED, number, queries))
+        values = family.draw(rng, (queries, trials), -MARGIN)
+        if family.size == 1 and values is not None:
+            found.append((float(WAYS[way](values, -MARGIN).mean()), family.name))
+    return max(found)
 
-    They are shares of PASS at no difference, of engines that are alike and that are not.
-    """
-    found = {}
-    for name, way in WAYS.items():
-        wrong: list[tuple[float, str]] = []
-        for number, family in enumerate(families()):
-            rng = np.random.default_rng((SEED, number, queries))
-            values = family.draw(rng, (queries, trials), -margin)
-            if family.size == 1 and values is not None:
-                wrong.append((float(way(values, -margin).mean()), family.name))
-        right = []
-        for moved in (ALIKE, UNLIKE):
-            values = steps(np.random.default_rng(SEED), (queries, trials), 0.0, moved=moved)
-            assert values is not None, moved  # noqa: S101  no mean is easier than 0
-            right.append(float(way(values, -margin).mean()))
-        found[name] = (*max(wrong), right[0], right[1])
-    return found
+
+def needed(way: str, moved: float, trials: int) -> int | None:
+    """Count the queries that pass an equal candidate of which so many move; None for too many."""
+    low, high = FEWEST, MOST
+    while high > NEARLY * low:
+        middle = round((low * high) ** 0.5)
+        values = steps(np.random.default_rng(SEED), (middle, trials), 0.0, moved=moved)
+        assert values is not None, moved  # noqa: S101  no mean is easier than 0
+        enough = WAYS[way](values, -MARGIN).mean() >= POWER
+        low, high = (low, middle) if enough else (middle, high)
+    return high if high < MOST else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.verdict_questions import (
+    LEVEL,
     MARGIN,
     OVERALL,
     RULES,
@@ -68,7 +69,7 @@ class Family:
     name: str
     question: Question
     draw: Callable[[Rng, Draws], Any]
-    promised: float = 0.025
+    promised: float = LEVEL
     premise: str = ""
     """The one that a policy states and that the family breaks; empty where it keeps all."""
 
@@ -107,13 +108,15 @@ def candidates(rng: Rng, of: Draws) -> Several:
     return Several(Sample(rare(rng, (of.n, 20 * of.trials))), 20)
 
 
-def looked_at(rng: Rng, of: Draws, every: int | None = 25) -> Paired:
-    """Draw queries that are looked at as they come; for None at half-time, and then they worsen."""
+def looked_at(rng: Rng, of: Draws, looks: int = 0, *, drift: bool = False) -> Paired:
+    """Draw queries that are looked at so often, or at each 25; the second half may be others."""
     values = equal(rng, (of.n, of.trials)) if of.equal else rare(rng, (of.n, of.trials))
-    if every is None and not of.equal:
+    if drift and not of.equal:
         values[: of.n // 2] = equal(rng, (of.n // 2, of.trials))
         values[of.n // 2 :] = rare(rng, (of.n - of.n // 2, of.trials), 2 * MARGIN)
-    return Paired(values, tuple(range(every or of.n // 2, of.n + 1, every or of.n - of.n // 2)))
+    if looks:
+        return Paired(values, tuple(of.n * at // looks for at in range(1, looks + 1)))
+    return Paired(values, tuple(range(25, of.n + 1, 25)))
 
 
 def paraphrases(rng: Rng, of: Draws, each: int) -> Sample:
@@ -138,17 +141,22 @@ def large(rng: Rng, of: Draws, each: int, *, stated: bool = True) -> Sample:
     return Sample(np.where(clustered, together, equal(rng, (of.n, of.trials))), codes, largest)
 
 
+FOUND = 0.005
+"""Share of the unjudged hits that are relevant where the candidate is equal."""
+
+
 def unjudged(rng: Rng, of: Draws, judged: float) -> Pages:
     """Draw pages of which rank 1 is relevant and shared, and hits below are rarely judged.
 
     What is judged is irrelevant. Of what is not, so much is relevant that the candidate loses the
-    margin; or as much in both arms.
+    margin; or few in both arms.
     """
     evidence = paged(rng.random((2, of.n, 9)) >= judged)
     assert evidence.qrels is not None  # noqa: S101  made so
     open_ = missing(evidence.control.run, evidence.candidate.run, evidence.qrels, "nDCG@10")
-    lost = open_.loss if of.equal else np.where(open_.loss > open_.gain, open_.loss, 0.0)
-    chance = np.minimum(1.0, MARGIN * of.n / lost.sum()) * (lost > 0)
+    lost = open_.weight if of.equal else np.where(open_.loss > open_.gain, open_.loss, 0.0)
+    share = FOUND if of.equal else min(1.0, MARGIN * of.n / float(lost.sum()))
+    chance = share * (lost > 0)
     return Pages(evidence, open_, rng.random((len(lost), of.trials)) < chance[:, None])
 
 
@@ -237,7 +245,11 @@ FAMILIES = (
     Family("A.3", "rare total losses", Mean(), partial(paraphrases, each=1)),
     Family("A.3", "20 candidates", Shown(), candidates, OVERALL),
     Family("A.3", "a look each 25 queries", Looks(), looked_at, OVERALL),
-    Family("A.3", "a look at half-time, drift", Looks(), partial(looked_at, every=None), OVERALL),
+    Family("A.3", "four looks", Looks(), partial(looked_at, looks=4), OVERALL),
+    Family(
+        "A.3", "a look at half-time, drift", Looks(), partial(looked_at, looks=2, drift=True),
+        OVERALL, "queries drift",
+    ),
     *(
         Family("A.4", f"equal, {moved:.0%} move", Mean(), partial(independent, moved=moved))
         for moved in (0.0, 0.02, 0.1, 0.3, 0.6)
@@ -258,7 +270,9 @@ FAMILIES = (
             ("robot", "a robot with 30 % of the pairs"),
         )
     ),
-    Family("C.2", "five agreeing sessions a user", Clicking(), clicks, 0.05),
-    Family("C.2", "a robot, a tenth of the sessions", Clicking(), partial(clicks, robots=1), 0.05),
+    Family("C.2", "five agreeing sessions a user", Clicking(), clicks, 2 * LEVEL),
+    Family(
+        "C.2", "a robot, a tenth of the sessions", Clicking(), partial(clicks, robots=1), 2 * LEVEL,
+    ),
     Family("C.3", "assisted, rare losses unseen", Assisting(), assisted),
 )  # fmt: skip

@@ -6,7 +6,7 @@ gate's own. ``rule`` judges one trial by the gate of a shipped policy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -31,7 +31,9 @@ from harness.measures.unjudged.drawn import draw, rate_of
 from harness.measures.unjudged.drawn import judge as judge_sample
 from harness.measures.unjudged.missing import Missing
 from harness.policy.load import load_policy
+from harness.policy.looks import Looks as Counted
 from harness.policy.model import Gate
+from harness.policy.reservations import over_budget
 from harness.shadow.clicks.log import Clicks as ClickLog
 from harness.shadow.clicks.log import ShownList
 from harness.shadow.clicks.users import preferences
@@ -57,11 +59,12 @@ def shipped(policy: str, rule: str, **keys: object) -> tuple[Gate, Rules]:
     ), loaded.rules
 
 
+POLICY = load_policy(Path("policy/pairwise.toml"))
 QUALITY, RULES = shipped("pairwise", "non_inferior", measure="nDCG@10")
 MARGIN = -float(QUALITY.settings.limit or 0)
 LEVEL = RULES.level / 2
-OVERALL, FEW = LEVEL, 400
-"""Level of all looks and candidates together; and resamples, where a question draws them."""
+OVERALL, FEW = POLICY.alpha, 400
+"""Level of all attempts together; and resamples, where a question draws them."""
 
 
 class Said(NamedTuple):
@@ -163,7 +166,7 @@ class Shown:
 
     def rule(self, drawn: Several, trial: int) -> Finding | Said:
         columns = range(trial * drawn.columns, (trial + 1) * drawn.columns)
-        return best(Mean().rule(drawn.sample, at) for at in columns)
+        return tried(Mean().rule(drawn.sample, at) for at in columns)
 
 
 class Paired(NamedTuple):
@@ -180,13 +183,24 @@ class Looks:
     def passes(self, drawn: Paired) -> Bools:
         return anywhere(np.array([clear(drawn.values[:size]) for size in drawn.sizes]))
 
-    def rule(self, drawn: Paired, trial: int) -> Finding:
-        return best(judge(drawn.values[:size, trial]) for size in drawn.sizes)
+    def rule(self, drawn: Paired, trial: int) -> Finding | Said:
+        return tried(judge(drawn.values[:size, trial]) for size in drawn.sizes)
 
 
 def anywhere(said: Bools) -> Bools:
-    """Say of each trial whether any passes, shape (looks or candidates, trials)."""
-    return np.asarray(said.any(axis=0))
+    """Say of each trial whether any attempt within the budget passes, shape (attempts, trials)."""
+    return np.asarray(said[: POLICY.attempts].any(axis=0))
+
+
+def tried(findings: Iterable[Finding | Said]) -> Finding | Said:
+    """Give the first PASS of attempts at one control, each counted as the experiment log does."""
+    (step,) = POLICY.steps
+
+    def budgeted(at: int, found: Finding | Said) -> Finding | Said:
+        counted = Counted(at, 0, 0, at * POLICY.level, (), ())
+        return over_budget(POLICY, {step.name: counted}).get(step.name, found)
+
+    return best(budgeted(at, found) for at, found in enumerate(findings, start=1))
 
 
 def best(findings: Iterator[Verdicted]) -> Verdicted:

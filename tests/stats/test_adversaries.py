@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks.adversaries import Family, families, rare, steps
-from benchmarks.simulated_bounds import contenders, worst
+from benchmarks.simulated_bounds import WAYS, worst, wrong
+from benchmarks.simulated_bounds import needed as needed_queries
 from benchmarks.simulated_differences import evidence_of
 from benchmarks.simulated_gates import GATES, GateCase, at_bound, fails, passes, power
 from benchmarks.simulated_policies import needed, promoted
@@ -68,12 +69,13 @@ def test_the_simulated_gate_is_the_gate() -> None:
     assert said == set(Verdict)
 
 
-def test_the_bootstrap_alone_passes_what_it_did_not_see() -> None:
-    found = contenders(100, 0.02, 300)
-    assert found["BCa alone"][0] > 0.2
-    assert found["Gaffke"][0] <= chance(LEVEL, 300)
-    assert found["betting"][0] <= chance(LEVEL, 300)
-    assert found["Gaffke"][2] >= found["betting"][2]
+def test_no_other_bound_takes_fewer_queries_and_keeps_the_level() -> None:
+    """What a policy says of losses that nobody saw is what rare losses break."""
+    assert wrong("losses of a half at most", 75, 400)[0] > 0.05
+    for way in ("Gaffke", "bets of fixed size", "bets that learn"):
+        assert wrong(way, 75, 400)[0] <= chance(LEVEL, 400)
+    counts = {way: needed_queries(way, 0.1, 100) for way in WAYS}
+    assert counts["Gaffke"] == min(count for count in counts.values() if count)
 
 
 def test_no_values_are_found_that_break_the_bound() -> None:

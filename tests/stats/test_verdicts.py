@@ -26,7 +26,7 @@ def test_a_sample_of_each_cell_is_judged_by_the_gate_itself(family: Family) -> N
 
 
 def test_a_family_that_keeps_its_level_is_not_above_and_a_lie_is() -> None:
-    kept = verdicts.cell(RARE, 200, 400, "test")
+    kept = verdicts.cell(RARE, 400, 400, "test")
     assert not kept.broken
     assert 0 < kept.power < 1
     lie = Family("T", "a gain", Mean(), lambda _, of: Sample(np.full((of.n, of.trials), 0.1)))
