@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.base.places import Dataset, Left, Threads, left_by_run, one_of, tie_rule
+from harness.cli.base.places import Dataset, Left, Threads, left_by_run, one_of
 from harness.cli.base.project import Project
 
 
@@ -25,13 +25,6 @@ def decide(
     ] = "",
     step: Annotated[str, typer.Option(help="Only this step decides the exit code.")] = "",
     *,
-    ties: Annotated[
-        str,
-        typer.Option(
-            help="Equal scores of imported runs: `bounds`: a gate answers only where it does so for"
-            " every order of them; or `off`: they stand as trec_eval puts them."
-        ),
-    ] = "bounds",
     threads: Threads = 1,
 ) -> None:
     """Judge evidence that is there by another policy, and exit by it.
@@ -48,11 +41,9 @@ def decide(
     from harness.core.errors import UnknownName
     from harness.policy.decide import exit_code, worst
     from harness.policy.load import load_policy
-    from harness.stages.compare.ties import TieRule
     from harness.stages.decide import decide as stage
 
     one_of(dataset, left)
-    over_ties = tie_rule(ties) is TieRule.BOUNDS
     judged_by = load_policy(policy).on(threads)
     if left:
         places = [left_by_run(left)]
@@ -62,9 +53,7 @@ def decide(
         places = [project.layout(name) for name in names]
     codes = []
     for layout in places:
-        decisions = stage(
-            layout, judged_by, policy, control=control, now=datetime.now(UTC), over_ties=over_ties
-        )
+        decisions = stage(layout, judged_by, policy, control=control, now=datetime.now(UTC))
         steps = [one.step for one in decisions]
         if step and step not in steps:
             raise UnknownName("step", step, steps)

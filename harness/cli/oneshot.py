@@ -15,7 +15,7 @@ from harness.cli.base.called import called
 from harness.cli.base.data import prepare
 from harness.cli.base.hands import Cluster, Workers, shared
 from harness.cli.base.imports import Fields, Forms
-from harness.cli.base.places import Threads, missing_rule, name_of, own, tie_rule
+from harness.cli.base.places import Threads, missing_rule, name_of, own
 from harness.cli.base.project import Project
 
 
@@ -47,14 +47,6 @@ def run(
         ),
     ] = None,
     until: Annotated[str, typer.Option(help="Judge the steps of the policy up to this one.")] = "",
-    ties: Annotated[
-        str,
-        typer.Option(
-            help="Equal scores of a TREC run. `bounds`: a gate decides only where every order of"
-            " them gives the same verdict. `report`: they keep the order of trec_eval, and their"
-            " possible effect is written. `off`: it is not written."
-        ),
-    ] = "bounds",
     missing: Annotated[
         str,
         typer.Option(
@@ -131,7 +123,6 @@ def run(
             until=until,
             timed=timed,
             threads=threads,
-            ties=tie_rule(ties),
             missing=missing_rule(missing),
             licence=licence,
             source=source,

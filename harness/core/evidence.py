@@ -208,8 +208,6 @@ class Evidence:
     """Live traffic of these two arms; None without a live comparison."""
     load: Load | None = None
     """The last load test of these indexes and runs; None without one."""
-    labels: Mapping[str, Qrels] = field(default_factory=dict)
-    """Grades by each machine that judged; never part of ``qrels``."""
     complete: str = ""
     """Why every relevant hit is judged, as the card says; empty where some may not be."""
     samples: Mapping[Key, Sample] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
+from harness.gates.base.classes import class_of
 from harness.gates.base.rules import Rules, signed
 from harness.policy.age import check_age
 from harness.policy.conditions import unmet
@@ -156,6 +157,7 @@ def _check(policy: Policy, step: Step, evidence: Evidence, now: datetime) -> Non
     left, right = (frozenset(side.run.query_ids) for side in sides)
     if left != right:
         raise MismatchedQueries(left - right, right - left)
+    class_of(evidence)
     if evidence.race is not None:
         check_age(evidence.race.raced_at, now=now, evidence_days=policy.evidence_days)
     if evidence.load is not None and any(gate.settings.loaded for gate in step.gates):

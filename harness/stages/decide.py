@@ -34,14 +34,13 @@ def decide(
     *,
     control: str,
     now: datetime,
-    over_ties: bool = True,
 ) -> tuple[StepDecision, ...]:
     """Judge what was measured in ``layout`` by ``policy``, and note in the log that it was done.
 
     ``now`` is aware of its zone; evidence is as old as it is then. With ``control``, a name that
     is not empty, the policy's one step judges every other arm that was measured. A step whose
-    arms were never compared is INCONCLUSIVE, and says so. With ``over_ties`` a gate answers only
-    where it does so for every order of equal scores of imported runs.
+    arms were never compared is INCONCLUSIVE, and says so. A gate answers only where it does so for
+    every order of equal scores of imported runs.
 
     Raises:
         BadFile: nothing was scored or compared.
@@ -60,7 +59,7 @@ def decide(
     check_replayed(layout, named, now=now, evidence_days=policy.evidence_days)
     evidence = gathered(layout, pairs, measured, read_race(layout), policy.clusters)
     check_accepted(policy, layout.root.name, evidence)
-    ends = tie_ends(layout, policy, evidence) if over_ties else ()
+    ends = tie_ends(layout, policy, evidence)
     drift = pin_of(layout, policy_file)
     again = f"harness policy pin {policy_file}"
     with experiment_log.writing(layout):

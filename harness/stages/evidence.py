@@ -15,7 +15,7 @@ from harness.policy.model import Policy
 from harness.stages.compare.stage import Pair, check_compared, read_agreement
 from harness.stages.custody.freshness import replayed_index
 from harness.stages.custody.proof import read_manifest
-from harness.stages.judging.taken_in import with_labels, with_samples
+from harness.stages.judging.taken_in import with_samples
 from harness.stages.layout import Layout
 from harness.stages.load.evidence import with_load
 from harness.stages.score.stage import check_scores, slices
@@ -80,7 +80,7 @@ def gathered(
         for name, (control, candidate) in pairs.items()
     }
     found = with_load(layout, with_traffic(layout, found))
-    return with_samples(layout, with_labels(layout, found))
+    return with_samples(layout, found)
 
 
 def _compared(layout: Layout, found: Mapping[Pair, Agreement], pair: Pair) -> Agreement:

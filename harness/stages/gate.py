@@ -74,7 +74,7 @@ def _judged(
         policy,
         evidence,
         now=now,
-        ends=tie_ends(layout, policy, evidence) if subject.over_ties else (),
+        ends=tie_ends(layout, policy, evidence),
         reservations=reservations(policy, kept),
         spent=over_budget(policy, kept.looks),
     )

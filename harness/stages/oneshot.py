@@ -26,7 +26,7 @@ from harness.policy.pairwise import for_candidates
 from harness.report.decision.write import write_reports
 from harness.stages.built import Built
 from harness.stages.compare.stage import compare
-from harness.stages.compare.ties import TieRule, ties
+from harness.stages.compare.ties import ties
 from harness.stages.evidence import pairs_of
 from harness.stages.gate import gate, read_decision
 from harness.stages.imports.trec_run import import_run
@@ -79,8 +79,6 @@ class RunRequest:
     """The command line, for the report."""
     threads: int = 1
     """How many draw resamples."""
-    ties: TieRule = TieRule.BOUNDS
-    """What is made of equal scores in ``runs``."""
     missing: trec.Missing = trec.Missing.LOST
     """What a query without a line in ``runs`` is."""
 
@@ -121,7 +119,7 @@ def oneshot(
     _take_in(layout, wanted, tell)
     tell("scoring and comparing")
     score(layout, names, params.score, threads=wanted.threads)
-    if wanted.runs and wanted.ties is not TieRule.OFF:
+    if wanted.runs:
         for name, of in ties(layout, [*wanted.runs], params.score.measures, out / TIES).items():
             tell(f"{name}: {of.said}")
     compare(
@@ -149,7 +147,6 @@ def oneshot(
         policy_file=wanted.policy_file,
         pin=shlex.join(["harness", "policy", "pin", str(wanted.policy_file), "--out", str(out)]),
         place=shlex.join(["--out", str(out)]),
-        over_ties=wanted.ties is TieRule.BOUNDS,
     )
     if policy:
         tell("trying the gates where the truth is known, and judging")

@@ -90,7 +90,7 @@ ADDS = {
     "decompose": ("--control", "fts5", "--candidate", "tantivy", *LEFT),
     "load": ("--arm", "fts5", *LEFT),
     "mail-server": ("--dataset", "toy", "--arm", "fts5", *LEFT),
-    "labels": ("machine.jsonl", *LEFT),
+    "labels": ("pool.qrels", "--by", "ada", *LEFT),
     "sign": ("--key", "absent", *LEFT),
     "selftest": (
         "--control", "fts5", "--policy", "policy/pairwise.toml", "--trials", "1", *LEFT,

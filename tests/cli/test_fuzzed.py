@@ -72,7 +72,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "index": (*DATA, "--arm", "fts5"),
     "init": ("{new}",),
     "judge": ("absent.pool",),
-    "labels": ("absent.jsonl", *DATA),
+    "labels": ("absent.qrels", "--by", "ada", *DATA),
     "load": (*DATA, "--arm", "fts5", "--rate", "50"),
     "mail-server": (*DATA, "--arm", "fts5"),
     "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),

@@ -115,7 +115,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
         " and the time of each grade in `NAME.qrels.times.jsonl`, lie beside it.",
         "PANEL/disagreements.qrels": "By `harness panel settle`: pairs for a second look.",
         "PANEL/panel.json": "Who judges, and by which seed the pairs were dealt.",
-        "build/NAME/labels/JUDGE.jsonl": "By `harness labels`: labels of a machine as evidence.",
+        "build/NAME/labels/NAME.sample.json": "By `harness labels`: a judged sample as evidence.",
         "LABELS": "By `harness judge --machine --out`: a label a line, which says who judged.",
         ".cache/judges/NAME": "What the machine of that name answered and cost; deleting it pays"
         " for all of it anew.",

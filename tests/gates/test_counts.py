@@ -1,4 +1,4 @@
-"""failure_rate, duplicates, coverage, agreement_floor and identity."""
+"""failure_rate, duplicates, agreement_floor and identity, and what was not compared."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from harness.agreement.classes import Class
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Verdict
 from harness.core.run import Row, Run, Status
+from harness.gates.base.classes import class_of
 from tests.make import gate_inputs
 
 pytestmark = pytest.mark.slow
@@ -123,55 +125,45 @@ def classed(classes: Sequence[str], **changes: object) -> Evidence:
     )
 
 
-@pytest.mark.parametrize("why", ["skipped", "stale", "shed"])
+@pytest.mark.parametrize("why", ["skipped", "stale", "shed", "error"])
 def test_what_was_passed_over_is_not_taken_for_equal(why: str) -> None:
-    finding = gate_inputs.judge("coverage", classed(["exact"] * 90 + [why] * 10), min_share=0.99)
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert f"10 {why}" in finding.reason
-    assert finding.estimate is not None
-    assert finding.estimate.value == 0.9
+    said = rf"10 queries that both arms answered were not compared \(.*: {why}\)"
+    with pytest.raises(EvidenceError, match=said):
+        class_of(classed(["exact"] * 90 + [why] * 10))
 
 
-def test_coverage_passes_and_fails() -> None:
-    fine = gate_inputs.judge("coverage", classed(["exact"] * 99 + ["both_empty"]), min_share=0.99)
-    broken = gate_inputs.judge("coverage", classed(["exact"] * 90 + ["error"] * 10), min_share=0.99)
-    assert fine.verdict is Verdict.PASS
-    assert broken.verdict is Verdict.FAIL
+def test_queries_that_were_never_compared_are_refused() -> None:
+    few = gate_inputs.agreement(50, "Jaccard@50", None)
+    with pytest.raises(EvidenceError, match=r"50 queries .* not compared \(.*: never tried\)"):
+        class_of(replace(gate_inputs.evidence(100), agreement=few))
 
 
-def test_queries_that_nobody_tried_to_compare_count() -> None:
-    evidence = replace(
-        gate_inputs.evidence(100), agreement=gate_inputs.agreement(50, "Jaccard@50", None)
-    )
-    finding = gate_inputs.judge("coverage", evidence, min_share=0.99)
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "50 never tried" in finding.reason
-    assert finding.cause is Cause.NOT_COMPARED
-
-
-def test_coverage_of_no_queries_never_passes() -> None:
-    finding = gate_inputs.judge("coverage", gate_inputs.evidence(0), min_share=0.99)
-    assert finding.verdict is Verdict.INCONCLUSIVE
+@pytest.mark.parametrize("status", [Status.FAILED, Status.TIMED_OUT, Status.NOT_ASKED])
+def test_what_an_arm_did_not_answer_is_a_failure_and_no_missing_comparison(status: Status) -> None:
+    compared = classed([Class.ERROR] * 50 + [Class.EXACT] * 950)
+    given = replace(failing(50, how=status), agreement=compared.agreement)
+    assert len(class_of(given)) == 1_000
+    finding = gate_inputs.judge("failure_rate", given, max_share=0.01)
+    assert finding.verdict is Verdict.FAIL
+    assert "50 of 1000" in finding.reason.replace(",", "")
 
 
 def test_a_query_that_failed_cannot_have_been_compared() -> None:
     evidence = failing(3, count=100)
     with pytest.raises(EvidenceError, match="new did not answer 3 queries that count as compared"):
-        gate_inputs.judge("coverage", evidence, min_share=0.9)
+        class_of(evidence)
 
 
 @pytest.mark.parametrize("classes", [["exact", "equalish"], ["exact", ""]])
 def test_an_unknown_class_is_refused(classes: Sequence[str]) -> None:
     with pytest.raises(EvidenceError, match="no such class"):
-        gate_inputs.judge("coverage", classed(classes), min_share=0.9)
+        class_of(classed(classes))
 
 
 def test_a_query_compared_twice_is_refused() -> None:
     twice = replace(gate_inputs.agreement(2, "Jaccard@50", None), query_ids=("q0000", "q0000"))
     with pytest.raises(EvidenceError, match="twice"):
-        gate_inputs.judge(
-            "coverage", replace(gate_inputs.evidence(1), agreement=twice), min_share=0.9
-        )
+        class_of(replace(gate_inputs.evidence(1), agreement=twice))
 
 
 def agreeing(mean: float, spread: float = 0.05, noise: float = 1.0) -> Evidence:

@@ -85,11 +85,6 @@ rule = "failure_rate"
 max_share = 0.15
 
 [[step.gate]]
-name = "Compared"
-rule = "coverage"
-min_share = 0.9
-
-[[step.gate]]
 name = "Quality"
 rule = "non_inferior"
 measure = "nDCG@10"

@@ -27,7 +27,7 @@ def test_a_candidate_as_good_is_promoted(project: Toy) -> None:
     decision = project.decide()
     assert decision.outcome is Outcome.PROMOTE
     assert [finding.gate for finding in decision.findings] == [
-        "Who answers", "Answers", "Compared", "Quality", "Overlap", "Order", "Speed",
+        "Who answers", "Answers", "Quality", "Overlap", "Order", "Speed",
     ]  # fmt: skip
     assert [f.gate for f in decision.findings if f.timed] == ["Speed"]
 
@@ -71,7 +71,7 @@ def test_the_junit_file_has_a_case_for_each_gate(project: Toy) -> None:
     project.decide()
     (suite,) = ET.parse(project.layout.junit).getroot()  # noqa: S314  we wrote it
     cases = {case.get("name"): case for case in suite.iter("testcase")}
-    assert len(cases) == 6
+    assert len(cases) == 5
     assert suite.get("name") == "toy/tantivy"
     assert cases["Quality"].find("error") is None
     assert cases["Who answers"].find("failure") is None

@@ -1,4 +1,4 @@
-"""``harness labels``: take the labels of a machine, or a judged sample, in as evidence."""
+"""``harness labels``: take a judged sample in as evidence."""
 
 from __future__ import annotations
 
@@ -18,40 +18,28 @@ def register(app: typer.Typer) -> None:
 
 
 def labels(
-    file: Annotated[
-        Path, typer.Argument(help="Labels that harness judge --machine wrote, or a sample.")
-    ],
+    file: Annotated[Path, typer.Argument(help="A sample of harness pool --order sample, judged.")],
+    by: Annotated[str, typer.Option(help="Who judged it.")],
     dataset: OneDataset = "",
     left: Annotated[
         Path | None,
         typer.Option("--out", help="What a `harness run` wrote, instead of the project."),
     ] = None,
-    by: Annotated[str, typer.Option(help="Of a sample: who judged it.")] = "",
 ) -> None:
-    """Take in the labels of a machine, or the judged sample of harness pool --order sample.
+    """Take in the judged sample of harness pool --order sample, as evidence for gates.
 
-    Labels are for gates by the rule judge_trusted. They are compared with the judgements of the
-    data set and never added to them. A sample is evidence for gates on its measure, with --by:
-    who judged. What was taken in of the same judge, or of the same arms and measure, is replaced.
-    Runs no engine.
+    It is evidence for gates on its measure, and never added to the judgements of the data set. What
+    was taken in of the same arms and measure is replaced. Runs no engine.
 
-    Example: harness labels out/machine.jsonl --dataset python-docs
+    Example: harness labels out/sample.qrels --by ada --dataset python-docs
     """
     from harness.core.names import labelled
-    from harness.stages.judging.taken_in import take_in, take_sample
+    from harness.stages.judging.taken_in import take_sample
 
-    if by:
-        labelled("who judged", by)
-        taken = take_sample(evidence_at(dataset, left, adds=True), file, by)
-        out.print(
-            f"{taken.measure} of {taken.candidate} - {taken.control}: took in"
-            f" {many(sum(map(len, taken.grades.values())), 'judgement')} by {by}",
-            markup=False,
-        )
-        return
-    found = take_in(evidence_at(dataset, left, adds=True), file)
+    labelled("who judged", by)
+    taken = take_sample(evidence_at(dataset, left, adds=True), file, by)
     out.print(
-        f"{found.judge}: took in {many(found.labels, 'label')}; {found.both} of their pairs are"
-        " judged by the data set too",
+        f"{taken.measure} of {taken.candidate} - {taken.control}: took in"
+        f" {many(sum(map(len, taken.grades.values())), 'judgement')} by {by}",
         markup=False,
     )

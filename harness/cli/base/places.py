@@ -12,7 +12,6 @@ from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.corpus.trec import Missing
-    from harness.stages.compare.ties import TieRule
     from harness.stages.layout import Layout
 
 Dataset = Annotated[
@@ -123,20 +122,6 @@ def name_of(dataset: str) -> str:
     from harness.core.names import checked
 
     return checked("a data set", Path(dataset).resolve().name if dataset else "")
-
-
-def tie_rule(word: str) -> TieRule:
-    """Take what is to be made of equal scores.
-
-    Raises:
-        UnknownName: the rule is unknown.
-    """
-    from harness.core.errors import UnknownName
-    from harness.stages.compare.ties import TieRule
-
-    if word not in set(TieRule):
-        raise UnknownName("rule for ties", word, TieRule)
-    return TieRule(word)
 
 
 def missing_rule(word: str) -> Missing:

@@ -12,6 +12,8 @@ from harness.core.run import Status
 from harness.gates.base.rules import some
 
 COMPARED = frozenset(Class) - UNCOMPARED
+ANSWERED = Status.ANSWERED
+NEVER_TRIED = "never tried"
 
 
 def class_of(evidence: Evidence) -> Mapping[str, str]:
@@ -19,7 +21,8 @@ def class_of(evidence: Evidence) -> Mapping[str, str]:
 
     Raises:
         EvidenceError: a query has two classes or an unknown one, or counts as compared although
-            an arm did not answer it, or has an agreement although it was not compared.
+            an arm did not answer it, or was passed over although both did, or has an agreement
+            although it was not compared.
     """
     agreement = evidence.agreement
     found = dict(zip(agreement.query_ids, agreement.classes, strict=True))
@@ -40,7 +43,24 @@ def class_of(evidence: Evidence) -> Mapping[str, str]:
                 f" ({some(silent)}); an error is not an empty answer: compare the runs once more"
             )
     _no_values_without_comparison(agreement, found)
+    _nothing_passed_over(evidence, found)
     return found
+
+
+def _nothing_passed_over(evidence: Evidence, found: Mapping[str, str]) -> None:
+    """Refuse queries that both arms answered and that were skipped, shed, stale or never tried."""
+    answered = (
+        {q for q, status in zip(run.query_ids, run.status, strict=True) if status == ANSWERED}
+        for run in (evidence.control.run, evidence.candidate.run)
+    )
+    both = frozenset.intersection(*map(frozenset, answered))
+    passed = tuple(sorted(q for q in both if found.get(q) not in COMPARED))
+    if passed:
+        whys = ", ".join(sorted({found.get(q, NEVER_TRIED) for q in passed}))
+        raise EvidenceError(
+            f"{many(len(passed), 'query')} that both arms answered were not compared"
+            f" ({some(passed)}: {whys}); compare the runs once more"
+        )
 
 
 def _no_values_without_comparison(agreement: Agreement, found: Mapping[str, str]) -> None:

@@ -10,7 +10,6 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
 from harness.gates import (
     agreement_floor,
-    coverage,
     identity,
     negatives,
     no_slice_harmed,
@@ -207,7 +206,6 @@ PLANNED: tuple[tuple[type[GateSettings], Callable[[_Planner, Any], Need]], ...] 
     (LiveSettings, _Planner.live),
     (TimedSettings, _Planner.timed),
     (queueing.Settings, _Planner.load),
-    (coverage.Settings, _Planner.whole),
     (identity.Settings, _Planner.whole),
 )
 """How the gates of each kind are planned, beside those on means of differences."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 
 from harness.core.engine import IMPORTED
@@ -16,17 +15,6 @@ from harness.corpus.runs import read_run
 from harness.measures.ties.sensitivity import Spread, Ties, count_ties, tie_sensitivity
 from harness.policy.model import Policy
 from harness.stages.layout import Layout
-
-
-class TieRule(StrEnum):
-    """What is made of hits of an imported run whose scores are equal."""
-
-    OFF = "off"
-    """Nothing: they stand in the order of trec_eval."""
-    REPORT = "report"
-    """They are counted, and what they could do to the means is written."""
-    BOUNDS = "bounds"
-    """That too, and a gate answers only where it does so for every order of them."""
 
 
 def ties(layout: Layout, arms: Sequence[str], measures: Sequence[str], to: Path) -> dict[str, Ties]:
@@ -110,6 +98,6 @@ def _all_bounded(side: ArmResult, policy: Policy, spreads: Mapping[str, Spread])
     asked = {getattr(gate.settings, "measure", "") for s in policy.steps for gate in s.gates}
     if missing := sorted(asked.intersection(side.scores) - set(spreads)):
         raise HarnessError(
-            f"{side.arm}: its scores tie, and {', '.join(missing)} has no bounds under ties; ask"
-            " with --ties report, or for another measure"
+            f"{side.arm}: its scores tie, and {', '.join(missing)} has no bounds under ties;"
+            " judge by another measure"
         )

@@ -112,7 +112,7 @@ def subject_of(
         sure = ScoreParams.model_validate(of["settings"]["score"])
         depths = CompareParams.model_validate(of["settings"]["compare"])
         judged = of["settings"]["gate"]
-        arms, over_ties = tuple(judged["arms"]), bool(judged["over_ties"])
+        arms = tuple(judged["arms"])
     except (KeyError, TypeError, ValidationError) as exc:
         hint = f"Decide anew: harness gate --dataset {layout.root.name}"
         raise BadFile(layout.decision, f"does not state its settings ({exc!r})", hint) from exc
@@ -131,7 +131,6 @@ def subject_of(
         policy_file=policy_file,
         pin=about["evidence"]["pin"]["command"],
         place=shlex.join(shlex.split(about["evidence"]["pin"]["command"])[-2:]),
-        over_ties=over_ties,
     )
 
 

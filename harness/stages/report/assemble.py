@@ -61,8 +61,6 @@ class Subject:
     """What to type to pin these data to the policy."""
     place: str = ""
     """Options that name these data on a command line."""
-    over_ties: bool = False
-    """Whether a gate must hold over every order of equal scores of an imported run."""
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -75,7 +73,7 @@ class Subject:
         return {
             "score": self.score.model_dump(mode="json"),
             "compare": self.compare.model_dump(mode="json"),
-            "gate": {"arms": list(self.arms), "over_ties": self.over_ties},
+            "gate": {"arms": list(self.arms)},
         }
 
 

@@ -238,8 +238,8 @@ class Strange(GateSettings):
 
 
 def test_a_rule_of_another_kind_is_named() -> None:
-    strange = replace(gate("coverage", min_share=0.9), settings=Strange())
-    assert only(strange).note == "rule coverage cannot be planned"
+    strange = replace(gate("identity"), settings=Strange())
+    assert only(strange).note == "rule identity cannot be planned"
 
 
 def test_an_equal_candidate_takes_what_its_moves_cost() -> None:

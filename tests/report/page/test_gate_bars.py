@@ -71,7 +71,6 @@ def test_sides_are_those_of_the_policy() -> None:
     assert sides(policy, "shadow") == {
         "Engine identity": None,
         "Unanswered queries": "below",
-        "Coverage of the query set": "above",
         "Duplicate documents": "below",
     }
     assert not sides(policy, "another step")
