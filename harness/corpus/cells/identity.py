@@ -44,8 +44,8 @@ def examples(strange: Collection[str], known: Iterable[str]) -> str:
 def written_otherwise(here: Collection[str], there: Collection[str]) -> tuple[str, str] | None:
     """Find an id of ``here`` that is written otherwise in ``there``; None where ids fit.
 
-    That is so where no id is in both and two have one form, or where all zeros before numbers are
-    gone on one side, as where pandas reads ``00012`` as a number.
+    They differ where no id is in both and two have one form. They also do where all zeros before
+    numbers are gone on one side: pandas reads ``00012`` as a number.
     """
     other = {normal(name): name for name in there}
     apart = set(here).isdisjoint(there)

@@ -82,6 +82,8 @@ class Custody:
     """Arms with a tuning record, and how many of these queries it has seen."""
     tuned_reason: str = ""
     """Why the policy allows queries that it has seen; empty where it does not."""
+    raced: bool = False
+    """Whether times of a race are part of the evidence."""
 
 
 def evidence_json(custody: Custody) -> dict[str, Any]:

@@ -32,6 +32,8 @@ def _lines(found: Custody) -> Iterator[str]:
     if found.unprobed:
         named = ", ".join(found.unprobed)
         yield f"Identity not checked of {named}: no index was counted, so it is its own word."
+    if found.raced:
+        yield "Times are taken as the file of the race states them; they cannot be derived again."
     again_at = {step: one for step, one in found.looks.items() if one.attempts > 1 or one.before}
     for step, one in again_at.items():
         yield _look(step, one)
@@ -83,7 +85,9 @@ def _coverage(of: Coverage) -> str:
         given = of.queries + of.left_out
         said += f"; without a judgement, and so left out: {of.left_out:,} of {given:,} queries"
     if of.own:
-        said += f"; {counted(of.own, 'query is')} also in the corpus, and its own hit is left out"
+        said += (
+            f"; {counted(of.own, 'query is')} also in the corpus: hits of its own id are left out"
+        )
     for arm, count in of.unanswered.items():
         said += f"; {arm} left {count:,} unanswered"
     return f"{said}."

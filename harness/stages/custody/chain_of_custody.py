@@ -57,6 +57,7 @@ def custody(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult], log
         pinned_names=tuple(sorted(read(file).datasets.keys() - {layout.root.name})),
         tuned=leaks(layout, policy.arms),
         tuned_reason=policy.tuned_reason,
+        raced=layout.race_receipt.is_file(),
     )
 
 

@@ -51,6 +51,18 @@ def test_queries_that_were_left_out_of_the_data_are_counted() -> None:
     )
 
 
+def test_queries_that_are_documents_are_counted() -> None:
+    found = replace(KEPT, coverage=Coverage(285, 285, 0, 0, {}, own=2))
+    said = "2 queries are also in the corpus: hits of its own id are left out."
+    assert lines(found)[0] == f"285 queries, all of them judged; {said}"
+
+
+def test_times_that_cannot_be_derived_are_named_as_such() -> None:
+    said = "Times are taken as the file of the race states them; they cannot be derived again."
+    assert said in lines(replace(KEPT, raced=True))
+    assert said not in lines(KEPT)
+
+
 def test_pins_of_other_names_only_are_told() -> None:
     said = lines(replace(KEPT, pinned_names=("mail", "news")))[1]
     assert said.startswith("NOT PINNED under this name: the policy has pins of mail, news.")

@@ -37,6 +37,8 @@ def said(project: Toy) -> str:
 
 def test_pages_are_made_again_and_compared(shown: Toy) -> None:
     assert said(shown).startswith("5 files of toy in ")
+    page = (shown.root / "reports" / "report.md").read_text()
+    assert "Times are taken as the file of the race states them" in page
 
 
 @pytest.mark.parametrize("name", PAGES)
