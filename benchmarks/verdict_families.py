@@ -40,6 +40,10 @@ from benchmarks.verdict_questions import (
     Times,
     paged,
 )
+from harness.core.clusters import codes
+from harness.core.qrels import Qrels
+from harness.core.records import Query
+from harness.corpus.clusters import near_duplicates, of_queries
 from harness.measures.unjudged.missing import missing
 from harness.stats.calibration import UniqueHits
 
@@ -119,10 +123,31 @@ def looked_at(rng: Rng, of: Draws, looks: int = 0, *, drift: bool = False) -> Pa
     return Paired(values, tuple(range(25, of.n + 1, 25)))
 
 
-def paraphrases(rng: Rng, of: Draws, each: int) -> Sample:
-    """Draw needs that are each asked in several ways, which their words do not show."""
+def paraphrases(rng: Rng, of: Draws, each: int, *, shown: bool = False) -> Sample:
+    """Draw needs that are each asked in several ways; where ``shown``, by like words.
+
+    These ways share four words of five, and their judged documents. Otherwise nothing shows them.
+    """
     needs, draw = -(-of.n // each), equal if of.equal else rare
-    return Sample(np.repeat(draw(rng, (needs, of.trials)), each, axis=0)[: of.n])
+    values = np.repeat(draw(rng, (needs, of.trials)), each, axis=0)[: of.n]
+    if not shown:
+        return Sample(values)
+    need = [at // each for at in range(of.n)]
+    queries = [
+        Query(f"q{at:04}", " ".join(word(5 * of + place) for place in range(4)) + f" {word(at)}x")
+        for at, of in enumerate(need)
+    ]
+    qrels = Qrels({
+        one.query_id: {f"d{of}": 1, f"e{of}": 1} for one, of in zip(queries, need, strict=True)
+    })
+    names = of_queries(queries, near_duplicates(queries, qrels))
+    found = codes([one.query_id for one in queries], names)
+    return Sample(values, None if found is None else np.repeat(found[:, None], of.trials, axis=1))
+
+
+def word(number: int) -> str:
+    """Give a word of letters for a number."""
+    return "".join("bdfgklmprt"[int(digit)] + "o" for digit in f"{number:04}")
 
 
 def large(rng: Rng, of: Draws, each: int, *, stated: bool = True) -> Sample:
@@ -231,8 +256,14 @@ FAMILIES = (
         for share in (0.9, 0.7, 0.5, 0.2)
     ),
     *(
-        Family("A.2", f"paraphrases, groups of {each}", Mean(), partial(paraphrases, each=each))
+        Family("A.2", f"paraphrases, groups of {each}", Mean(), draw, LEVEL, premise)
         for each in (2, 4, 8)
+        for draw, premise in ((partial(paraphrases, each=each), "largest_cluster"),)
+    ),
+    *(
+        Family("A.2", f"like words, groups of {each}", Mean(), draw)
+        for each in (2, 4, 8)
+        for draw in (partial(paraphrases, each=each, shown=True),)
     ),
     *(
         Family("A.2", f"rare clusters of {each}, stated", Mean(), partial(large, each=each))
