@@ -64,7 +64,7 @@ def run(
     ] = False,
     log: Annotated[
         Path | None,
-        typer.Option(help="Folder whose experiment log this run shares. [one of its own, in OUT]"),
+        typer.Option(help="Folder for the data set's experiment log. [beside the data]"),
     ] = None,
     exit_code: Annotated[
         bool, typer.Option(help="Exit by the verdict, as `harness gate` does.")
@@ -76,8 +76,9 @@ def run(
     OUT/explore.html (any two arms, query by query) and OUT/report.md. OUT/per_query.parquet has
     every value by query, OUT/runs the runs as Parquet and TREC files. Where a control is named,
     it writes OUT/decision.json and OUT/junit.xml. Each race and decision is a line of the
-    experiment log in OUT/work, so that repeated looks are counted. --log shares one log among
-    folders. A killed run goes on where it was; a second one in the same folder is refused.
+    experiment log, which lies with the data: DATASET.looks.jsonl beside a folder, or what --log
+    names. So attempts are counted, whatever the --out. A killed run goes on where it was; a
+    second one in the same folder is refused.
     --workers or --cluster share embedding, replay, scoring, resampling and bounds; no result
     depends on it.
 
@@ -90,7 +91,7 @@ def run(
     from harness.core.durable.owned import EXPERIMENT_LOG, RUN, check_free
     from harness.core.names import checked
     from harness.policy.decide import exit_code as code_of
-    from harness.stages.experiments.log import is_shared, share
+    from harness.stages.experiments.log import shared as with_log
     from harness.stages.layout import Layout
     from harness.stages.oneshot import RunRequest, oneshot
     from harness.stages.score.means import read_means
@@ -101,18 +102,17 @@ def run(
     files = (Path(name) for name in named if name.endswith(".toml"))
     reads = (*filter(Path.is_dir, [Path(dataset)]), policy, *files, *runs.values())
     if log:
-        check_free(
-            log, EXPERIMENT_LOG, reads=(*filter(None, reads), *project.sources), known=is_shared
-        )
+        check_free(log, EXPERIMENT_LOG, reads=(*filter(None, reads), *project.sources))
     own(to, RUN, *reads)
     work = to / "work"
     name = name_of(dataset)
     checked("a split", split)
-    layout = Layout(work / "build" / name, work / "perf", work / "cache")
+    kept = None if Path(dataset).is_dir() else project.kept_log(name)
+    layout = Layout(work / "build" / name, work / "perf", work / "cache", kept_log=kept)
     with held(work, patience_s=0):
         if log:
-            own(log, EXPERIMENT_LOG, *reads, known=is_shared)
-            share(layout, log / name)
+            own(log, EXPERIMENT_LOG, *reads)
+        layout = with_log(layout, _log_of(project, dataset, name, log))
         licence, source = prepare(project, dataset, layout.data, split, fields, forms=forms)
         wanted = RunRequest(
             arms=named,
@@ -142,6 +142,15 @@ def run(
         show(Path(dataset).name, decisions)
     out.print(f"\nThe page: {to / 'index.html'}")
     raise typer.Exit(code_of(decisions) if exit_code and decisions else 0)
+
+
+def _log_of(project: Project, dataset: str, name: str, log: Path | None) -> Path:
+    """Say where the experiment log of a data set lies, whatever is made of it."""
+    if log:
+        return log / f"{name}.jsonl"
+    if Path(dataset).is_dir():
+        return Path(dataset).resolve().with_name(f"{name}.looks.jsonl")
+    return project.layout(name).log
 
 
 def _named(runs: list[str]) -> dict[str, Path]:

@@ -24,11 +24,23 @@ class Layout:
     """What is rebuilt at will: below ``.cache/``."""
     kept_log: Path | None = None
     """A copy of the log that was kept (``harness history add``); None where none can be."""
+    shared_log: Path | None = None
+    """Log of the data set that outlives this folder; None where its own log is the only one."""
 
     @property
     def experiments(self) -> Path:
         """Log of every gate and race on these data, and what each was judged on."""
         return self.today / "experiments"
+
+    @property
+    def log(self) -> Path:
+        """File of that log."""
+        return self.experiments / "log.jsonl"
+
+    @property
+    def log_link(self) -> Path:
+        """Link from a one-shot run to the log that its data set has."""
+        return self.experiments / "shared.jsonl"
 
     @property
     def data(self) -> Path:

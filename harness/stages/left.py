@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from harness.core.errors import BadFile
@@ -23,4 +24,6 @@ def left_by_run(out: Path) -> Layout:
             f"holds the evidence of {names}, where one data set is meant",
             "Give the folder that was --out of one harness run",
         )
-    return Layout(found[0], work / "perf", work / "cache")
+    layout = Layout(found[0], work / "perf", work / "cache")
+    beyond = layout.log_link.resolve() if layout.log_link.is_symlink() else None
+    return replace(layout, shared_log=beyond) if beyond and beyond.is_file() else layout

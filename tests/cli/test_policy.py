@@ -86,19 +86,24 @@ def test_a_policy_that_is_none_is_not_pinned(harness: Harness) -> None:
     assert "none.toml: cannot be read" in said.error
 
 
-def test_two_runs_into_two_folders_share_a_log(
-    project: Toy, harness: Harness, tmp_path: Path
+@pytest.mark.parametrize("more", [(), ("--log", "kept")])
+def test_a_fresh_folder_resets_no_count(
+    project: Toy, harness: Harness, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
-    words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", "fts5")
-    shared = ("--log", tmp_path / "log")
-    assert harness(*words, "--out", tmp_path / "a", *shared).code == 0
-    params = project.root / "policy" / "pairwise.toml"
-    params.write_text(params.read_text().replace("attempts = 10", "attempts = 1"))
-    words = (*words[:4], "fts5,fts5-porter", *words[5:])
-    assert harness(*words, "--out", tmp_path / "b", *shared).code == 0
-    page = (tmp_path / "b" / "index.html").read_text()
-    assert "fts5-porter: second look (2 at results, 0 at times; the larger counts)" in page
-    assert "this is attempt 2 and 1 were planned" in page
-    assert harness("verify", "--out", tmp_path / "b").code == 0
-    assert harness(*words, "--out", tmp_path / "c").code == 0
-    assert "Every step is judged for the first time" in (tmp_path / "c" / "index.html").read_text()
+    policy = project.root / "policy" / "pairwise.toml"
+    policy.write_text(policy.read_text().replace("attempts = 10", "attempts = 1"))
+    words = ("run", "--dataset", project.root / "beir", "--control", "fts5", *more)
+    pages = []
+    for name, candidate in (("a", "tantivy"), ("b", "tantivy"), ("c", "fts5-porter")):
+        asked = (*words, "--arms", f"fts5,{candidate}", "--out", tmp_path / name)
+        assert harness(*asked).code == 0
+        assert harness("verify", "--out", tmp_path / name).code == 0
+        pages.append((tmp_path / name / "report.md").read_text())
+    assert ["Attempts stay within the error budget" in page for page in pages] == [
+        False,
+        False,
+        True,
+    ]
+    assert "this is attempt 2 and 1 were planned" in pages[2]
+    (tmp_path / "c").rename(tmp_path / "moved")
+    assert harness("verify", "--out", tmp_path / "moved").code == 0

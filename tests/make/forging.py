@@ -28,7 +28,7 @@ def restamp(layout: Layout) -> None:
 
 def chain(layout: Layout, number: int) -> None:
     """Write the log anew from a decision's line on, as if it had said so."""
-    path = layout.experiments / experiment_log.FILE
+    path = layout.log
     lines = path.read_text().splitlines()
     log = experiment_log.read(layout)
     kept = lines[: number - 1]

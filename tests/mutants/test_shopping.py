@@ -23,7 +23,6 @@ from harness.stages.custody.chain_of_custody import of_decision
 from harness.stages.custody.pinning import pin
 from harness.stages.custody.verify import verify
 from harness.stages.decide import decide
-from harness.stages.experiments import log as experiment_log
 from harness.stages.prepare import prepare
 from harness.stages.report.assemble import evidence_of, measured
 from tests.make.planted import HONEST, blocking, measure
@@ -192,7 +191,7 @@ def test_a_line_that_was_taken_out_is_missed(
     losing: Toy, spoil: Callable[[list[str]], list[str]], error: type[Exception], says: str
 ) -> None:
     losing.decide(later_s=6)
-    path = losing.layout.experiments / experiment_log.FILE
+    path = losing.layout.log
     before = path.read_text().splitlines()
     assert len(before) == 4
     path.write_text("".join(f"{line}\n" for line in spoil(before)))

@@ -30,6 +30,8 @@ def test_what_rests_on_a_clock_is_not_among_the_tracked() -> None:
         "signature",
         "replays",
         "experiments",
+        "log",
+        "log_link",
     }
     others = set(properties().values()) - {
         properties()[name] for name in (*timed, "race_parts", "score_parts")

@@ -136,7 +136,7 @@ def check_times(layout: Layout, about: Mapping[str, Any], subject: Subject) -> N
     decided_at = moment_of(about["provenance"]["decided_at"])
     number = int(about["record"]["number"])
     experiment_log.before_decision(layout, number)
-    path, log = layout.experiments / experiment_log.FILE, experiment_log.read(layout)
+    path, log = layout.log, experiment_log.read(layout)
     logged = log.experiments[number - 1].at
     if abs(logged - decided_at) > SLACK:
         raise EvidenceError(

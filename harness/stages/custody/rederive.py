@@ -144,7 +144,7 @@ def _beside(layout: Layout, folder: Path, before: Log) -> Layout:
     again.experiments.mkdir(parents=True)
     for path in layout.experiments.glob("inventory-*.json"):
         _link(path, again.experiments / path.name)
-    write_text(again.experiments / experiment_log.FILE, before.text)
+    write_text(again.log, before.text)
     raw = [layout.data, layout.manifests, layout.tunings, layout.runs, layout.race_receipt]
     for path in (*raw, folder_of(layout)):
         _link(path, again.root / path.name)

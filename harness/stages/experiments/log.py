@@ -7,10 +7,9 @@ are missed by the decision that names its own line, and by the history that name
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from os.path import relpath
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -25,7 +24,6 @@ from harness.core.reading import Malformed, numbered, text_of
 from harness.corpus.inventory import Inventory
 from harness.stages.layout import Layout
 
-FILE = "log.jsonl"
 FIRST = "0" * 64
 """What the first line holds in place of a digest."""
 HINT = "Bring the file back as it was (a copy, git); it is never corrected by hand"
@@ -57,42 +55,58 @@ class Log:
 def writing(layout: Layout) -> Iterator[None]:
     """Hold the log while the block reads, judges and adds a line; others wait.
 
+    A log that lies with the data set is held too, and is gone on with first.
+
     Raises:
         HarnessError: it cannot be written, so nothing may be judged here.
+        BadFile: the log of the data set does not go on from this one, nor the reverse.
     """
-    try:
-        layout.experiments.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise HarnessError(
-            f"{layout.experiments}: cannot be written ({exc.strerror}), and what is not logged is"
-            " not judged; copy the folder to where you may write"
-        ) from exc
-    with held(layout.experiments):
+    with ExitStack() as stack:
+        try:
+            for place in _places(layout):
+                stack.enter_context(held(place))
+            layout.experiments.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise HarnessError(
+                f"{exc.filename}: cannot be written ({exc.strerror}), and what is not logged is not"
+                " judged; copy the data to where you may write, or name a folder with --log"
+            ) from exc
+        if layout.shared_log:
+            _go_on(layout, layout.shared_log)
         yield
 
 
-def is_shared(folder: Path) -> bool:
-    """Tell whether a folder holds logs that runs share."""
-    return any(folder.glob(f"*/{FILE}"))
+def _places(layout: Layout) -> Iterator[Path]:
+    """Yield what is held: a log in a folder of its own is held by its folder."""
+    yield layout.experiments
+    if layout.shared_log:
+        own = layout.shared_log.name == layout.log.name
+        yield layout.shared_log.parent if own else layout.shared_log
 
 
-def share(layout: Layout, folder: Path) -> None:
-    """Log the experiments on ``layout`` in ``folder``, which others may share.
+def _go_on(layout: Layout, shared: Path) -> None:
+    """Take over the lines that the log of the data set has beyond the log of ``layout``.
 
     Raises:
-        EvidenceError: they are logged elsewhere already.
+        BadFile: neither begins with the other.
     """
-    place = layout.experiments
-    folder.mkdir(parents=True, exist_ok=True)
-    if place.exists() and not place.samefile(folder):
-        raise EvidenceError(
-            f"{place}: has a log already, and it cannot go on in {folder}; leave --log out, or name"
-            " a new --out"
-        )
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)
-        place.symlink_to(relpath(folder.resolve(), place.parent.resolve()))
+    own, of_data = _read(layout.log), _read(shared)
+    if not of_data.lines and layout.kept_log:
+        of_data = _read(layout.kept_log)
+    both = min(len(own.lines), len(of_data.lines))
+    if own.lines[:both] != of_data.lines[:both]:
+        problem = f"does not go on from {shared}: they differ within their first {both} experiments"
+        raise BadFile(layout.log, problem, f"{HINT}. Or name a new --out")
+    if len(of_data.lines) > both:
+        write_text(layout.log, of_data.text, durable=True)
+
+
+def shared(layout: Layout, log: Path) -> Layout:
+    """Give ``layout`` with the log of its data set, and keep the way to it in the folder."""
+    layout.experiments.mkdir(parents=True, exist_ok=True)
+    layout.log_link.unlink(missing_ok=True)
+    layout.log_link.symlink_to(log.resolve())
+    return replace(layout, shared_log=log.resolve())
 
 
 def keep(layout: Layout, to: Path) -> int:
@@ -117,7 +131,7 @@ def read(layout: Layout) -> Log:
             with what was kept.
     """
     kept = _read(layout.kept_log) if layout.kept_log else Log((), ())
-    path = layout.experiments / FILE
+    path = layout.log
     if not path.is_file():
         return kept
     log = _read(path)
@@ -151,7 +165,7 @@ def before_decision(layout: Layout, number: int) -> Log:
         EvidenceError: the log has no such line, or one of another decision.
         BadFile: as ``read``.
     """
-    log, path = read(layout), layout.experiments / FILE
+    log, path = read(layout), layout.log
     if len(log.lines) < number:
         raise EvidenceError(
             f"{path}: ends with line {len(log.lines)}, and {layout.decision} is line {number}:"
@@ -191,8 +205,10 @@ def add(
     kept = _inventory(layout, inputs.inventory)
     if not kept.is_file():
         write_text(kept, inventory.model_dump_json() + "\n", durable=True)
-    path, line = layout.experiments / FILE, one.model_dump_json() + "\n"
-    append_text(path, line if path.is_file() else log.text + line)
+    line = one.model_dump_json() + "\n"
+    append_text(layout.log, line if layout.log.is_file() else log.text + line)
+    if layout.shared_log:
+        write_text(layout.shared_log, log.text + line, durable=True)
 
 
 def inventory_of(layout: Layout, one: Experiment) -> Inventory | None:

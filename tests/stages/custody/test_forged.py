@@ -206,7 +206,7 @@ def budget(about: dict[str, Any]) -> None:
         (fast, r"gate 'Speed' of step tantivy: estimate\.value: stored .*, derived"),
         (resamples, r"scores\.json: .*: stored .*, derived"),
         (dropped, r"gates of step tantivy\.4: stored \"Order\", derived \"Overlap\""),
-        (budget, r"trust\.alpha\.together: stored 0\.0001, derived 0\.025"),
+        (budget, r"trust\.alpha\.allowed: stored 0\.0001, derived 0\.25"),
     ],
 )
 def test_any_value_of_the_decision_is_derived_again(

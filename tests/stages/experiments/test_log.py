@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import BadFile, EvidenceError, HarnessError
+from harness.core.errors import BadFile, HarnessError
+from harness.core.experiment import Experiment, Kind
 from harness.stages.experiments import log as experiment_log
 from harness.stages.experiments import notes as experiment_notes
 from harness.stages.experiments.inputs import inputs, race_settings, stock
-from harness.stages.experiments.log import FILE, FIRST, inventory_of, keep, read, share
+from harness.stages.experiments.log import FIRST, inventory_of, keep, read, shared
+from harness.stages.layout import Layout
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 pytestmark = pytest.mark.slow
@@ -75,7 +77,7 @@ def test_no_race_has_no_settings(project: Toy) -> None:
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"format": 2}'])
 def test_a_line_that_is_none_is_named(project: Toy, text: str) -> None:
-    path = project.layout.experiments / FILE
+    path = project.layout.log
     path.write_text(path.read_text() + text + "\n")
     with pytest.raises(BadFile, match=r"log\.jsonl:3: "):
         read(project.layout)
@@ -86,7 +88,7 @@ def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None
     project.decide()
     layout = replace(project.layout, kept_log=kept)
     assert keep(layout, kept) == 3
-    path = layout.experiments / FILE
+    path = layout.log
     path.unlink()
     assert len(read(layout).lines) == 3
     experiment_log.add(
@@ -102,18 +104,35 @@ def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None
         keep(project.layout, kept)
 
 
-def test_two_runs_may_share_a_log(project: Toy, tmp_path: Path) -> None:
-    one = replace(project.layout, today=tmp_path / "one")
-    two = replace(project.layout, today=tmp_path / "two")
-    for layout in (one, two, one):
-        share(layout, tmp_path / "shared")
-    assert one.experiments.samefile(two.experiments)
-    with pytest.raises(EvidenceError, match="has a log already"):
-        share(project.layout, tmp_path / "shared")
+def add(layout: Layout, first: Experiment, kind: Kind = "race") -> None:
+    """Add a race to the log, as a run into a folder of its own does."""
+    with experiment_log.writing(layout):
+        experiment_log.add(layout, kind, first.at, inputs=first.inputs, inventory=stock(layout))
+
+
+def test_runs_into_fresh_folders_go_on_with_the_log_of_the_data(
+    project: Toy, tmp_path: Path
+) -> None:
+    first, log = read(project.layout).experiments[0], tmp_path / "toy.looks.jsonl"
+    one, two, three = (
+        shared(replace(project.layout, today=tmp_path / name), log) for name in ("1", "2", "3")
+    )
+    for layout, lines in ((one, 1), (two, 2), (one, 3)):
+        add(layout, first)
+        assert len(read(layout).lines) == lines
+    assert log.read_text() == one.log.read_text()
+    assert len(read(two).lines) == 2, "what a run has is what its decision was made with"
+    log.unlink()
+    add(one, first)
+    assert len(log.read_text().splitlines()) == 4
+    log.unlink()
+    add(three, first, "load")
+    with pytest.raises(BadFile, match=r"does not go on from .*toy\.looks\.jsonl"):
+        add(two, first)
 
 
 def test_what_cannot_be_logged_is_not_judged(project: Toy) -> None:
-    (project.layout.experiments / FILE).unlink()
+    (project.layout.log).unlink()
     for path in project.layout.experiments.iterdir():
         path.unlink()
     project.layout.experiments.rmdir()
