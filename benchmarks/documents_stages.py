@@ -1,8 +1,8 @@
 """How long the stages of the documents stack take, and whether that is within their budget.
 
 The stages are timed where they run, inside of one whole search. A round asks every question once,
-in an order of its own; the first round is thrown away. Intervals are over questions and rounds, as in
-the gates on latency (``harness.stats.times.processes.percentile``), and so is the verdict: PASS
+in an order of its own; the first round is thrown away. Intervals are over questions and rounds, as
+in the gates on latency (``harness.stats.times.processes.percentile``), and so is the verdict: PASS
 where the whole interval lies below the budget, FAIL where it lies above.
 """
 

@@ -32,6 +32,8 @@ READ = 4_000
 """Documents whose words are counted, evenly over the corpus."""
 TRIES = 24
 """Documents that are drawn to find words that make no bag of the set."""
+LONGER = 2
+"""Letters that a word may be longer or shorter than the one that it replaces: an encoder counts."""
 WORD = re.compile(r"\w+(?![\w:])")
 Bag = frozenset[str]
 Key = tuple[Bag, str]
@@ -132,7 +134,8 @@ class Words:
             return "".join(rng.sample(word, len(word)))
         near = [one for one in beside if self._rank(one) == rank]
         near = near or [one for one in self._alike[rank] if one not in own]
-        return rng.choice(near) if near else word
+        long = [one for one in near if abs(len(one) - len(word)) <= LONGER]
+        return rng.choice(long or near) if near else word
 
     def _rank(self, word: str) -> int:
         """Documents that hold a word, to a factor of two; 0 for a word that none holds."""
