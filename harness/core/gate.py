@@ -64,8 +64,6 @@ class Cause(StrEnum):
     """The times are of cached or stored answers."""
     OFF_CLOCK = "off_the_clock"
     """An arm worked on after its answers, where no clock ran."""
-    MOVED = "moved"
-    """The mean changed during the log."""
     SAMPLE = "unrepresentative"
     """The observed traffic does not represent all traffic."""
     PINNED = "not_as_pinned"
