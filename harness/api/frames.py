@@ -13,6 +13,7 @@ from harness.core.files import replacing_folder
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 from harness.corpus.beir import Beir
+from harness.corpus.cells.identity import written_otherwise
 from harness.corpus.exchange.formats import Data, writer
 from harness.corpus.lines import UNCARRIED
 
@@ -70,6 +71,12 @@ def save_collection(
     rows = [Document(doc_id, title, text) for doc_id, title, text in read]
     given = _rows("queries", queries, ("query_id", "text"))
     typed = tuple(Query(query_id, text) for query_id, text in given)
+    doc_ids = {document.doc_id for document in rows}
+    if pair := written_otherwise({row.doc_id for row in judged.rows()} - doc_ids, doc_ids):
+        raise DatasetError(
+            f"qrels: the document {pair[0]!r} is {pair[1]!r} in documents. Read ids as text"
+            " (pandas: dtype=str)"
+        )
     with replacing_folder(folder) as beside:
         writer("beir")(beside, Data(folder.name, lambda: iter(rows), typed, judged))
     return folder

@@ -55,3 +55,10 @@ def test_a_frame_that_is_wrong_names_its_row(
 def test_a_folder_that_is_there_is_kept(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="is there already; name a new folder"):
         save_collection(tmp_path, DOCUMENTS, QUERIES, QRELS)
+
+
+def test_numbers_for_ids_with_zeros_are_refused(tmp_path: Path) -> None:
+    documents = pd.DataFrame({"doc_id": [12], "text": ["shoes"]})
+    queries = pd.DataFrame({"query_id": ["q"], "text": ["shoes"]})
+    with pytest.raises(DatasetError, match="the document '00012' is '12' in documents"):
+        save_collection(tmp_path / "shop", documents, queries, {"q": {"00012": 1}})  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from harness.core.printable import between, many
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 from harness.corpus import card
-from harness.corpus.cells.identity import OwnWatch
+from harness.corpus.cells.identity import OwnWatch, written_otherwise
 from harness.corpus.lines import LEFT_OUT
 
 PACKED = ".gz"
@@ -97,10 +97,25 @@ class PassingCorpus:
 def report(
     name: str, split: str, queries: tuple[Query, ...], qrels: Qrels, corpus: PassingCorpus
 ) -> ImportReport:
-    """Count what was taken over; ``queries`` are all that were given, judged or not."""
+    """Count what was taken over; ``queries`` are all that were given, judged or not.
+
+    Raises:
+        DatasetError: the judgements write ids of queries or documents in another way.
+    """
     given = {query.query_id for query in queries}
     asked = tuple(query for query in queries if query.query_id in qrels.grades)
     judged = {row.doc_id for row in qrels.rows()}
+    unknown = frozenset(qrels.grades) - given
+    for what, strange, known in (
+        ("query", unknown, given - frozenset(qrels.grades)),
+        ("document", judged - corpus.ids, corpus.ids),
+    ):
+        if pair := written_otherwise(strange, known):
+            here, there = (between(one, LONGEST) for one in pair)
+            raise DatasetError(
+                f"{name}: the judgements of split {split!r} name the {what} {here}, which is"
+                f" {there} in the data. Write ids in one way"
+            )
     return ImportReport(
         name=name,
         split=split,

@@ -40,8 +40,8 @@ class Taken(NamedTuple):
             )
         if self.strange:
             found.append(
-                f"{many(len(self.strange), 'query')} of the file are not in the data set and left"
-                f" out, for example {', '.join(self.strange[:EXAMPLES])}"
+                f"{many(len(self.strange), 'query is')} not in the data set and left out, for"
+                f" example {', '.join(self.strange[:EXAMPLES])}"
             )
         return tuple(found)
 

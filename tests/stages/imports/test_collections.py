@@ -43,10 +43,10 @@ def judge(folder: Path, line: str) -> None:
 
 
 def test_an_id_that_no_terminal_shows_stands_by_its_number(folder: Path, tmp_path: Path) -> None:
-    judge(folder, "a\t1\u2028\t1")
+    judge(folder, "a\t3\u2028\t1")
     to = tmp_path / "datasets", tmp_path / "qrels"
     done = import_beir(folder, Target("toy", *to, split="test", allow_dangling=True))
-    assert "1 judged document is not in the corpus: 1⟨U+2028⟩." in done.warnings
+    assert "1 judged document is not in the corpus: 3⟨U+2028⟩." in done.warnings
 
 
 def test_an_import_is_prepared_without_complaint(folder: Path, tmp_path: Path) -> None:
@@ -113,6 +113,24 @@ def test_dangling_judgements_are_kept_and_listed_where_they_are_allowed(
     assert kept.grades["a"]["9"] == 1
     assert kept.query_ids == ("a", "b", "z")
     assert "1 judged query is not in the query set: z." in card.read(tmp_path / "d/toy").warnings
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("C\t1\t1", "name the query C, which is c in the data"),
+        ("a\t02.0\t1", "name the document 02.0, which is 2 in the data"),
+    ],
+)
+def test_judgements_that_write_ids_in_another_way_are_refused(
+    folder: Path, tmp_path: Path, line: str, says: str
+) -> None:
+    judge(folder, line)
+    with pytest.raises(DatasetError, match=says):
+        load_folder(folder, "test", tmp_path / "loaded")
+    to = Target("toy", tmp_path / "d", tmp_path / "q", split="test", allow_dangling=True)
+    with pytest.raises(DatasetError, match=says):
+        import_beir(folder, to)
 
 
 def test_a_taken_name_is_kept_unless_forced(folder: Path, tmp_path: Path) -> None:

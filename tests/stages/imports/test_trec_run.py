@@ -97,7 +97,7 @@ def test_queries_of_no_split_are_named_where_none_is_missing(
     lines = "q1 Q0 a 1 3.0 x\nq2 Q0 a 1 3.0 x\nq9 Q0 a 1 1.0 x\n"
     taken = import_run(layout, "other", written(tmp_path, lines))
     assert taken.strange == ("q9",)
-    assert "not in the data set and left out, for example q9" in taken.said[0]
+    assert "1 query is not in the data set and left out, for example q9" in taken.said[0]
 
 
 def test_queries_of_another_split_are_left_out(layout: Layout, tmp_path: Path) -> None:
