@@ -7,9 +7,9 @@ its second time counts, so that none pays for what another left in caches. So th
 the messages before, and remembers them; beside it stands one that remembers nothing. A question's
 time is the median of its rounds, or the least under ``--take least``, which says what is computed
 where other programs disturb most rounds; a column is a percentile over questions. Each answer of
-ours is compared with that of the engine under it before anything is timed. apsw is shown where it
-is installed; the project does not need it. ``--clock cpu`` counts what this thread computed, which
-other programs on the machine disturb little; nothing that is timed here uses another thread.
+ours is compared with that of the engine under it before anything is timed. ``--clock cpu`` counts
+what this thread computed, which other programs on the machine disturb little; nothing that is timed
+here uses another thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,7 +47,6 @@ from engines.stacks.agent_mail.contract.query import Filters, RankingMode, Searc
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite import apsw as apsw_store
 from engines.stacks.agent_mail.sqlite import letters, store
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine
 from engines.stacks.agent_mail.sqlite.match import match_expression
@@ -63,7 +61,7 @@ TYPED, UPDATED = 10, 1_000
 ALONE, IDS, PARSED = "Tantivy: search alone", "Tantivy: search, ids", "Tantivy: parse, search, ids"
 STACK, SERVICE = "stack over Tantivy", "service over Tantivy"
 ANEW, SELECT = "service that remembers nothing", "SQLite: SELECT of its messages"
-NAIVE, FTS5, APSW = "FTS5: ORDER BY rank", "stack over FTS5", "stack over FTS5 by apsw"
+NAIVE, FTS5 = "FTS5: ORDER BY rank", "stack over FTS5"
 FTS5_SERVICE = "service over FTS5"
 TERM, TYPEAHEAD = "Tantivy: single term", "typeahead"
 
@@ -85,7 +83,6 @@ def bounds(k: int) -> tuple[Ratio, ...]:
         Ratio("service that remembers nothing over a search with ids", ANEW, IDS, ""),
         Ratio("the SELECT of its messages over a search with ids", SELECT, IDS, ""),
         Ratio("stack over naive FTS5", FTS5, NAIVE, "at most 0.68"),
-        Ratio("stack by apsw over naive FTS5", APSW, NAIVE, "at most 0.40"),
         Ratio("whole service over naive FTS5", FTS5_SERVICE, NAIVE, ""),
     )
 
@@ -174,9 +171,6 @@ def ways(folder: Path, texts: Sequence[str], k: int) -> Iterator[dict[str, Way]]
             FTS5_SERVICE: service(opened, {FallbackTier.FTS5: fts5}, KillSwitch.FTS5),
         }
         engines: dict[str, MailEngine] = {STACK: tantivy_engine, FTS5: fts5}
-        if find_spec("apsw"):
-            quick = opens.enter_context(apsw_store.opened(path))
-            engines[APSW] = Fts5Engine(quick, FTS5_WEIGHTS)
 
         def stack(engine: MailEngine) -> Way:
             return lambda text: engine.search(text, Filters(), RankingMode.RELEVANCE, k)

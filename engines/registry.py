@@ -37,7 +37,6 @@ PACKAGES = {
     "postgres": "postgres.arm",
     "typesense": "typesense.arm",
     "writing": "writing.arm",
-    "xapian": "xapian.arm",
 }
 """Stacks of several modules, and which of them makes the engine."""
 SERVED = {"http", "postgres", "typesense"}

@@ -34,9 +34,9 @@ def test_it_ends_by_its_code_and_its_pipes_and_folder_are_its_own(tmp_path: Path
         out, said = running.communicate(timeout=BOUNDED_S)
     assert (running.returncode, out) == (2, "")
     assert "Try 'python3 mine.py harness --help'" in said
-    with Program([*PYTHON, "sbom", "--to", "it.json"], cwd=tmp_path, stdout=PIPE) as running:
+    with Program([*PYTHON, "init", "it"], cwd=tmp_path, stdout=PIPE) as running:
         assert running.wait(timeout=BOUNDED_S) == 0
-    assert (tmp_path / "it.json").is_file()
+    assert (tmp_path / "it").is_dir()
     assert Path.cwd() != tmp_path
 
 
@@ -65,7 +65,7 @@ def test_a_forked_one_has_the_number_and_the_end_of_a_process(tmp_path: Path, wa
 @pytest.mark.slow
 @pytest.mark.usefixtures("way")
 def test_a_test_that_fails_leaves_no_process_to_be_waited_for(tmp_path: Path) -> None:
-    stopped = Program([*PYTHON, "sbom"], cwd=tmp_path, stdout=PIPE)
+    stopped = Program([*PYTHON, "doctor"], cwd=tmp_path, stdout=PIPE)
     stopped.send_signal(signal.SIGSTOP)
     with pytest.raises(ZeroDivisionError), stopped:
         _ = 1 / 0

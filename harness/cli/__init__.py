@@ -45,7 +45,7 @@ def application() -> typer.Typer:
     )
     from harness.cli.assessors import assisted, judging, labels, panel
     from harness.cli.base.app import app
-    from harness.cli.custody import reproduce, sbom, sign, verify
+    from harness.cli.custody import reproduce, sign, verify
     from harness.cli.data import exchange, importing, queries
     from harness.cli.kept import code, docs, notes
     from harness.cli.migrate import group as migrate
@@ -74,7 +74,6 @@ def application() -> typer.Typer:
         verify,
         sign,
         reproduce,
-        sbom,
         selftest,
         export,
         load,

@@ -95,10 +95,6 @@ def mail_server(
             "--writable", help="Offer operators insert_message, edit_message, delete_message."
         ),
     ] = False,
-    metrics: Annotated[
-        bool,
-        typer.Option("--metrics", help="Offer operators counts in Prometheus' text at /metrics."),
-    ] = False,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Log one JSON object a line, for programs.")
     ] = False,
@@ -124,7 +120,6 @@ def mail_server(
     """
     from engines import registry as arms
     from engines.stacks.agent_mail.mcp_tools.callers import digest, nobody, scope_of
-    from engines.stacks.agent_mail.mcp_tools.metrics import Metrics
     from engines.stacks.agent_mail.mcp_tools.server import application
     from engines.stacks.agent_mail.mcp_tools.serving import check_loopback, serve_http, serve_stdio
     from harness.core.durable.owned import RUN, check_held
@@ -138,8 +133,6 @@ def mail_server(
         raise HarnessError(
             f"--budget-ms {budget_ms} must be finite; give milliseconds, or 0 for no limit"
         )
-    if metrics and http is None:
-        raise HarnessError("--metrics is a page of the HTTP server; give --http too")
     listed = _viewers(viewers, viewer, http, token=token)
     secret = secret_of(token_file) if http is not None and token else None
     switch = _switch(search_engine, switch_file)
@@ -163,8 +156,7 @@ def mail_server(
         names = service.base.directory
         scopes = {name: scope_of(one, names) for name, one in listed.items()}
         default = scopes.get(viewer, nobody()) if listed else None
-        counts = Metrics(service.base.service.fresh) if metrics else None
-        app = application(service.by_default(default), box, counts)
+        app = application(service.by_default(default), box)
         if not listed:
             err.print("callers are operators: they see every message", markup=False)
         if http is None:
@@ -181,7 +173,6 @@ def mail_server(
             http,
             lambda url: err.print(f"serving {url}{shown}", markup=False, soft_wrap=True),
             tokens or None,
-            metrics=counts,
         )
 
 

@@ -42,7 +42,7 @@ EXTRAS = {
         "tree_sitter_rust",
         "tree_sitter_typescript",
     ),
-    "fast": ("apsw", "numba"),
+    "fast": ("numba",),
 }
 """Modules by the name of the extra that installs them."""
 DEMO = "demo"

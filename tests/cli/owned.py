@@ -115,7 +115,6 @@ NEW = {
         "--depth",
         "2",
     ),
-    "sbom": (),
     "tune": ("fts5", "--dataset", "beir", "--split", "test", "--search", "space.toml"),
     "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
 }
@@ -123,10 +122,10 @@ NEW = {
 FILE_OPTION = {
     "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
     "panel export": "--to", "panel settle": "--out", "queries pool": "--out",
-    "queries from-log": "--out", "sbom": "--to", "tune": "--out",
+    "queries from-log": "--out", "tune": "--out",
     "measure": "--to",
 }  # fmt: skip
-AGAIN = {"history page", "judge", "panel export", "sbom", "tune"}
+AGAIN = {"history page", "judge", "panel export", "tune"}
 """Of them, those that replace a file of their own."""
 IN_PLACE = {
     ("init", "folder"), ("judge", "file"), ("panel import", "folder"), ("policy pin", "policy"),

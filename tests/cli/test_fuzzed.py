@@ -109,7 +109,6 @@ WORKS: dict[str, tuple[str, ...]] = {
     "replay": (*DATA, "--arm", "fts5"),
     "reproduce": DATA,
     "run": (*DATA, "--arms", "fts5", "--out", "{new}"),
-    "sbom": (),
     "sign": ("--key", "absent"),
     "score": DATA,
     "selftest": (*DATA, "--trials", "1"),

@@ -22,7 +22,7 @@ COMMANDS = (
     "measure", "traffic", "tune", "pool", "judge", "serve", "ask", "doctor", "init", "ci",
     "mail-server", "migrate begin", "migrate observe", "migrate status", "migrate advance",
     "migrate rollback",
-    "migrate drill", "migrate mend", "regress", "reproduce", "sbom", "history add", "history page",
+    "migrate drill", "migrate mend", "regress", "reproduce", "history add", "history page",
     "import beir", "import trec", "import jsonl", "import ratings", "import ir-datasets",
     "convert", "plan", "policy pin", "arm check",
     "shadow run", "shadow http", "shadow mcp",

@@ -142,7 +142,7 @@ def test_each_token_sees_what_its_viewer_may(letters: Project, tmp_path: Path) -
     viewers = tmp_path / "viewers.toml"
     viewers.write_text("".join(lines), encoding="utf-8")
     secret = tmp_path / "token"
-    more = ("--http", "0", "--viewers", str(viewers), "--token-file", str(secret), "--metrics")
+    more = ("--http", "0", "--viewers", str(viewers), "--token-file", str(secret))
     with listening(command(*more), letters.root) as (url, _):
         first, second = (called(url, name) for name in ("nobody-1", "nobody-2"))
         assert {one[-1] for one in first} == {"1"}
@@ -151,10 +151,6 @@ def test_each_token_sees_what_its_viewer_may(letters: Project, tmp_path: Path) -
         assert {one[-1] for one in everything} == {"1", "2", "3"}
         with pytest.raises(IndexNotReady, match="no MCP server answers"):
             called(url, "a guess")
-        page, operator = f"{url.removesuffix('/mcp')}/metrics?token=", secret.read_text("utf-8")
-        assert httpx.get(page + "nobody-1").status_code == 403
-        counted = 'mail_queries_total{mode="lexical",engine="tantivy",outcome="answered"} 3'
-        assert counted in httpx.get(page + operator.strip()).text.splitlines()
     assert secret.stat().st_mode & 0o077 == 0
 
 
@@ -175,7 +171,6 @@ def test_a_stranger_is_not_answered(letters: Project, host: str) -> None:
     ("more", "says"),
     [
         (("--viewer", "ann"), "--viewers"),
-        (("--metrics",), "--http"),
         (("--viewers", "absent.toml"), "absent.toml"),
         (("--viewers", "VIEWERS", "--http", "0", "--no-token"), "--no-token"),
         (("--viewers", "VIEWERS"), "viewer"),

@@ -63,7 +63,6 @@ def test_libraries_are_told_to_report_nothing() -> None:
         ("shadow", "run", "--dataset", "toy", "--control", "fts5", "--candidate", "tantivy",
          "--out", "log", "--count", "5", "--shadow-settings", "shadow.toml"),
         ("doctor",),
-        ("sbom", "--to", "sbom"),
     ],
     ids=lambda words: words[0],
 )  # fmt: skip

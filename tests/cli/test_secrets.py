@@ -33,7 +33,6 @@ COMMANDS = (
      "--out", "log", "--count", "5", "--shadow-settings", "shadow.toml"),
     ("export", "--dataset", "toy", "--control", "fts5", "--to", "tables"),
     ("doctor",),
-    ("sbom", "--to", "sbom.json"),
     ("index", "--dataset", "toy", "--arm", "none", "--debug"),
 )  # fmt: skip
 

@@ -130,10 +130,6 @@ LUCENE = Elsewhere(
     "it needs the extra lucene, Java and jars",
     "tests/engines/lucene/test_lucene.py::test_it_keeps_the_contract",
 )
-XAPIAN = Elsewhere(
-    "it needs the packages python3-xapian and xapian-tools",
-    "tests/engines/xapian/test_xapian.py::test_it_keeps_the_contract",
-)
 TYPESENSE = Elsewhere(
     "it needs the extra typesense",
     "tests/engines/typesense/test_live.py::test_it_keeps_the_contract",
@@ -221,10 +217,6 @@ ELSEWHERE = {
     "harness run --dataset PATH/SET": POSTGRES,
     "harness run --dataset PATH/SET --arms tantivy,examples/lucene/lucene.toml": LUCENE,
     "harness run --dataset PATH/SET --arms tantivy,examples/typesense/typesense.toml": TYPESENSE,
-    "harness arm check examples/xapian/xapian.toml": XAPIAN,
-    "harness run --dataset python-docs --arms tantivy,examples/xapian/xapian.toml": XAPIAN,
-    "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/xapian/xapian.toml,examples/xapian/xapian-english.toml": XAPIAN,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/cranfield --arms tantivy,tantivy-stem,examples/xapian/xapian.toml,examples/xapian/xapian-english.toml": XAPIAN,  # noqa: E501 - a line as it is typed
     "harness arm check examples/typesense/typesense.toml": TYPESENSE,
     "harness run --dataset python-docs --arms tantivy,examples/typesense/typesense.toml": TYPESENSE,
     "harness run --dataset PATH/scifact --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -31,8 +32,7 @@ from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from engines.stacks.agent_mail.pipeline.unavailable import or_unavailable
 from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite import drivers, fts5, journal, store
-from engines.stacks.agent_mail.sqlite.drivers import Driver
+from engines.stacks.agent_mail.sqlite import fts5, journal, store
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
 from engines.stacks.agent_mail.sqlite.remembered import Remembered
@@ -43,7 +43,7 @@ from engines.stacks.agent_mail.views import StoredViews
 from engines.vector.chosen import HASH, embedder_of
 from engines.vector.embedder import Embedder
 from harness.core.engine import Engine, Manifest, Searcher
-from harness.core.errors import IndexNotReady, InvalidArm, ModelNotReady
+from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.files import write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document
@@ -69,19 +69,12 @@ class Settings(StackSettings):
     """``late-interaction``, a folder with a cross-encoder, or empty for none."""
     reranker_sha256: str = Field(default="", pattern=r"^([0-9a-fA-F]{64})?$")
     """Of the cross-encoder's weights; empty takes any."""
-    sqlite: Literal["stdlib", "apsw"] = "stdlib"
-    """Which SQLite reads the store; ``apsw`` is newer and quicker, and an extra of the project."""
 
     @model_validator(mode="after")
     def _late_interaction_needs_tokens(self) -> Self:
         if self.reranker == LATE_INTERACTION and self.embedder in {"", HASH}:
             raise ValueError(f"reranker: {LATE_INTERACTION} needs a model for embedder")
         return self
-
-    @property
-    def driver(self) -> Driver:
-        """What ``sqlite`` names."""
-        return Driver(self.sqlite)
 
     @property
     def reranking(self) -> Reranking:
@@ -105,16 +98,11 @@ class Mail:
         """What answers depend on beside settings and messages.
 
         Raises:
-            InvalidArm: the SQLite that is requested is not installed.
             ModelNotReady: the embedder or the reranker is not there.
         """
-        try:
-            sqlite = drivers.version(self.settings.driver)
-        except search_errors.FeatureUnavailable as exc:
-            raise InvalidArm(f'sqlite = "{self.settings.sqlite}": {exc}') from exc
         embedder = self.embedder()
         vectors = embedder.identity if embedder else "no vectors"
-        parts = f"sqlite {sqlite}", f"tantivy {version('tantivy')}", vectors
+        parts = f"sqlite {sqlite3.sqlite_version}", f"tantivy {version('tantivy')}", vectors
         return ", ".join(filter(None, (*parts, self.settings.reranking.identity())))
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
@@ -159,16 +147,15 @@ class Mail:
             try:
                 doc_ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
                 watched, opened = (
-                    until_closed.enter_context(drivers.opened(index / STORE, self.settings.driver))
-                    for _ in range(2)
+                    until_closed.enter_context(store.opened(index / STORE)) for _ in range(2)
                 )
                 manifest.check_count(index, made, len(doc_ids))
                 made = as_it_is(index, made, opened)
                 service = self._service(index, opened, watched)
             except (search_errors.SearchError, OSError, ValueError) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
-            mode, driver = SearchMode(self.settings.mode), self.settings.driver
-            yield MailSearcher(service, doc_ids, made, mode, driver, watched)
+            mode = SearchMode(self.settings.mode)
+            yield MailSearcher(service, doc_ids, made, mode, watched)
 
     def _opens(self, made: Manifest) -> str:
         """Give the version that this stack reads.

@@ -11,7 +11,6 @@ from engines.stacks.agent_mail.contract.query import SearchMode
 from engines.stacks.agent_mail.contract.results import SearchResponse
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.sqlite import journal
-from engines.stacks.agent_mail.sqlite.drivers import Driver
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Explained, Hit, Manifest, Stage
@@ -37,8 +36,6 @@ class MailSearcher:
     """Document of each message, by message id less one."""
     manifest: Manifest
     mode: SearchMode
-    driver: Driver
-    """Which SQLite reads the store."""
     watched: MessageStore
     """The message table, by connections of its own."""
 

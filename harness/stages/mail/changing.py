@@ -14,7 +14,6 @@ from engines.stacks.agent_mail.arm import STORE, Mail
 from engines.stacks.agent_mail.ingest import Ingest
 from engines.stacks.agent_mail.live.follow import Live
 from engines.stacks.agent_mail.searcher import MailSearcher
-from engines.stacks.agent_mail.sqlite.drivers import Driver
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.stages.layout import Layout
 
@@ -27,17 +26,12 @@ def mail_box(layout: Layout, arm: str, cache: Path) -> Iterator[Ingest]:
     """Open the messages of an arm's index for writing.
 
     Raises:
-        HarnessError: the arm is of another stack, or it reads by another SQLite than Python's.
+        HarnessError: the arm is of another stack.
         IndexNotReady: the index is missing.
     """
     served = arms.load(arm, cache)
     if not isinstance(served.engine, Mail):
         raise HarnessError(f"{served.path}: only arms of the stack mail can be changed")
-    if served.engine.settings.driver is not Driver.STDLIB:
-        raise HarnessError(
-            f"{served.path}: two SQLite libraries in one process break each other's locks; set"
-            ' sqlite = "stdlib" to change messages while they are served'
-        )
     try:
         with ingest.opened(layout.index(served.name) / STORE) as box:
             yield box

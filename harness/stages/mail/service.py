@@ -18,7 +18,7 @@ from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.mcp_tools.switched import Switched, under
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.searcher import MailSearcher
-from engines.stacks.agent_mail.sqlite import drivers
+from engines.stacks.agent_mail.sqlite import store
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Searcher
 from harness.core.errors import HarnessError
@@ -56,7 +56,7 @@ def mail_service(
         searcher = until_closed.enter_context(served.open(index))
         if not (isinstance(searcher, MailSearcher) and isinstance(served.engine, Mail)):
             raise HarnessError(f"{served.path}: only arms of the stack mail can be served")
-        directory = until_closed.enter_context(drivers.opened(index / STORE, searcher.driver))
+        directory = until_closed.enter_context(store.opened(index / STORE))
         service = searcher.service
         service = replace(service, budget_ms=_shorter(service.budget_ms, budget_ms))
         if shadow is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from mcp.server import MCPServer
@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from engines.stacks.agent_mail.mcp_tools.refused import Refused
@@ -34,9 +34,6 @@ KINDS = {
 class CheckedTool(Tool):
     """A tool for which a null is an absent argument, and a wrong one an error with a code."""
 
-    refuses: Callable[[], object] = Field(default=lambda: None, exclude=True)
-    """Is called where an argument is wrong."""
-
     async def run(
         self,
         arguments: dict[str, Any],
@@ -53,7 +50,6 @@ class CheckedTool(Tool):
         try:
             self.fn_metadata.validate_arguments(given)
         except ValidationError as exc:
-            self.refuses()
             refused = Refused("; ".join(_told(exc.errors(), self.parameters["properties"])))
             raise ToolError(str(refused)) from exc
         try:

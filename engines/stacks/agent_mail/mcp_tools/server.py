@@ -6,8 +6,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
-from time import perf_counter
 from types import new_class
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -34,7 +32,6 @@ from engines.stacks.agent_mail.mcp_tools.changes import (
     InsertMessage,
 )
 from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool, ToolServer
-from engines.stacks.agent_mail.mcp_tools.metrics import Metrics
 from engines.stacks.agent_mail.mcp_tools.pathless import pathless
 from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
 from engines.stacks.agent_mail.mcp_tools.results import SearchResult
@@ -93,13 +90,11 @@ def writing(box: Ingest) -> Mapping[str, Offered]:
     }
 
 
-def application(
-    surface: Surface | Switched, box: Ingest | None = None, metrics: Metrics | None = None
-) -> MCPServer[Any]:
+def application(surface: Surface | Switched, box: Ingest | None = None) -> MCPServer[Any]:
     """Make a server of the tools; its version is the fingerprint of who answers at the start.
 
     With ``box``, operators may change messages too. A server that has viewers names no corpus in
-    it, for all of them read it. ``metrics`` count the calls.
+    it, for all of them read it.
     """
     made = surface.identity.manifest
     tools = {**TOOLS, **(writing(box) if box else {})}
@@ -109,31 +104,22 @@ def application(
         NAME,
         title=surface.identity.arm,
         version=made.fingerprint,
-        tools=[_tool(surface, name, offered, metrics) for name, offered in tools.items()],
+        tools=[_tool(surface, name, offered) for name, offered in tools.items()],
     )
 
 
-def _tool(
-    surface: Surface | Switched, name: str, offered: Offered, metrics: Metrics | None
-) -> Tool:
+def _tool(surface: Surface | Switched, name: str, offered: Offered) -> Tool:
     """Make a tool that refuses a parameter it does not know: a filter lost is a wrong answer."""
 
     def call(**given: Any) -> CallToolResult:  # noqa: ANN401  checked against the signature
-        start = perf_counter()
         try:
             caller = CALLER.get(surface.scope)
             found = offered.answer(surface.seen_by(caller), resolved(offered.takes, given))
         except Refused as exc:
-            if metrics is not None:
-                metrics.refused(name, exc.code)
             raise ToolError(str(exc)) from exc
         except SearchError as exc:
-            if metrics is not None:
-                metrics.refused(name, Code.FAILED)
             LOG.warning("%s: %s", name, exc)
             raise ToolError(str(Refused(pathless(str(exc)), Code.FAILED))) from exc
-        if metrics is not None:
-            metrics.answered(name, found, perf_counter() - start)
         answer = found.written()
         text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
         return CallToolResult(
@@ -142,8 +128,6 @@ def _tool(
 
     call.__signature__ = signature(offered.takes, offered.gives)  # type: ignore[attr-defined]
     tool = CheckedTool.from_function(call, name=name, description=offered.about)
-    if metrics is not None:
-        tool.refuses = partial(metrics.refused, name, Code.INVALID_ARGUMENT)  # type: ignore[attr-defined]
     loose = tool.fn_metadata.arg_model
     strict: Any = new_class(name, (loose,), {"extra": "forbid"})
     tool.fn_metadata.arg_model = strict

@@ -12,18 +12,16 @@ from urllib.parse import parse_qs
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Request
 
 from engines.stacks.agent_mail.mcp_tools.callers import CALLER, digest
-from engines.stacks.agent_mail.mcp_tools.metrics import CONTENT_TYPE, Metrics
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from harness.core.errors import HarnessError
 from harness.core.serving.lines import MAX_MESSAGE_BYTES
 from harness.core.serving.signals import run_until_signalled
 
-METRICS_PATH = "/metrics"
 MAX_REQUESTS = 32
 """Answered at once; one more is refused and may come again. Only whole ones count."""
 BEARER = "bearer "
@@ -51,13 +49,10 @@ def serve_http(
     port: int,
     ready: Callable[[str], object],
     tokens: Mapping[str, Scope | None] | None,
-    *,
-    metrics: Metrics | None = None,
 ) -> None:
     """Speak streamable HTTP until interrupted; port 0 takes a free one, ``ready`` is told the URL.
 
-    ``tokens`` are those of ``Guard``: None answers every program of this machine. ``metrics``
-    are shown on a page of their own.
+    ``tokens`` are those of ``Guard``: None answers every program of this machine.
 
     Raises:
         HarnessError: the address is not of this machine alone, or the port is taken.
@@ -83,8 +78,6 @@ def serve_http(
             max_request_body_size=MAX_MESSAGE_BYTES,
             transport_security=BY_THE_GUARD,
         )
-        if metrics is not None:
-            asgi = MetricsPage(asgi, metrics.text)
         taken = int(bound.getsockname()[1])
         config = uvicorn.Config(
             Guard(asgi, host, taken, tokens),
@@ -199,23 +192,3 @@ def _token(scope: Request) -> str:
         return digest(said[len(BEARER) :].strip())
     given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
     return digest(given[0]) if len(given) == 1 else ""
-
-
-class MetricsPage:
-    """Answers ``GET /metrics``, and leaves all else to ``app``; ``Guard`` stands before."""
-
-    def __init__(self, app: ASGIApp, text: Callable[[], str]) -> None:
-        self._app, self._text = app, text
-
-    async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != METRICS_PATH:
-            await self._app(scope, receive, send)
-            return
-        await self._page(scope["method"])(scope, receive, send)
-
-    def _page(self, method: str) -> Response:
-        if CALLER.get(None) is not None:
-            return PlainTextResponse("metrics are for operators", 403)
-        if method not in {"GET", "HEAD"}:
-            return PlainTextResponse("metrics are read with GET", 405, {"allow": "GET, HEAD"})
-        return Response(self._text(), media_type=CONTENT_TYPE)

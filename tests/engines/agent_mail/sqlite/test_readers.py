@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from engines.stacks.agent_mail.budget import CURRENT, Deadline
-from engines.stacks.agent_mail.sqlite import apsw, readers, store
-from engines.stacks.agent_mail.sqlite.store import DeadlineStore, MessageStore
+from engines.stacks.agent_mail.sqlite import readers, store
+from engines.stacks.agent_mail.sqlite.store import DeadlineStore
 from tests.make.mail.messages import some_mail, stored
 
-ABSENT = pytest.mark.skipif(not find_spec("apsw"), reason="apsw is optional")
-DRIVERS = pytest.mark.parametrize("opened", [store.opened, pytest.param(apsw.opened, marks=ABSENT)])
 COUNTED = "SELECT count(*) FROM messages"
 
 
@@ -25,11 +20,8 @@ def path(tmp_path: Path) -> Path:
         return tmp_path / "mail.db"
 
 
-@DRIVERS
-def test_while_connections_are_busy_another_one_answers(
-    path: Path, opened: Callable[[Path], AbstractContextManager[MessageStore]]
-) -> None:
-    with opened(path) as mail, mail.borrowed() as first, mail.borrowed() as second:
+def test_while_connections_are_busy_another_one_answers(path: Path) -> None:
+    with store.opened(path) as mail, mail.borrowed() as first, mail.borrowed() as second:
         assert first is mail.db is not second
         assert mail.ask(COUNTED) == [(20,)]
         assert DeadlineStore.of(mail).ask(COUNTED) == [(20,)]

@@ -1,1 +1,0 @@
-"""Xapian on servers of its own, one a shard, searched as one database."""

@@ -1,1 +1,0 @@
-"""Tests of Xapian as an arm."""
