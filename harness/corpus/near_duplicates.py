@@ -15,6 +15,7 @@ for the signs and for the star: docs/decisions/0018.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -29,6 +30,8 @@ LEAST_JUDGED = Fraction(4, 5)
 """Jaccard from which on the relevant documents of two queries are nearly the same."""
 LEAST_WORDS = {False: Fraction(1, 3), True: Fraction(1, 2)}
 """Jaccard of words with content beside that; the greater one where one document is all there is."""
+FEW = 32
+"""Queries of a document that are all compared with each other."""
 METHOD = {
     "format": 3,
     "wording": VERSION,
@@ -38,7 +41,7 @@ METHOD = {
 
 Codes = NDArray[np.int64]
 Pairs = Iterable[tuple[int, int]]
-Keys = tuple[str, str]
+Key = tuple[str, str]
 
 
 class _Need(NamedTuple):
@@ -63,26 +66,43 @@ def stars(
     places of texts that a model found alike. Wordings with fewer words come first. Each joins the
     cluster whose first one it is most like by its words, or opens its own.
     """
-    needs: dict[str, _Need] = {}
-    signs = []
+    collecting = gc.isenabled()
+    gc.disable()  # wordings hold no circles, but millions of them would set the collector to work
+    try:
+        return _stars(texts, judged, pairs)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _stars(texts: Sequence[str], judged: Sequence[frozenset[str]] | None, pairs: Pairs) -> Codes:
+    numbers: dict[str, int] = {}
+    needs: list[_Need] = []
+    of: list[int] = []
     for at, text in enumerate(texts):
         words = wording(text)
-        signs.append(words.signature)
-        need = needs.setdefault(signs[-1], _Need(words, set()))
-        needs[signs[-1]] = need.spelt(words)
+        number = numbers.setdefault(words.signature, len(needs))
+        of.append(number)
+        if number == len(needs):
+            needs.append(_Need(words, set()))
+        elif words.proper != needs[number].wording.proper:
+            needs[number] = needs[number].spelt(words)
         if judged is not None and judged[at]:
-            need.judged.add(judged[at])
-    ordered = sorted(needs, key=lambda sign: (len(needs[sign].wording.words), sign))
-    place = {sign: at for at, sign in enumerate(ordered)}
+            needs[number].judged.add(judged[at])
+    signs = list(numbers)
+    ordered = sorted(range(len(needs)), key=lambda it: (len(needs[it].wording.words), signs[it]))
+    place = [0] * len(needs)
+    for at, number in enumerate(ordered):
+        place[number] = at
     near = defaultdict[int, set[int]](set)
     for one, other in pairs:
-        a, b = place[signs[one]], place[signs[other]]
+        a, b = place[of[one]], place[of[other]]
         near[a].add(b)
         near[b].add(a)
-    leaders = _leaders([needs[sign] for sign in ordered], near)
+    leaders = _leaders([needs[number] for number in ordered], near)
     first: dict[int, int] = {}
     return np.array(
-        [first.setdefault(leaders[place[sign]], at) for at, sign in enumerate(signs)],
+        [first.setdefault(leaders[place[number]], at) for at, number in enumerate(of)],
         dtype=np.int64,
     )
 
@@ -95,7 +115,7 @@ def _leaders(needs: Sequence[_Need], near: dict[int, set[int]]) -> list[int]:
     """
     documents = Counter(doc for need in needs for docs in need.judged for doc in docs)
     words = Counter(word for need in needs if need.judged for word in need.wording.words)
-    known = defaultdict[Keys, list[int]](list)
+    known: dict[Key, list[int]] = {}
     leaders: list[int] = []
     for at, need in enumerate(needs):
         keys = set(_keys(need, documents, words))
@@ -112,7 +132,7 @@ def _leaders(needs: Sequence[_Need], near: dict[int, set[int]]) -> list[int]:
         leaders.append(leader)
         if leader == at:
             for key in keys:
-                known[key].append(at)
+                known.setdefault(key, []).append(at)
     return leaders
 
 
@@ -129,11 +149,15 @@ def _judged_alike(one: _Need, other: _Need) -> bool:
     )
 
 
-def _keys(need: _Need, documents: Counter[str], words: Counter[str]) -> Iterator[Keys]:
-    own = _rarest(need.wording.words, words, LEAST_WORDS[False])
+def _keys(need: _Need, documents: Counter[str], words: Counter[str]) -> Iterator[Key]:
+    """Yield a rare document alone where few queries have it, and else with each rare word."""
     for docs in need.judged:
         for doc in _rarest(docs, documents, LEAST_JUDGED):
-            yield from ((doc, word) for word in own)
+            if documents[doc] <= FEW:
+                yield doc, ""
+            else:
+                own = _rarest(need.wording.words, words, LEAST_WORDS[False])
+                yield from ((doc, word) for word in own)
 
 
 def _rarest(items: frozenset[str], counts: Counter[str], least: Fraction) -> list[str]:

@@ -1,7 +1,7 @@
 """``similar.json``: pairs of queries that a model found alike, kept beside a data set's card.
 
-A model's last bits differ between processors, so its pairs are found once, by ``harness prepare
---similar``, and read ever after: the same data give the same clusters where no model is installed.
+A model's last bits differ between processors, so ``harness prepare --similar`` finds its pairs
+once. They are read ever after, and the same data give the same clusters without a model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Similar:
     """Pairs of query ids with their rounded cosine, and how they were found."""
 
     model: str
-    """Name and digests; ``none`` where no model was asked."""
+    """Name and digests; ``none`` where no model was used."""
     least_cosine: float
     queries_sha256: str
     pairs: tuple[tuple[str, str, float], ...]

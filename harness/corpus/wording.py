@@ -15,24 +15,21 @@ TOKEN = re.compile(r"\w+(?:[._]+\w+)*[+#]*")
 GROUPED = re.compile(r"(?<=\d),(?=\d{3}\b)")
 SHORTENED = re.compile(r"n['\u2019]t\b")
 POSSESSIVE = re.compile(r"['\u2019]s\b")
-EMPTY = frozenset(
-    re.split(
-        r"\s+",
-        """a an the of to for in on at by with from as into and or is are was were be been being
-am do does did done can could should would will shall may might must have has had i me
-my we our you your he his she her it its they them their this that these those there
-here what which how please help show need want way ways steps step example examples
-using use used some any der die das ein eine und le la les un une et el los""",
-    )
+CONTENTLESS = (
+    "a an the of to for in on at by with from as into and or",
+    "is are was were be been being am do does did done can could should would will shall may",
+    "might must have has had i me my we our you your he his she her it its",
+    "they them their this that these those there here what which how",
+    "please help show need want way ways steps step example examples using use used some any",
+    "der die das ein eine und le la les un une et el los",
 )
-"""Words that carry no content; question words that ask for different things are not among them."""
-NEGATIONS = frozenset(
-    re.split(
-        r"\s+",
-        """not no non never without cannot nor neither none nicht kein keine keinen ohne nie pas
-sans jamais sin nunca""",
-    )
+"""Articles, auxiliaries, pronouns and the like; ``when``, ``where`` and ``who`` are content."""
+EMPTY = frozenset(word for words in CONTENTLESS for word in WORD.findall(words))
+NEGATIVE = (
+    "not no non never without cannot nor neither none",
+    "nicht kein keine keinen ohne nie pas sans jamais sin nunca",
 )
+NEGATIONS = frozenset(word for words in NEGATIVE for word in WORD.findall(words))
 SHORT = 3
 """Letters of the longest word that is never cut, and of the shortest stem."""
 NAMED = re.compile(r"[\d._+#]")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 from time import process_time
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.corpus import near_duplicates
 from harness.corpus.near_duplicates import LEAST_JUDGED, LEAST_WORDS, stars
 from harness.corpus.wording import Wording, wording
 
@@ -60,9 +62,11 @@ def by_hand(given_: Given, pairs: Pairs) -> set[frozenset[int]]:
     return {frozenset(at for sign in own for at in places[sign]) for own in stars_.values()}
 
 
-@given(QUERIES, PAIRS)
-def test_clusters_are_those_found_by_hand(given_: Given, pairs: Pairs) -> None:
-    assert clusters(given_, pairs) == by_hand(given_, [p for p in pairs if max(p) < len(given_)])
+@given(QUERIES, PAIRS, st.sampled_from((0, 2, 32)))
+def test_clusters_are_those_found_by_hand(given_: Given, pairs: Pairs, few: int) -> None:
+    with mock.patch.object(near_duplicates, "FEW", few):
+        found = clusters(given_, pairs)
+    assert found == by_hand(given_, [p for p in pairs if max(p) < len(given_)])
 
 
 @given(QUERIES, PAIRS, st.randoms(use_true_random=False))
