@@ -111,15 +111,21 @@ def _decided(layout: Layout, out: Path) -> ReportInput:
 
 def _as_linked(reports: Sequence[ReportInput]) -> Iterator[list[ReportInput]]:
     """Give the reports with all that was left beside them, and then with less of it."""
-    kinds = [any(one.load for one in reports), any(one.apart for one in reports)]
-    kinds.append(any(one.links.history for one in reports))
-    for load, apart, history in product(*([True, False] if kind else [True] for kind in kinds)):
+    left = (
+        any(one.load for one in reports),
+        any(one.apart for one in reports),
+        any(one.links.load for one in reports),
+        any(one.links.history for one in reports),
+    )
+    for load, apart, loads, history in product(
+        *((True, False) if is_ else (True,) for is_ in left)
+    ):
         yield [
             replace(
                 one,
                 load=one.load if load else None,
                 apart=one.apart if apart else (),
-                links=Links(one.links.load if load else "", one.links.history if history else ""),
+                links=Links(one.links.load if loads else "", one.links.history if history else ""),
             )
             for one in reports
         ]

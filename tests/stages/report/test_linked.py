@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import BadFile
+from harness.core.errors import BadFile, EvidenceError
 from harness.report.inputs import Links, ReportInput
 from harness.report.load.inputs import LoadReport
 from harness.stages.custody.proof import read_manifest
+from harness.stages.custody.verify import verify_pages
 from harness.stages.load import trials as loading
 from harness.stages.load.files import append, history_of, page_of, read_history, receipt_of
-from harness.stages.report.stage import last_load, linked
+from harness.stages.report.stage import last_load, linked, report
 from tests.make import report_inputs
 from tests.make.toy import Toy
 from tests.stages.load.test_stage import in_here, loaded
@@ -102,3 +103,21 @@ def test_pages_that_are_there_are_named_as_seen_from_the_report(
     page_of(project.layout).write_text("x")
     inside = tmp_path / "other"
     assert linked(report, project.layout, inside).links.load.startswith("../a%20b/project/")
+
+
+def test_a_load_beside_a_page_is_part_of_it_and_one_after_it_is_not(
+    done: tuple[Toy, LoadReport], tmp_path: Path
+) -> None:
+    project = done[0].copied(tmp_path / "project")
+    out = project.root / "reports"
+    project.decide()
+    report({project.layout: project.project.subject("toy")}, out, out / "receipt.json")
+    (before,) = verify_pages(out, project.layout)
+    receipt = receipt_of(project.layout)
+    whole = receipt.read_text()
+    receipt.unlink()
+    with pytest.raises(EvidenceError, match=r"index\.html: is not what the decision gives"):
+        verify_pages(out, project.layout)
+    report({project.layout: project.project.subject("toy")}, out, out / "receipt.json")
+    receipt.write_text(whole)
+    assert verify_pages(out, project.layout) == (before,)
