@@ -10,25 +10,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from benchmarks import simulated_sizes as sizes
 from benchmarks.adversaries import ALIKE, UNLIKE
-from benchmarks.simulated_bounds import MOST as MOST_QUERIES
-from benchmarks.simulated_bounds import WAYS, most_overstated, worst, wrong
-from benchmarks.simulated_bounds import needed as needed_queries
+from benchmarks.simulated_bounds import MOST, WAYS, most_overstated, needed, worst, wrong
 from benchmarks.simulated_gates import GATES, QUERIES, Wrong, at_bound, power
-from benchmarks.simulated_policies import needed, promoted
 from benchmarks.simulated_slices import losing, sliced
 from harness.stats.bounded import SHORT
 
-POLICIES = ("pairwise", "regress", "migration", "messages", "mail", "documents", "code", "writing")
-POLICY = Path("policy")
 ALLOWED = 0.035
 """The level, 2.5 %, and one in a hundred for what the trials leave open."""
 LEVELS = (0.25, 0.05, 0.025, 0.005, 0.0025, 0.0005, 5e-7)
-POWER, MOST, FEW = 0.8, 12_800, 20
-POLICY_QUERIES = (100, 400, 1_600)
+FEW = 20
 
 
 def show_bounds(trials: int) -> Iterator[str]:
@@ -36,8 +29,8 @@ def show_bounds(trials: int) -> Iterator[str]:
     yield "| bound | 2 % move | 10 % | 30 % | 60 % | false PASS, 75 | 200 | 1,000 | family |"
     yield "| --- |" + " ---: |" * 7 + " --- |"
     for way in WAYS:
-        counts = (needed_queries(way, moved, trials // 5) for moved in (0.02, 0.1, 0.3, 0.6))
-        each = [f"over {MOST_QUERIES:,}" if count is None else f"{count:,}" for count in counts]
+        counts = (needed(way, moved, trials // 5) for moved in (0.02, 0.1, 0.3, 0.6))
+        each = [f"over {MOST:,}" if count is None else f"{count:,}" for count in counts]
         rates = [wrong(way, queries, trials) for queries in (75, 200, 1_000)]
         each += [f"{rate:.1%}" for rate, _ in rates]
         yield f"| {way} | {' | '.join(each)} | {max(rates)[1]} |"
@@ -143,43 +136,6 @@ def show_slices(trials: int) -> Iterator[str]:
         yield f"| {share:.0%} | {queries} | {margin} | {rate:.2%} |"
 
 
-def show_policies(trials: int) -> Iterator[str]:
-    """One line for each step of a shipped policy; rates at each number of queries."""
-    counts = " / ".join(f"{queries:,}" for queries in POLICY_QUERIES)
-    yield (
-        f"| policy | step | promoted, one truth at its bound: {counts} | at most | which gate"
-        " | promoted, all well |"
-    )
-    yield "| --- | --- | --- | ---: | --- | --- |"
-    for name in POLICIES:
-        steps = zip(
-            *(
-                promoted(POLICY / f"{name}.toml", queries, max(FEW, trials // 5))
-                for queries in POLICY_QUERIES
-            ),
-            strict=True,
-        )
-        for each in steps:
-            worst_one = max(each, key=lambda one: one.wrong.high)
-            wrong = " / ".join(f"{one.wrong.value:.2%}" for one in each)
-            right = " / ".join(f"{one.right:.0%}" for one in each)
-            yield (
-                f"| {name} | {each[0].step} | {wrong} | {worst_one.wrong.high:.2%} |"
-                f" {worst_one.gate} | {right} |"
-            )
-
-
-def show_needed(trials: int) -> Iterator[str]:
-    """One line for each step: the queries at which it is promoted in four cases of five."""
-    yield "| policy | step | queries |"
-    yield "| --- | --- | ---: |"
-    for name in POLICIES:
-        each = needed(POLICY / f"{name}.toml", max(FEW, trials // 20), power=POWER, most=MOST)
-        for step, queries in each:
-            said = f"over {MOST:,}" if queries is None else f"{queries:,}"
-            yield f"| {name} | {step} | {said} |"
-
-
 SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "bounds": show_bounds,
     "worst": show_worst,
@@ -187,8 +143,6 @@ SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "sizes": show_sizes,
     "gates": show_gates,
     "slices": show_slices,
-    "policies": show_policies,
-    "needed": show_needed,
 }
 
 

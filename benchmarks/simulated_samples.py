@@ -11,12 +11,8 @@ from benchmarks.simulated_differences import (
     SEED,
     Case,
     Floats,
-    evidence_of,
-    losing,
 )
-from harness.core.gate import Verdict
-from harness.gates import non_inferior
-from harness.gates.base.rules import TOUCH, Rules
+from harness.gates.base.rules import TOUCH
 from harness.stats.bootstrap import bca_each
 from harness.stats.resampling import drawn_sums
 
@@ -60,44 +56,3 @@ def plain(values: Floats, means: Floats) -> tuple[float, float]:
         means, ndtr(bias + ends / (1 - ends * (pull**3).sum() / (6 * (pull**2).sum() ** 1.5)))
     )
     return float(low), float(high)
-
-
-def non_inferiority(queries: int, trials: int, truth: float = -MARGIN) -> float:
-    """Share of PASSes of the real gate where the mean difference is ``truth``."""
-    case, rng = losing(-truth), np.random.default_rng((SEED, queries))
-    settings = non_inferior.Settings(measure="nDCG@10", margin=MARGIN, min_queries=20)
-    passed = 0
-    for trial in range(trials):
-        evidence = evidence_of(case.draw(rng, (queries,)))
-        rules = Rules(confidence=CONFIDENCE, resamples=RESAMPLES // 2, seed=SEED + trial, power=0.8)
-        passed += non_inferior.judge("Q", settings, evidence, rules).verdict is Verdict.PASS
-    return passed / trials
-
-
-def chained(queries: int, trials: int) -> float:
-    """Share of trials in which any of three chained stages is promoted wrongly, at its worst.
-
-    A stage is at its bound or far above it, in every combination; the stages share queries.
-    """
-    case = losing(MARGIN)
-    worst = 0.0
-    for truth in range(8):
-        good = np.array([truth & 1, truth & 2, truth & 4], dtype=bool)
-        rng, wrong = np.random.default_rng((SEED, truth)), 0
-        for start in range(0, trials, AT_ONCE):
-            count = min(AT_ONCE, trials - start)
-            values = case.draw(rng, (queries, count, 3))
-            alike = rng.choice([True, False], (queries, count, 1))
-            values[:, :, 1:] = np.where(alike, values[:, :, :1], values[:, :, 1:])
-            estimates = bca_each(
-                (values + 0.3 * good).reshape(queries, -1),
-                confidence=CONFIDENCE,
-                resamples=RESAMPLES // 2,
-                seed=SEED + start,
-                clusters=None,
-            )
-            passed = np.array([each.low > -MARGIN + TOUCH for each in estimates]).reshape(count, 3)
-            promoted = np.logical_and.accumulate(passed, axis=1)
-            wrong += int((promoted & ~good).any(axis=1).sum())
-        worst = max(worst, wrong / trials)
-    return worst

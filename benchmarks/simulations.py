@@ -11,12 +11,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 
 from benchmarks.simulated_clicks import Traffic, called
-from benchmarks.simulated_clusters import clustered
 from benchmarks.simulated_differences import (
     CONFIDENCE,
     RESAMPLES,
@@ -28,12 +26,10 @@ from benchmarks.simulated_differences import (
     steps,
 )
 from benchmarks.simulated_judges import judged, widths
-from benchmarks.simulated_looks import growing
 from benchmarks.simulated_plans import kept
 from benchmarks.simulated_power import delivered
 from benchmarks.simulated_races import covered, of_one_intent, verdicts
-from benchmarks.simulated_samples import MARGIN, chained, coverage, non_inferiority
-from benchmarks.simulated_slices import sliced
+from benchmarks.simulated_samples import MARGIN, coverage
 from benchmarks.simulated_times import clinging, stationary
 from benchmarks.simulated_traffic import (
     BOUND,
@@ -44,7 +40,6 @@ from benchmarks.simulated_traffic import (
     peeking,
 )
 from benchmarks.simulated_traffic_means import traffic_means
-from harness.gates.base.looks import Looks
 from harness.gates.base.rules import TOUCH
 from harness.stats.bootstrap import bca_each
 from harness.stats.randomization import sign_flip_each
@@ -90,47 +85,6 @@ def show_few(trials: int) -> Iterator[str]:
     for name, which in ((f"up to {FEW}", few), (f"more than {FEW}", ~few), ("all", few | ~few)):
         shares = (which.mean(), held[which].mean(), kept[which].mean())
         yield f"| {name} | " + " | ".join(f"{share:.2%}" for share in shares) + " |"
-
-
-def show_errors(trials: int) -> Iterator[str]:
-    """One line for each way of being wrong."""
-    yield "| error | observed | at most |"
-    yield "| --- | ---: | ---: |"
-    for slices in (4, 12):
-        _, seen, _ = sliced(slices, 60, 0.05, trials // 2)
-        yield f"| harm found in any of {slices} slices, each at its margin | {seen:.2%} | 3.5 % |"
-    for queries in (50, 200):
-        seen = non_inferiority(queries, trials // 2)
-        yield f"| `non_inferior` passes at -{MARGIN}, {queries} queries | {seen:.2%} | 5 % |"
-    seen = chained(100, trials // 2)
-    yield f"| a wrong promotion along three stages, worst of eight truths | {seen:.2%} | 5 % |"
-
-
-def show_clusters(trials: int) -> Iterator[str]:
-    """One line for each size of cluster and number of queries."""
-    yield (
-        "| queries | in clusters of | passes at -0.02, each alone | clustered |"
-        " passes at 0, each alone | clustered |"
-    )
-    yield "| ---: | ---: | ---: | ---: | ---: | ---: |"
-    for queries in (200, 400, 800):
-        for each in (1, 2, 4, 8):
-            wrong = clustered(each, queries, trials)
-            right = clustered(each, queries, trials // 4, truth=0.0)
-            shares = " | ".join(f"{share:.2%}" for share in (*wrong, *right))
-            yield f"| {queries} | {each} | {shares} |"
-
-
-def show_looks(trials: int) -> Iterator[str]:
-    """One line for each form of the gate and each mean difference."""
-    yield "| `looks` | mean difference | near duplicates | passes at any look | at the last |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
-    for truth in (-0.02, 0.0, 0.02):
-        for again in (0.0, 0.3):
-            for looks in get_args(Looks):
-                looked = growing(looks, truth, trials if truth < 0 else trials // 4, again=again)
-                shares = f"{looked.ever:.2%} | {looked.last:.2%}"
-                yield f"| `{looks}` | {truth:+g} | {again:.0%} | {shares} |"
 
 
 def show_power(trials: int) -> Iterator[str]:
@@ -292,9 +246,6 @@ def show_clicks(trials: int) -> Iterator[str]:
 SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "coverage": show_coverage,
     "few": show_few,
-    "errors": show_errors,
-    "clusters": show_clusters,
-    "looks": show_looks,
     "power": show_power,
     "plans": show_plans,
     "peeking": show_peeking,

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.simulated_looks import growing
+from benchmarks.simulated_differences import losing
 from harness.core.gate import Verdict
 from harness.core.scores import Scores
+from harness.stats.bounded import Span, chance_above
 from harness.stats.sequential import evalues
 from tests.make import gate_inputs
 from tests.stats.test_simulations import chance
@@ -84,11 +85,17 @@ def test_queries_of_one_cluster_count_once() -> None:
 @pytest.mark.slow
 def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() -> None:
     """Nine looks at a mean on the margin; a single look errs in 2.5 % of the cases."""
-    once = growing("planned", -0.02, 300)
-    assert once.ever > 0.035 > once.last, "the fault that e-values are against is not there"
-    assert growing("anytime", -0.02, 300).ever <= chance(0.025, 300)
-    assert growing("anytime", -0.02, 300, again=0.3).ever <= chance(0.025, 300)
-    assert growing("anytime", 0.1, 20).last == 1
+    span = Span(-1.0, 1.0)
+    values = losing(0.02).draw(np.random.default_rng(3), (500, 300))
+    once, ever = np.zeros(300, bool), np.zeros(300, bool)
+    for size in range(100, 501, 50):
+        once |= chance_above(values[:size], -0.02, span=span, clusters=None) < 0.025
+        each = evalues.evalues_each(values[:size], span=span, confidence=0.95, clusters=None)
+        ever |= np.array([one.low > -0.02 for one in each])
+    assert once.mean() > 0.035, "the fault that e-values are against is not there"
+    assert ever.mean() <= chance(0.025, 300)
+    sure = evalues.evalues_each(values[:, :20] / 4, span=span, confidence=0.95, clusters=None)
+    assert all(one.low > -0.1 for one in sure)
 
 
 def test_the_gamblers_are_those_of_the_statistics(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,10 @@ import pytest
 
 from engines import registry as arms
 from harness.policy.load import load_policy
+from harness.policy.model import Policy
+from harness.stats.bounded import Span
+from harness.stats.sample_size.enough import min_queries
+from harness.stats.sample_size.planning import Target, planned_equal
 from tests.source import ROOT
 
 POLICIES = sorted(
@@ -28,6 +32,33 @@ def test_a_policy_can_be_read_and_its_arms_exist(path: Path) -> None:
 def test_gates_on_means_say_how_large_a_cluster_may_be(path: Path) -> None:
     policy = load_policy(path)
     assert not policy.measures or 0 < policy.rules.largest_cluster < 0.005
+
+
+def costs(policy: Policy) -> list[str]:
+    """Say what a margin of 0.02 costs by the policy's own error budget and clusters."""
+    rules, bound, span = policy.rules, -0.02, Span(-1.0, 1.0)
+    few, some, many = (
+        planned_equal(
+            moved, Target(0.0, bound), span=span, confidence=rules.confidence, power=rules.power,
+            largest=rules.largest_cluster,
+        )
+        for moved in (0.02, 0.1, 0.3)
+    )  # fmt: skip
+    least = min_queries(0.0, bound, span=span, level=policy.level, largest=rules.largest_cluster)
+    said = (
+        "# A margin says how many queries it takes, so none is asked for beside it (harness plan)."
+        f" An equal candidate needs about {many:,} judged\n# queries at 0.02 where 30 % of them"
+        f" move by half, {some:,} where 10 % do, {few:,} where 2 % do. None passes with fewer than"
+        f" {least:,}."
+    )
+    return said.splitlines()
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.name)
+def test_a_policy_with_margins_says_what_they_cost(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    said = "\n".join(costs(load_policy(path)))
+    assert (said in text) is ("\nmargin = " in text), said
 
 
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.name)

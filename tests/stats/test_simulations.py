@@ -10,10 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.simulated_clusters import clustered
 from benchmarks.simulated_differences import losing
 from benchmarks.simulated_races import of_one_intent
-from benchmarks.simulated_samples import chained, non_inferiority
 from benchmarks.simulated_traffic import peeking
 
 pytestmark = [pytest.mark.slow, pytest.mark.simulation]
@@ -25,36 +23,11 @@ def chance(rate: float, trials: int) -> float:
     return rate + 3.1 * math.sqrt(rate * (1 - rate) / trials)
 
 
-def test_a_gate_at_its_margin_passes_rarely(draws: Draws) -> None:
-    trials = draws(200, 2_000)
-    assert non_inferiority(queries=60, trials=trials) <= chance(0.05, trials)
-
-
-def test_a_gate_well_within_its_margin_passes() -> None:
-    assert non_inferiority(queries=200, trials=20, truth=0.1) == 1.0
-
-
 def test_looking_at_traffic_again_and_again_promotes_falsely_as_rarely(draws: Draws) -> None:
     streams = draws(300, 3_000)
     bet, looked = peeking(losing(0.02), streams=streams, looks=1_500)
     assert bet <= chance(0.025, streams)
     assert looked > 0.15
-
-
-def test_three_chained_stages_promote_wrongly_as_rarely(draws: Draws) -> None:
-    trials = draws(250, 2_500)
-    assert chained(queries=60, trials=trials) <= chance(0.05, trials)
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(("each", "seen"), [(4, 0.1), (8, 0.15)])
-def test_near_duplicates_that_nobody_labelled_pass_a_gate_no_more_often(
-    each: int, seen: float, draws: Draws
-) -> None:
-    trials = draws(150, 1_500)
-    alone, together = clustered(each, 400, trials)
-    assert alone > seen, "the fault that clusters are against is not there"
-    assert together <= chance(0.025, trials)
 
 
 def test_texts_that_are_alike_are_timed_once(draws: Draws) -> None:

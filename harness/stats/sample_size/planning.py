@@ -19,6 +19,7 @@ from scipy.special import bdtr, betaincinv, chdtri, ndtr
 from harness.core.errors import EvidenceError
 from harness.stats.bounded import Span
 from harness.stats.proportion import size_for
+from harness.stats.sample_size.enough import min_queries
 from harness.stats.sample_size.power import MAX_QUERIES, Pilot, solved
 
 ASSURANCE = 0.8
@@ -88,7 +89,7 @@ def planned(
     spread are used; the spread itself where it is ``known``. None where no number would do.
 
     Raises:
-        EvidenceError: fewer than two independent queries.
+        EvidenceError: fewer than two independent queries; or clusters may hide the bound.
     """
     pilot = Pilot.of(values, span=span, clusters=clusters, largest=largest)
     spread = pilot.spread if known else upper_spread(pilot)
@@ -97,8 +98,11 @@ def planned(
         room = min(wanted.bound - wanted.truth, wanted.bound + wanted.truth)
     if room <= 0:
         return None
-    at_truth = _moved(pilot, wanted.truth, spread / pilot.spread if pilot.spread else 1.0)
     level = (1 - confidence) / 2
+    if not spread and (wanted.both_sides or wanted.truth > wanted.bound):
+        low = wanted.truth - room
+        return min_queries(wanted.truth, low, span=span, level=level, largest=largest)
+    at_truth = _moved(pilot, wanted.truth, spread / pilot.spread if pilot.spread else 1.0)
 
     def chance(queries: float, reach: float) -> float:
         error = spread / math.sqrt(queries)

@@ -48,18 +48,12 @@ def test_a_bound_that_nothing_shows_is_refused() -> None:
         min_queries(0.0, 0.0, span=DIFFERENCES, level=0.025)
 
 
-def test_what_pages_and_policies_say_of_it_is_so() -> None:
-    said: dict[tuple[str, str], int] = {}
-    for path in sorted((ROOT / "policy").glob("*.toml")):
-        text = path.read_text("utf-8").replace("\n# ", " ")
-        for count, margin in re.findall(r"([\d,]+) show (0\.\d+)", text):
-            said[path.name, margin] = int(count.replace(",", ""))
+def test_what_the_page_says_of_it_is_so() -> None:
     page = (ROOT / "docs" / "statistics.md").read_text("utf-8")
     margins, counts = (
         re.findall(r"[\d.]+", row)
         for row in re.findall(r"^\| (?:margin|queries) \|(?: [\d.]+ \|)+$", page, re.MULTILINE)
     )
-    said |= {("statistics.md", margin): int(of) for margin, of in zip(margins, counts, strict=True)}
-    assert len(said) > 40
-    for (_, margin), count in said.items():
-        assert count == min_queries(0.0, -float(margin), span=DIFFERENCES, level=0.025)
+    assert len(margins) > 5
+    for margin, count in zip(margins, counts, strict=True):
+        assert int(count) == min_queries(0.0, -float(margin), span=DIFFERENCES, level=0.025)

@@ -123,3 +123,14 @@ def test_a_share_is_planned_by_its_exact_interval() -> None:
     passes = {k: share(int(k), count, confidence=0.95).high < 0.01 for k in np.unique(bad)}
     assert float(np.mean([passes[k] for k in bad])) == pytest.approx(0.82, abs=0.05)
     assert planned_share(0.01, ceiling=0.01, confidence=0.95, power=0.8) is None
+
+
+@pytest.mark.parametrize("largest", [0.0, 0.001])
+def test_a_pilot_without_a_difference_takes_the_fewest(largest: float) -> None:
+    """Clusters of a given share grow with the queries, and must not drive the plan away."""
+    values, span = np.zeros(50), Span(-1.0, 1.0)
+    found = planned(
+        values, Target(0.0, -0.02), span=span, confidence=0.95, power=0.8, clusters=None,
+        largest=largest,
+    )  # fmt: skip
+    assert found == 188
