@@ -118,7 +118,15 @@ def test_a_chain_is_no_cluster() -> None:
     """Each is alike the next one, and the last has nothing of the first."""
     words = [f"word{chr(97 + at // 26)}{chr(97 + at % 26)}x" for at in range(40)]
     chain = [(" ".join(words[at : at + 6]), TWO) for at in range(34)]
-    assert max(map(len, clusters(chain, []))) <= 9
+    found = clusters(chain, [])
+    assert max(map(len, found)) <= 9
+    assert found == by_hand(chain, [])
+
+
+def test_a_text_joins_the_first_one_that_it_is_most_like() -> None:
+    less, more = ("alpha bravo wind", TWO), ("bravo charlie delta echo", TWO)
+    both = ("alpha bravo charlie delta echo", TWO)
+    assert clusters([less, more, both], []) == {frozenset({0}), frozenset({1, 2})}
 
 
 def test_no_text_has_no_cluster() -> None:
