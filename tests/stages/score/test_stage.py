@@ -16,7 +16,9 @@ from harness.corpus.prepared import QRELS
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores
 from harness.stages.score.means import read_means, read_slices
-from harness.stages.score.stage import check_scores, score, slices
+from harness.stages.score.stage import check_scores, estimates, score, slices
+from harness.stats.inference import Inference
+from tests.make.runs import scores_of
 from tests.make.toy import ARMS, NOTHING, Toy
 
 
@@ -121,3 +123,13 @@ def test_an_unknown_measure_is_named(project: Toy) -> None:
     params = project.params.score.model_copy(update={"measures": ("nDGC@10",)})
     with pytest.raises(UnknownName, match="nDGC@10"):
         score(project.layout, ["fts5"], params)
+
+
+def test_queries_of_one_cluster_have_a_mean_and_a_wide_interval() -> None:
+    values = {f"q{n}": 0.5 for n in range(12)}
+    one = dict.fromkeys(values, "pattern")
+    scores = {"a": {"nDCG@10": scores_of(values), "NumRet": scores_of(values, measure="NumRet")}}
+    found = estimates(scores, one, Inference(confidence=0.95, resamples=1000, seed=1))["a"]
+    assert set(found) == {"nDCG@10"}
+    assert found["nDCG@10"].value == 0.5
+    assert found["nDCG@10"].high - found["nDCG@10"].low > 0.9
