@@ -84,11 +84,11 @@ def test_queries_of_one_cluster_count_once() -> None:
 
 @pytest.mark.slow
 def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() -> None:
-    """Nine looks at a mean on the margin; a single look errs in 2.5 % of the cases."""
+    """A look each 25 queries at a mean on the margin; a single one errs in 2.5 % of the cases."""
     span = Span(-1.0, 1.0)
-    values = losing(0.02).draw(np.random.default_rng(3), (500, 300))
+    values = losing(0.02).draw(np.random.default_rng(3), (1_000, 300))
     once, ever = np.zeros(300, bool), np.zeros(300, bool)
-    for size in range(100, 501, 50):
+    for size in range(100, 1_001, 25):
         once |= chance_above(values[:size], -0.02, span=span, clusters=None) < 0.025
         each = evalues.evalues_each(values[:size], span=span, confidence=0.95, clusters=None)
         ever |= np.array([one.low > -0.02 for one in each])
