@@ -37,7 +37,7 @@ from harness.policy.reservations import over_budget
 from harness.shadow.clicks.log import Clicks as ClickLog
 from harness.shadow.clicks.log import ShownList
 from harness.shadow.clicks.users import preferences
-from harness.stats.assisted import assisted
+from harness.stats.assisted import FEWEST, assisted
 from harness.stats.bounded import Span, chance_above, low_ends
 from harness.stats.calibration import UniqueHits
 from harness.stats.sequential.blocks import blocks
@@ -409,10 +409,13 @@ class Lists(NamedTuple):
 
 @dataclass(frozen=True)
 class Assisting:
-    """Whether a difference from few judgements of people and many of a machine keeps the margin."""
+    """Whether a difference that people judge in part keeps the margin, beside a machine."""
 
     def passes(self, drawn: Lists) -> Bools:
-        return each(self, drawn, np.ones(len(drawn.shown), dtype=bool))
+        values = np.array([
+            np.bincount(one.query, one.weight * one.human)[drawn.judged] for one in drawn.shown
+        ]).T
+        return np.asarray(clear(values) & ((values != 0).sum(axis=0) >= FEWEST))
 
     def rule(self, drawn: Lists, trial: int) -> Said:
         inference = replace(RULES, resamples=FEW)
