@@ -86,7 +86,10 @@ def evidence_of(differences: Floats) -> Evidence:
     control = side("control", ids, 1 - np.maximum(0.0, differences))
     candidate = side("candidate", ids, 1 - np.maximum(0.0, -differences))
     agreement = Agreement((), (), {})
-    return Evidence("made", control, candidate, agreement, agreement, {}, {}, {}, None)
+    why = "scores alone are made here"
+    return Evidence(
+        "made", control, candidate, agreement, agreement, {}, {}, {}, None, complete=why
+    )
 
 
 def side(arm: str, ids: tuple[str, ...], values: Floats) -> ArmResult:

@@ -12,18 +12,11 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.simulated_clicks import Traffic, called
 from benchmarks.simulated_differences import (
-    CONFIDENCE,
-    RESAMPLES,
-    SEED,
-    Case,
     cases,
     losing,
     real,
-    steps,
 )
 from benchmarks.simulated_judges import judged, widths
 from benchmarks.simulated_plans import kept
@@ -35,19 +28,12 @@ from benchmarks.simulated_traffic import (
     BOUND,
     COURSES,
     DAYS,
-    ones,
     passed,
-    peeking,
 )
 from benchmarks.simulated_traffic_means import traffic_means
-from harness.gates.base.rules import TOUCH
-from harness.stats.bootstrap import bca_each
-from harness.stats.randomization import sign_flip_each
 
 FAR = 0.05
 """How far the true mean lies from the bound where a pilot promises a number of queries."""
-FEW = 5
-"""Queries whose signs can fall out in 32 ways, none of them rarer than 1 in 16 on two sides."""
 SCORES = Path("build/python-docs/scores/per_query.parquet")
 PAIRS = (("fts5", "tantivy"), ("tantivy", "hybrid"))
 
@@ -61,30 +47,6 @@ def show_coverage(trials: int) -> Iterator[str]:
         for queries in (50, 200):
             shares = coverage(case, queries, trials)
             yield f"| {case.name} | {queries} | " + " | ".join(f"{s:.2%}" for s in shares) + " |"
-
-
-def show_few(trials: int) -> Iterator[str]:
-    """One line for samples of 50 of which few moved, and for those of which more did."""
-    case, rng = steps("90 % zero", 0.05, 0.05), np.random.default_rng((SEED, 50))
-    values = case.draw(rng, (50, trials))
-    estimates = bca_each(
-        values, confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, clusters=None
-    )
-    p_values = sign_flip_each(
-        values,
-        shift=0.0,
-        alternative="two-sided",
-        resamples=RESAMPLES,
-        seed=SEED,
-        clusters=None,
-    )
-    held = np.array([each.low <= TOUCH and each.high >= -TOUCH for each in estimates])
-    kept, few = np.array(p_values) > 1 - CONFIDENCE, (values != 0).sum(axis=0) <= FEW
-    yield "| queries that moved | samples | coverage | coverage of the sign-flip test |"
-    yield "| --- | ---: | ---: | ---: |"
-    for name, which in ((f"up to {FEW}", few), (f"more than {FEW}", ~few), ("all", few | ~few)):
-        shares = (which.mean(), held[which].mean(), kept[which].mean())
-        yield f"| {name} | " + " | ".join(f"{share:.2%}" for share in shares) + " |"
 
 
 def show_power(trials: int) -> Iterator[str]:
@@ -111,19 +73,6 @@ def show_plans(trials: int) -> Iterator[str]:
             found = kept(case, pilot=pilot, bound=bound, pilots=size, samples=4 * size)
             shares = f"{found.passed:.0%} | {found.enough:.0%}"
             yield f"| {case.name} | {pilot} | {found.queries:,} | {shares} |"
-
-
-def show_peeking(trials: int) -> Iterator[str]:
-    """One line for each kind of traffic."""
-    yield "| values, their mean the bound | looks | betting promotes | usual interval promotes |"
-    yield "| --- | ---: | ---: | ---: |"
-    for case in (
-        Case("differences that lose the margin", losing(MARGIN).mean, losing(MARGIN).draw),
-        Case("1 % ones", 0.01, ones),
-        Case("overlaps around 0.8", 0.8, lambda rng, shape: 1.0 * rng.beta(4, 1, shape)),
-    ):
-        bet, looked = peeking(case, trials // 2, 10_000)
-        yield f"| {case.name} | 10,000 | {bet:.2%} | {looked:.2%} |"
 
 
 def show_traffic(trials: int) -> Iterator[str]:
@@ -245,10 +194,8 @@ def show_clicks(trials: int) -> Iterator[str]:
 
 SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "coverage": show_coverage,
-    "few": show_few,
     "power": show_power,
     "plans": show_plans,
-    "peeking": show_peeking,
     "traffic": show_traffic,
     "series": show_series,
     "short": show_short,

@@ -16,7 +16,7 @@ from benchmarks.simulations import SHOWN
 pytestmark = [pytest.mark.slow, pytest.mark.simulation]
 PAGES = tuple(sorted(Path("docs").glob("*.md")))
 COMMAND = re.compile(r"benchmarks/simulations\.py (\w+) --trials (\d+)$", re.MULTILINE)
-FIRST = "few"
+FIRST = "short"
 TOO_LONG: tuple[str, ...] = ("judges",)
 """Simulations that take a processor more than five minutes."""
 

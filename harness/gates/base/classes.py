@@ -20,9 +20,9 @@ def class_of(evidence: Evidence) -> Mapping[str, str]:
     """Class of each query that was tried (method, section 3).
 
     Raises:
-        EvidenceError: a query has two classes or an unknown one, or counts as compared although
-            an arm did not answer it, or was passed over although both did, or has an agreement
-            although it was not compared.
+        EvidenceError: a query has two classes or an unknown one, or an agreement without a
+            comparison. Or it counts as compared although an arm did not answer it, or was passed
+            over although both did.
     """
     agreement = evidence.agreement
     found = dict(zip(agreement.query_ids, agreement.classes, strict=True))

@@ -21,11 +21,11 @@ def take_sample(layout: Layout, path: Path, by: str) -> Sample:
 
     Raises:
         BadFile: the pool cannot be read.
-        EvidenceError: it is no sample, it is of other runs, or some of it is not judged.
+        EvidenceError: it is not a sample, it is of other runs, or some of it is not judged.
     """
     seen = standing(path)
     if seen is None:
-        raise EvidenceError(f"{path}: is no sample. {HINT}")
+        raise EvidenceError(f"{path}: is not a sample. {HINT}")
     if left := len(seen.judged.left):
         raise EvidenceError(
             f"{path}: {many(left, 'pair')} of the sample are not judged; judge them: harness judge"
