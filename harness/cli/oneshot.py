@@ -79,7 +79,7 @@ def run(
     experiment log, which lies with the data: DATASET.looks.jsonl beside a folder, or what --log
     names. So attempts are counted, whatever the --out. A killed run goes on where it was; a
     second one in the same folder is refused.
-    --workers or --cluster share embedding, replay, scoring, resampling and bounds; no result
+    --workers or --cluster share embedding, replay, scoring, and resampling; no result
     depends on it.
 
     Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out

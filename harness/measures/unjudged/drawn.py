@@ -15,7 +15,6 @@ query. P is at least ``1 - exp(-s)``, so no query counts for more than ``w / (1 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -41,8 +40,7 @@ class Draw(NamedTuple):
     taken: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class Judged(NamedTuple):
     """What a sample says of each query."""
 
     certain: Floats
@@ -135,34 +133,56 @@ def judge(missing: Missing, runs: tuple[Run, Run], qrels: Qrels, sample: Sample)
         of = grades.get(missing.query_ids[missing.query[at]], {})
         if (grade := of.get(missing.doc_ids[at])) is not None:
             known[at] = wanted.gain(grade)
-    certain = _certain(missing, drawn.chance)
-    hit = drawn.taken & (known > 0)
-    seen = np.zeros(count, dtype=bool)
-    seen[missing.query[hit]] = True
+    relevant = known > 0
+    seen = seen_by(missing, drawn, relevant)
     wants = (drawn.taken | seen[missing.query]) & (known < 0)
     left = tuple(
         (missing.query_ids[missing.query[at]], missing.doc_ids[at])
         for at in np.flatnonzero(wants).tolist()
     )
-    exact, change = np.zeros(count), np.zeros(count)
+    moved = np.zeros(count)
     if not left:
         ids = tuple(missing.query_ids[row] for row in np.flatnonzero(seen).tolist())
-        silent = np.zeros(count)
-        relevant = known > 0
-        np.add.at(silent, missing.query[relevant], _log1m(drawn.chance[relevant]))
         rows = dict(zip(missing.query_ids, range(count), strict=True))
         for query_id, case in cases(*runs, qrels, ids, wanted.asked.cutoff):
-            row = rows[query_id]
             judged = case._replace(grades={**grades[query_id], **case.grades})
-            moved = wanted.as_judged(judged) - wanted.as_judged(case)
-            (exact if certain[row] else change)[row] = moved / -np.expm1(silent[row])
+            moved[rows[query_id]] = wanted.as_judged(judged) - wanted.as_judged(case)
+    found = weighed(missing, drawn, relevant, moved, sample.rate)
+    return found._replace(left=left)
+
+
+def seen_by(missing: Missing, drawn: Draw, relevant: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Find the queries of which a relevant hit was drawn, shape (queries,)."""
+    seen = np.zeros(len(missing.query_ids), dtype=bool)
+    seen[missing.query[drawn.taken & relevant]] = True
+    return seen
+
+
+def weighed(
+    missing: Missing,
+    drawn: Draw,
+    relevant: NDArray[np.bool_],
+    moved: Floats,
+    rate: float,
+) -> Judged:
+    """Weigh the changes of a whole sample; arrays alone, for simulations too.
+
+    ``relevant`` has shape (hits,): whether each is, where its query was judged whole. ``moved`` has
+    shape (queries,): what all judgements change the difference by. Both are looked at only where
+    the sample shows them (``seen_by``).
+    """
+    seen = seen_by(missing, drawn, relevant)
+    unseen, certain = np.zeros(len(seen)), _certain(missing, drawn.chance)
+    np.add.at(unseen, missing.query[relevant], _log1m(drawn.chance[relevant]))
+    change = np.zeros(len(seen))
+    np.divide(moved, -np.expm1(unseen), out=change, where=seen)
     return Judged(
-        exact,
-        change,
-        span_at(missing, sample.rate),
+        np.where(certain, change, 0.0),
+        np.where(certain, 0.0, change),
+        span_at(missing, rate),
         int(drawn.taken.sum()),
-        int(hit.sum()),
-        left,
+        int((drawn.taken & relevant).sum()),
+        (),
     )
 
 
