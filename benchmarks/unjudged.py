@@ -164,6 +164,8 @@ def at_margin(world: World, margin: float, rng: np.random.Generator) -> World:
         middle = (low + high) / 2
         loss = -float(replace(many, worse=middle).trial(rng).truth.mean())
         low, high = (middle, high) if loss < margin else (low, middle)
+    if high == 1.0:
+        raise ValueError(f"no candidate of this world loses {margin:g}; name a smaller margin")
     return replace(world, worse=high)
 
 
@@ -182,7 +184,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--queries", type=int, default=400)
-    parser.add_argument("--margin", type=float, default=0.05)
+    parser.add_argument("--margin", type=float, default=0.03)
     wanted = parser.parse_args()
     head = ("judged", "drawn", "labels", "equal", "loses the margin", "loses it unjudged")
     sys.stdout.write(f"| {' | '.join(head)} |\n|{' ---: |' * len(head)}\n")
