@@ -24,7 +24,7 @@ from engines import registry as arms
 from harness.agreement.agree import agree
 from harness.cli import application
 from harness.core.engine import Hit
-from harness.core.errors import UnknownName
+from harness.core.errors import HarnessError
 from harness.core.files import write_text
 from harness.core.names import LONGEST, LONGEST_LABEL, MAY
 from harness.core.run import Row, Run, Status
@@ -273,7 +273,7 @@ def _measures() -> Iterator[str]:
 def _known(name: str) -> bool:
     try:
         parse(name)
-    except UnknownName:
+    except HarnessError:
         return False
     return True
 
