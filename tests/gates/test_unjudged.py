@@ -283,3 +283,16 @@ def test_sample_and_queries_share_one_error() -> None:
         for values, span in ((np.zeros(COUNT), Span(-1, 1)), (found.change, found.span))
     ]
     assert finding.estimate.low == pytest.approx(sum(both))
+
+
+def test_a_gate_on_a_slice_names_a_sample_of_all_queries() -> None:
+    """A sample is drawn from all queries, so of twice the queries twice the hits are named."""
+    of, _ = alike(0.0, 1)
+    half = frozenset(gate_inputs.ids(COUNT)[::2])
+    sizes = []
+    for queries in (frozenset(gate_inputs.ids(COUNT)), half):
+        sliced = replace(of, slices={"some": queries})
+        remedy = ask(sliced, slice="some", margin=0.04).remedy
+        assert "--order sample --size " in remedy
+        sizes.append(int(remedy.split("--size ")[1].split()[0]))
+    assert sizes[1] > 1.5 * sizes[0]

@@ -77,6 +77,10 @@ class Completions:
     """Who judged the sample."""
     arms: tuple[str, str]
     dataset: str
+    every: Missing | None = None
+    """Of all queries, from which a sample is drawn; None where these are all."""
+    rate: float = 0.0
+    """Of the sample."""
 
     @property
     def known(self) -> Floats:
@@ -170,7 +174,8 @@ class Completions:
             )
         if not self.missing.can_be_drawn:
             return "a gate by nDCG@k, RR@k, P@k or R@k, whose unjudged hits can be sampled"
-        size, of = self._size(bound, interval, rules), len(self.missing.query)
+        every = self.every or self.missing
+        size, of = self._size(every, bound, interval, rules), len(every.query)
         what = f"the {counted(of, 'unjudged hit')}"
         if size < of:
             what = f"a sample of {size:,} of {what}, which settles it if none is relevant"
@@ -180,17 +185,19 @@ class Completions:
             f" sample --size {min(size, of)} --out pool.qrels"
         )
 
-    def _size(self, bound: Bound, interval: Interval, rules: Rules) -> int:
-        """Count the hits that settle it where none is relevant; all, where no sample does."""
-        every = len(self.missing.query)
+    def _size(self, every: Missing, bound: Bound, interval: Interval, rules: Rules) -> int:
+        """Count the hits that settle it where none is relevant; all, where no sample does.
+
+        A sample is drawn from all queries, also for a gate on a slice of them.
+        """
         if self.judged:
-            return 2 * self.judged.drawn
+            return drawn.expected_size(every, 2 * self.rate)
         down, up = bound.room(interval(self.known, None, half(rules)))
         unseen = interval(np.zeros(len(self.measured)), EITHER_WAY, half(rules)).high
         if min(down, up) <= 0:
-            return every
+            return len(every.query)
         rate = drawn.rate_within(self.missing, down / unseen, up / unseen)
-        return every if rate is None else drawn.expected_size(self.missing, rate)
+        return len(every.query) if rate is None else drawn.expected_size(every, rate)
 
     def _is_nearly(self, bound: Bound, interval: Interval, rules: Rules) -> bool:
         """Tell whether the verdict would be that of the judged hits, were the sample large."""
@@ -232,16 +239,17 @@ def completions(
     key = control.arm, candidate.arm, paired.measure
     sample = evidence.samples.get(key) if found.can_be_drawn else None
     judged = None if sample is None else drawn.judge(found, runs, evidence.qrels, sample)
-    return _completions(found, paired, judged, sample, (key[0], key[1]), evidence.dataset)
+    return _completions(found, every, paired, judged, sample, evidence.dataset, key[:2])
 
 
 def _completions(  # noqa: PLR0917  all of it is needed
     found: Missing,
+    every: Missing,
     paired: Paired,
     judged: Judged | None,
     sample: Sample | None,
-    arms: tuple[str, str],
     dataset: str,
+    arms: tuple[str, str],
 ) -> Completions:
     open_, measured = found.counts > 0, paired.difference
     left = len(judged.left) if judged else 0
@@ -255,4 +263,6 @@ def _completions(  # noqa: PLR0917  all of it is needed
         sample.by if sample else "",
         arms,
         dataset,
+        every,
+        sample.rate if sample else 0.0,
     )
