@@ -176,7 +176,7 @@ def unjudged(rng: Rng, of: Draws, judged: float) -> Pages:
     What is judged is irrelevant. Of what is not, so much is relevant that the candidate loses the
     margin; or few in both arms.
     """
-    evidence = paged(rng.random((2, of.n, 9)) >= judged)
+    evidence = paged(rng.random((2, of.n, 4)) >= judged)
     assert evidence.qrels is not None  # noqa: S101  made so
     open_ = missing(evidence.control.run, evidence.candidate.run, evidence.qrels, "nDCG@10")
     lost = open_.weight if of.equal else np.where(open_.loss > open_.gain, open_.loss, 0.0)

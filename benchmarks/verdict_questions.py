@@ -454,7 +454,7 @@ def side(arm: str, rows: Sequence[Row], scores: Mapping[str, Scores]) -> ArmResu
 def paged(hidden: Bools) -> Evidence:
     """Evidence of two arms that share a relevant hit at rank 1; some below are not judged.
 
-    ``hidden`` has shape (arms, queries, ranks 2 to 10). What is judged there is irrelevant.
+    ``hidden`` has shape (arms, queries, ranks 2 to 5). What is judged there is irrelevant.
     """
     names, ids = ("control", "candidate"), [f"q{at:04}" for at in range(hidden.shape[1])]
     shown = {
