@@ -185,7 +185,9 @@ class Comparison:
         rules: Rules,
     ) -> float:
         if self.every_look:
-            return evalues.p_above(values, bound, span=self.span, clusters=groups)
+            return evalues.p_above(
+                values, bound, span=self.span, clusters=groups, largest=rules.largest_cluster
+            )
         column, largest = values.reshape(-1, 1), rules.largest_cluster
         found = chance_above(column, bound, span=self.span, clusters=groups, largest=largest)
         return float(found[0])
@@ -212,7 +214,13 @@ class Comparison:
         span = span or self.span
         if self.every_look:
             column, sure = values.reshape(-1, 1), rules.confidence
-            (found,) = evalues.evalues_each(column, span=span, confidence=sure, clusters=groups)
+            (found,) = evalues.evalues_each(
+                column,
+                span=span,
+                confidence=sure,
+                clusters=groups,
+                largest=rules.largest_cluster,
+            )
             return found
         return interval(values, span=span, inference=rules, clusters=groups)
 

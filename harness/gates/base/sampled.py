@@ -42,7 +42,14 @@ def needed_at_every_look(
 ) -> str:
     """Give the number of queries that would settle it, by an interval valid at every look."""
     now = len(values)
-    times = times_needed(values, bound, span=span, confidence=rules.confidence, clusters=clusters)
+    times = times_needed(
+        values,
+        bound,
+        span=span,
+        confidence=rules.confidence,
+        clusters=clusters,
+        largest=rules.largest_cluster,
+    )
     if times is None:
         return (
             "the difference is close to the bound: more queries will not help, change the candidate"

@@ -37,31 +37,39 @@ Codes = NDArray[np.int64]
 
 
 def evalues_each(
-    values: Floats, *, span: Span, confidence: float, clusters: Codes | None
+    values: Floats,
+    *,
+    span: Span,
+    confidence: float,
+    clusters: Codes | None,
+    largest: float = 0.0,
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its two-sided interval.
 
     All intervals that are made while queries are added hold the mean together with the given
     confidence; each end alone errs with half of what it leaves. With ``clusters``, shape
-    (queries,), each cluster counts once, and the interval is for the mean over clusters. The value
-    given is the mean over queries, and the interval always includes it.
+    (queries,), a cluster of S queries is one bet of S times the stake of one query, of which the
+    largest cluster has the whole: one that was seen, or of the share ``largest`` of the queries.
+    The mean is that over queries, as long as no larger cluster comes after the first look.
 
     Raises:
         EvidenceError: fewer than two queries (or clusters), or a value is not within ``span``.
     """
-    units = _units(values, span, clusters)
+    units, stakes = _units(values, span, clusters, largest)
     wealth = math.log(2 / (1 - confidence))
     width = span.most - span.least
     means = np.ascontiguousarray(values.T).mean(axis=1)
-    lows = span.least + width * _low_ends(units, wealth)
-    highs = span.most - width * _low_ends(1 - units, wealth)
+    lows = span.least + width * _low_ends(units, stakes, wealth)
+    highs = span.most - width * _low_ends(1 - units, stakes, wealth)
     return tuple(
         Estimate(float(mean), float(min(low, mean)), float(max(high, mean)), len(values))
         for mean, low, high in zip(means, lows, highs, strict=True)
     )
 
 
-def p_above(values: Floats, bound: float, *, span: Span, clusters: Codes | None) -> float:
+def p_above(
+    values: Floats, bound: float, *, span: Span, clusters: Codes | None, largest: float = 0.0
+) -> float:
     """Give the p-value of "the mean is ``bound`` or less", shape (queries,), valid at every look.
 
     It is one over what the gamblers made of 1.
@@ -69,13 +77,19 @@ def p_above(values: Floats, bound: float, *, span: Span, clusters: Codes | None)
     Raises:
         EvidenceError: as ``evalues_each``.
     """
-    units = _units(values.reshape(-1, 1), span, clusters)
+    units, stakes = _units(values.reshape(-1, 1), span, clusters, largest)
     mean = np.array([(bound - span.least) / (span.most - span.least)])
-    return float(exp(-np.maximum(_capital(units, mean), 0.0))[0])
+    return float(exp(-np.maximum(_capital(units, stakes, mean), 0.0))[0])
 
 
 def times_needed(
-    values: Floats, bound: float, *, span: Span, confidence: float, clusters: Codes | None
+    values: Floats,
+    bound: float,
+    *,
+    span: Span,
+    confidence: float,
+    clusters: Codes | None,
+    largest: float = 0.0,
 ) -> float | None:
     """Say how many times as many queries like these, shape (queries,), would clear ``bound``.
 
@@ -84,22 +98,26 @@ def times_needed(
     Raises:
         EvidenceError: as ``evalues_each``.
     """
-    units = _units(values.reshape(-1, 1), span, clusters)
+    units, stakes = _units(values.reshape(-1, 1), span, clusters, largest)
     mean = np.array([(bound - span.least) / (span.most - span.least)])
-    if units.mean() < mean[0]:
+    if units[0] @ stakes / stakes.sum() < mean[0]:
         units, mean = 1 - units, 1 - mean
     wealth = math.log(2 / (1 - confidence))
     low, high = 0.0, MOST_TIMES
-    if _capital(units, mean, high)[0] < wealth:
+    if _capital(units, stakes, mean, high)[0] < wealth:
         return None
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if _capital(units, mean, middle)[0] >= wealth else (middle, high)
+        low, high = (
+            (low, middle) if _capital(units, stakes, mean, middle)[0] >= wealth else (middle, high)
+        )
     return high
 
 
-def _units(values: Floats, span: Span, clusters: Codes | None) -> Floats:
-    """Mean of each cluster as a share of the span, shape (columns, clusters)."""
+def _units(
+    values: Floats, span: Span, clusters: Codes | None, largest: float
+) -> tuple[Floats, Floats]:
+    """Give means of the clusters as shares of the span, (columns, clusters), and their stakes."""
     sums, sizes = by_cluster(values, clusters)
     if len(sums) < FEWEST:
         raise EvidenceError(
@@ -112,28 +130,28 @@ def _units(values: Floats, span: Span, clusters: Codes | None) -> Floats:
             f" and {span.most:g}; nothing may be said of their mean"
         )
     units = (sums / sizes[:, None] - span.least) / (span.most - span.least)
-    return np.ascontiguousarray(units.T)
+    return np.ascontiguousarray(units.T), sizes / max(sizes.max(), largest * sizes.sum())
 
 
-def _low_ends(units: Floats, wealth: float) -> Floats:
+def _low_ends(units: Floats, stakes: Floats, wealth: float) -> Floats:
     """Give the greatest mean of each column that its gamblers got rich against, 0 where none is.
 
     They win nothing against the mean that was seen, and the more the lower a mean is.
     """
-    low, high = np.zeros(len(units)), units.mean(axis=1)
+    low, high = np.zeros(len(units)), (units * stakes).sum(axis=1) / stakes.sum()
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        rich = _capital(units, middle) >= wealth
+        rich = _capital(units, stakes, middle) >= wealth
         low, high = np.where(rich, middle, low), np.where(rich, high, middle)
     return low
 
 
-def _capital(units: Floats, means: Floats, times: float = 1.0) -> Floats:
+def _capital(units: Floats, stakes: Floats, means: Floats, times: float = 1.0) -> Floats:
     """Logarithm of what betting on more than ``means`` has made of 1, shape (columns,).
 
     ``times`` counts each unit so often.
     """
-    ahead = units / np.maximum(means, LEAST_MEAN)[:, None] - 1
+    ahead = stakes * (units / np.maximum(means, LEAST_MEAN)[:, None] - 1)
     with np.errstate(divide="ignore"):
         made = np.array([times * log1p(share * ahead).sum(axis=1) for share in SHARES])
     best = made.max(axis=0)

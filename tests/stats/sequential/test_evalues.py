@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulated_sizes import rare_large
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats.bounded import Span
@@ -122,3 +123,22 @@ def test_as_many_queries_as_are_needed_are_enough_and_fewer_are_not() -> None:
 def test_what_has_no_interval_is_refused(values: list[float], says: str) -> None:
     with pytest.raises(EvidenceError, match=says):
         interval(values)
+
+
+def test_large_clusters_that_lose_count_by_their_queries() -> None:
+    """Half of the rare clusters of eight lose everything: the mean over queries is -0.02."""
+    rng, passed, trials = np.random.default_rng(6), 0, 100
+    for values, codes in rare_large(rng, 1_000, trials, size=8, mean=-0.02, losing=0.5):
+        found = evalues_each(values, span=DIFFERENCES, confidence=0.95, clusters=codes)
+        passed += sum(one.low > -0.02 for one in found)
+    assert passed <= 0.08 * trials
+
+
+def test_clusters_that_may_come_are_as_wide_as_clusters_that_were_seen() -> None:
+    values = np.zeros((800, 1))
+    alone, stated, seen = (
+        evalues_each(values, span=DIFFERENCES, confidence=0.95, clusters=codes, largest=largest)[0]
+        for codes, largest in ((None, 0.0), (None, 0.005), (np.repeat(np.arange(200), 4), 0.0))
+    )
+    assert alone.low > stated.low
+    assert stated.low == pytest.approx(seen.low, rel=0.05)
