@@ -9,6 +9,7 @@ import pytest
 from engines import registry as arms
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
+from harness.policy.plan.needs import MOVED
 from harness.stats.bounded import Span
 from harness.stats.sample_size.enough import min_queries
 from harness.stats.sample_size.planning import Target, planned_equal
@@ -34,17 +35,23 @@ def test_gates_on_means_say_how_large_a_cluster_may_be(path: Path) -> None:
     assert not policy.measures or 0 < policy.rules.largest_cluster < 0.005
 
 
-def costs(policy: Policy) -> list[str]:
-    """Say what a margin of 0.02 costs by the policy's own error budget and clusters."""
+def counts(policy: Policy) -> list[int]:
+    """Count what a margin of 0.02 costs by the policy's own error budget and clusters."""
     rules, bound, span = policy.rules, -0.02, Span(-1.0, 1.0)
-    few, some, many = (
+    each = [
         planned_equal(
             moved, Target(0.0, bound), span=span, confidence=rules.confidence, power=rules.power,
             largest=rules.largest_cluster,
         )
-        for moved in (0.02, 0.1, 0.3)
-    )  # fmt: skip
+        for moved in MOVED
+    ]  # fmt: skip
     least = min_queries(0.0, bound, span=span, level=policy.level, largest=rules.largest_cluster)
+    return [least, *(count or 0 for count in each)]
+
+
+def costs(policy: Policy) -> list[str]:
+    """Say in the comment of a policy what a margin of 0.02 costs."""
+    least, few, some, many, _ = counts(policy)
     said = (
         "# A margin says how many queries it takes, so none is asked for beside it (harness plan)."
         f" An equal candidate needs about {many:,} judged\n# queries at 0.02 where 30 % of them"
@@ -52,6 +59,13 @@ def costs(policy: Policy) -> list[str]:
         f" {least:,}."
     )
     return said.splitlines()
+
+
+@pytest.mark.parametrize("name", ["regress", "migration"])
+def test_the_page_says_what_a_verdict_costs(name: str) -> None:
+    page = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")
+    each = counts(load_policy(ROOT / "policy" / f"{name}.toml"))
+    assert f"(`policy/{name}.toml`) | " + " | ".join(f"{one:,}" for one in each) + " |" in page
 
 
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.name)
