@@ -10,6 +10,8 @@ from harness.core.names import checked
 MADE_WITH, FILES = "arm.sha256", "files.json"
 """In the folder of an index: which arm it was built by, and the digests of the other files."""
 NOTES = frozenset({MADE_WITH, FILES})
+STATED = frozenset({"manifest.json", "ids.json", "postgres.json"})
+"""Files of an index in which an engine describes itself; one that runs elsewhere has no others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json
 from harness.core.formats import json_file
 from harness.policy.age import check_age, check_past
-from harness.stages.layout import NOTES, Layout
+from harness.stages.layout import NOTES, STATED, Layout
 
 
 def note_replayed(
@@ -43,7 +43,8 @@ def index_files(layout: Layout, arm: str) -> str | None:
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in NOTES)
     own = ((path.relative_to(folder), path) for path in files)
     named = [(at.as_posix(), digest.of_file(path)) for at, path in own if not is_stray(at)]
-    return digest.of_json(named) if named else None
+    counted = any(path.name not in STATED for path in files)
+    return digest.of_json(named) if counted else None
 
 
 def replayed_index(layout: Layout, arm: str) -> str | None:

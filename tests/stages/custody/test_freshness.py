@@ -11,11 +11,18 @@ import pytest
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.policy.load import load_policy
-from harness.stages.custody.freshness import asked_since, check_replayed, note_replayed, replayed_at
+from harness.stages.custody.freshness import (
+    asked_since,
+    check_replayed,
+    index_files,
+    note_replayed,
+    replayed_at,
+)
 from harness.stages.custody.receipt import check_all
 from harness.stages.decide import decide
 from harness.stages.gate import gate
 from harness.stages.imports.trec_run import import_run
+from harness.stages.layout import Layout
 from harness.stages.replay.stage import replay
 from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
 
@@ -107,3 +114,14 @@ def test_the_decision_says_it_and_rests_on_it(project: Toy) -> None:
     aged(project, 1)
     with pytest.raises(EvidenceError, match=r"fts5\.json: was changed since"):
         check_all(project.layout.decision_receipt, "Run it")
+
+
+def test_an_engine_that_runs_elsewhere_has_no_index_that_is_counted(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "root", tmp_path / "today", tmp_path / "cache")
+    folder = layout.index("over_http")
+    folder.mkdir(parents=True)
+    for name in ("manifest.json", "ids.json"):
+        (folder / name).write_text("{}")
+    assert index_files(layout, "over_http") is None
+    (folder / "segment.bin").write_bytes(b"x")
+    assert index_files(layout, "over_http") is not None
