@@ -126,12 +126,14 @@ def show_races(trials: int) -> Iterator[str]:
     for percent, queries in ((50.0, 150), (95.0, 150), (99.0, 400)):
         for processes in (3, 4):
             for apart in (0.0, 0.03, 0.1):
-                sizes = {"queries": queries, "processes": processes, "apart": apart}
                 shares = [
                     share
                     for kind in ("ratio", "percentile")
-                    for share in covered(kind, percent, **sizes, trials=trials)
-                ]
+                    for share in covered(
+                        kind, percent, queries=queries, processes=processes, apart=apart,
+                        trials=trials,
+                    )
+                ]  # fmt: skip
                 found = " | ".join(f"{share:.2%}" for share in shares)
                 yield f"| p{percent:g} | {queries} | {processes} | {apart} | {found} |"
 

@@ -33,7 +33,7 @@ def test_looking_at_traffic_again_and_again_promotes_falsely_as_rarely(draws: Dr
 def test_texts_that_are_alike_are_timed_once(draws: Draws) -> None:
     trials = draws(40, 400)
     every, one = (
-        of_one_intent(8, 50.0, one_each=one_each, texts=200, trials=trials)
+        of_one_intent(20, 50.0, one_each=one_each, texts=400, trials=trials)
         for one_each in (False, True)
     )
     assert every > 0.1, "the fault that it is against is not there"
