@@ -20,9 +20,13 @@ from benchmarks.verdict_questions import (
     MARGIN,
     OVERALL,
     RULES,
+    UNANSWERED,
     Assisting,
+    Chosen,
     Clicking,
     Clicks,
+    Failing,
+    Failures,
     Floats,
     Lists,
     Live,
@@ -193,6 +197,38 @@ def race(rng: Rng, of: Draws, slow: float, times: float) -> Times:
     return Times(hard * jitter[0], hard * factor * jitter[1])
 
 
+def started(rng: Rng, of: Draws, slow: float, times: float = 10.0) -> Times:
+    """Draw times in four processes, each of which starts slow with this chance, for good.
+
+    Of all calls, as many are that slow: more than the one in twenty that a p95 leaves out.
+    """
+    hard = rng.lognormal(13, 0.3, (of.n, of.trials))
+    bad = rng.random((4, 1, of.trials)) < (0.0 if of.equal else slow)
+    jitter = rng.lognormal(0, 0.02, (2, 4, of.n, of.trials))
+    return Times(hard * jitter[0], hard * np.where(bad, times, 1.0) * jitter[1])
+
+
+def chosen(rng: Rng, of: Draws, slices: int) -> Several:
+    """Draw slices of so many queries, each of which loses the margin; of equal ones the first."""
+    if of.equal:
+        return Several(Sample(equal(rng, (of.n, of.trials))), 1)
+    return Several(Sample(rare(rng, (of.n, slices * of.trials))), slices)
+
+
+def failing(rng: Rng, of: Draws, each: int, part: int = 10) -> Failures:
+    """Draw failures of whole known clusters, to which one query in ``part`` belongs.
+
+    The others stand alone and are answered. The share that fails is expected to be the bound.
+    """
+    clusters = max(1, of.n // (part * each))
+    at = np.arange(of.n)
+    clustered = at < each * clusters
+    chance = 0.0 if of.equal else UNANSWERED * of.n / (each * clusters)
+    failed = (rng.random((clusters, of.trials)) < chance).repeat(each, axis=0)
+    alone = np.zeros((of.n - each * clusters, of.trials), dtype=bool)
+    return Failures(np.concatenate([failed, alone]), np.where(clustered, at // each, of.n + at))
+
+
 HOUR, DAY, NIGHT = 3_600, 86_400, 13 * 3_600
 BLOCK, SECONDS = 8, 225
 """Pairs of a block of half an hour, and the time between two."""
@@ -306,4 +342,9 @@ FAMILIES = (
         "C.2", "a robot, a tenth of the sessions", Clicking(), partial(clicks, robots=1), 2 * LEVEL,
     ),
     Family("C.3", "assisted, rare losses unseen", Assisting(), assisted),
+    Family("R.1", "failures in known groups of 8", Failing(), partial(failing, each=8)),
+    Family("R.2", "one start in eight slow x10, p95", Racing("p95"), partial(started, slow=1 / 8)),
+    Family(
+        "R.3", "20 slices, a policy each, one run", Chosen(), partial(chosen, slices=20), OVERALL,
+    ),
 )  # fmt: skip

@@ -25,7 +25,7 @@ from harness.core.qrels import Qrels
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.gates.base.live import MIN_PERIODS, SECONDS
-from harness.gates.base.rules import TOUCH, Rules
+from harness.gates.base.rules import TOUCH, Rules, below
 from harness.measures.quality import score
 from harness.measures.unjudged.drawn import draw, rate_of
 from harness.measures.unjudged.drawn import judge as judge_sample
@@ -40,6 +40,8 @@ from harness.shadow.clicks.users import preferences
 from harness.stats.assisted import FEWEST, assisted
 from harness.stats.bounded import Span, chance_above, low_ends
 from harness.stats.calibration import UniqueHits
+from harness.stats.proportion import share
+from harness.stats.sample_size.design_effect import worth
 from harness.stats.sequential.blocks import blocks
 from harness.stats.sequential.evalues import evalues_each
 
@@ -61,6 +63,8 @@ def shipped(policy: str, rule: str, **keys: object) -> tuple[Gate, Rules]:
 
 POLICY = load_policy(Path("policy/pairwise.toml"))
 QUALITY, RULES = shipped("pairwise", "non_inferior", measure="nDCG@10")
+ANSWERS, _ = shipped("pairwise", "failure_rate")
+UNANSWERED = float(ANSWERS.settings.limit or 0)
 MARGIN = -float(QUALITY.settings.limit or 0)
 LEVEL = RULES.level / 2
 OVERALL, FEW = POLICY.alpha, 400
@@ -167,6 +171,58 @@ class Shown:
     def rule(self, drawn: Several, trial: int) -> Finding | Said:
         columns = range(trial * drawn.columns, (trial + 1) * drawn.columns)
         return tried(Mean().rule(drawn.sample, at) for at in columns)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Whether any slice passes, each judged by a policy of its own, written after the run.
+
+    All of them judge the same evidence, which an experiment log counts as one attempt.
+    """
+
+    def passes(self, drawn: Several) -> Bools:
+        said = Mean().passes(drawn.sample).reshape(-1, drawn.columns)
+        return np.asarray(said.any(axis=1))
+
+    def rule(self, drawn: Several, trial: int) -> Finding | Said:
+        columns = range(trial * drawn.columns, (trial + 1) * drawn.columns)
+        return best(Mean().rule(drawn.sample, at) for at in columns)
+
+
+class Failures(NamedTuple):
+    """Whether the candidate failed, shape (queries, trials), and known clusters, (queries,)."""
+
+    failed: Bools
+    codes: Ints
+
+
+@dataclass(frozen=True)
+class Failing:
+    """Whether few enough queries of the candidate go unanswered; the control answers all."""
+
+    def passes(self, drawn: Failures) -> Bools:
+        queries, own = len(drawn.codes), worth(drawn.codes, len(drawn.codes))
+        found = [
+            share(count, queries, confidence=RULES.confidence, worth=own)
+            for count in drawn.failed.sum(axis=0).tolist()
+        ]
+        return np.array([below(one, UNANSWERED) is Verdict.PASS for one in found])
+
+    def rule(self, drawn: Failures, trial: int) -> Finding:
+        ids = [f"q{at:04}" for at in range(len(drawn.codes))]
+        sides = []
+        for arm, failed in (
+            ("control", np.zeros(len(ids), dtype=bool)), ("candidate", drawn.failed[:, trial])
+        ):  # fmt: skip
+            rows = [
+                Row(of, Status.FAILED, (), error="made so")
+                if bad
+                else Row(of, Status.ANSWERED, (Hit("d", 1.0, 1.0),))
+                for of, bad in zip(ids, failed, strict=True)
+            ]
+            sides.append(side(arm, rows, {}))
+        clusters = dict(zip(ids, map(str, drawn.codes), strict=True))
+        return ANSWERS.judge(replace(evidence_of(*sides), clusters=clusters), RULES)
 
 
 class Paired(NamedTuple):
