@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.verdict_questions import (
     LEVEL,
+    LIVE_LEVEL,
     MARGIN,
     OVERALL,
     RULES,
@@ -330,7 +331,7 @@ FAMILIES = (
         )
     ),
     *(
-        Family("C.1", name, Live(), partial(traffic, kind=kind))
+        Family("C.1", name, Live(), partial(traffic, kind=kind), LIVE_LEVEL)
         for kind, name in (
             ("day", "none by night, 4 % by day"),
             ("outages", "outages of 10 to 30 min"),

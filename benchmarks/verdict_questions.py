@@ -67,6 +67,7 @@ ANSWERS, _ = shipped("pairwise", "failure_rate")
 UNANSWERED = float(ANSWERS.settings.limit or 0)
 MARGIN = -float(QUALITY.settings.limit or 0)
 LEVEL = RULES.level / 2
+LIVE_LEVEL = shipped("live", "anytime_failures")[1].level / 2
 OVERALL, FEW = POLICY.alpha, 400
 """Level of all attempts together; and resamples, where a question draws them."""
 
