@@ -34,7 +34,7 @@ class Called(NamedTuple):
     """Shares of the trials in which the candidate was called preferred."""
 
     last: float
-    """At the last session."""
+    """At the end."""
     ever: float
     """At any of the looks, while users come back."""
 

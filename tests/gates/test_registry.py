@@ -37,6 +37,8 @@ def test_a_rule_has_settings_and_a_judge(name: str) -> None:
 def test_no_number_has_a_default(name: str) -> None:
     for key, field in registry.load(name).settings.model_fields.items():
         assert field.is_required() or field.annotation in {
+            str,
+            bool,
             str | None,
             type(None),
             tuple[str, ...],

@@ -239,7 +239,7 @@ def test_a_policy_names_every_arm_that_it_looks_at() -> None:
 
 
 def test_a_policy_names_every_measure_of_quality_that_it_reads() -> None:
-    assert load_policy(MIGRATION).measures == ("nDCG@10", "RR@10", "R@50", "Judged@10")
+    assert load_policy(MIGRATION).measures == ("nDCG@10", "RR@10", "R@50")
 
 
 def test_each_attempt_has_its_part_of_the_error_budget(tmp_path: Path) -> None:

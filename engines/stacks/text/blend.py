@@ -239,7 +239,7 @@ class BlendSearcher:
 def is_name(wanted: Sequence[Clause]) -> bool:
     """Return whether clauses are one word, or nothing but phrases.
 
-    A phrase within other words is no name: a whole abstract may quote a word.
+    A phrase within other words does not make a name: a whole abstract may quote a word.
     """
     looked_for = [clause for clause in wanted if clause.occur is not Occur.NOT]
     return len(wanted) == 1 or (bool(looked_for) and all(c.quoted for c in looked_for))

@@ -47,7 +47,7 @@ def pool(
 
     Most decisive first: by how much narrower the bounds of the mean difference get. With --order
     sample, unjudged hits of both arms are drawn, those more often that can move the difference
-    more: a gate decides by it once it is judged and taken in by harness labels. Where a drawn hit
+    more. A gate decides by it once it is judged and taken in by harness labels. Where a drawn hit
     is relevant, the others of its query come after it. The file is in TREC's form with ? for a
     grade; harness judge fills it in, or any editor.
 

@@ -110,7 +110,7 @@ class Completions:
     def change(self, lost: int, interval: Interval, rules: Rules) -> Estimate:
         """Give the mean change that the unjudged hits make, by the sample."""
         if self.judged is None:
-            raise ValueError("there is no sample")
+            raise ValueError("no sample is judged")
         values = np.append(self.judged.change, np.zeros(lost))
         return interval(values, self.judged.span, half(rules))
 
@@ -219,8 +219,8 @@ def completions(
 ) -> Completions | None:
     """Find what missing judgements leave open; None where they leave nothing.
 
-    So it is where the measure is none of relevance, where nothing is unjudged, and where the data
-    set says why its judgements are complete.
+    Nothing is left open for measures that need no judgements, where every hit is judged, and where
+    the data set says why its judgements are complete.
 
     Raises:
         EvidenceError: the evidence has no judgements.

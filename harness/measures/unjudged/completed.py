@@ -142,9 +142,9 @@ class Ratios:
     def effects(self) -> Effects:
         """Bound each query, and each hit alone (``Missing.loss``).
 
-        With B and I above and below the line as judged, and I_j below it with hit j relevant, some
-        hits S take ``B (1/I - 1/I_S) + sum(a_j) / I_S`` from the difference, a_j being what the
-        control gains by j. I is a submodular function of S that grows, so this is at most the sum
+        B and I stand above and below the line as judged, I_j below it with hit j relevant. Some
+        hits S take ``B (1/I - 1/I_S) + sum(a_j) / I_S`` from the difference, where the control
+        gains a_j by j. I is a submodular function of S that grows, so this is at most the sum
         over j of ``max(B, 0) (1/I - 1/I_j) + max(a_j, 0) / I_j``; the gains likewise.
         """
         bottom = self.bottom

@@ -3,8 +3,9 @@
 A hit is drawn with a probability in proportion to what it can move the difference, which falls with
 its rank as the discount of the measure does. Where a drawn hit is relevant, all unjudged hits of
 its query are judged. So the change D of the query's difference is known, its ideal list anew. It
-counts by the inverse of the probability P that a relevant hit of the query was drawn: the estimator
-of Horvitz and Thompson (JASA 47, 1952) under adaptive cluster sampling (Thompson, JASA 85, 1990).
+counts by the inverse of the probability P that a relevant hit of the query was drawn. This is the
+estimator of Horvitz and Thompson (JASA 47, 1952) under adaptive cluster sampling (Thompson, JASA
+85, 1990).
 P depends on the relevant hits alone, and these are known then. So the mean of D / P over all
 queries, 0 where no relevant hit was drawn, has the mean of D as its expectation.
 

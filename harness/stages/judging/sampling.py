@@ -146,7 +146,7 @@ def text_of(drawing: Drawing) -> str:
 
 
 def standing(path: Path) -> Standing | None:
-    """Say how far the sample in a pool is judged; None where the pool is no sample.
+    """Count how far the sample in a pool is judged; None where the pool is not a sample.
 
     Raises:
         BadFile: the pool or the file beside it cannot be read.
@@ -180,7 +180,7 @@ def following(path: Path) -> Standing | None:
 
 
 def drawing(path: Path) -> Drawing | None:
-    """Read how a pool was drawn; None where it is no sample.
+    """Read how a pool was drawn; None where it is not a sample.
 
     Raises:
         BadFile: the file beside the pool cannot be read.

@@ -48,8 +48,8 @@ def evalues_each(
 
     All intervals that are made while queries are added hold the mean together with the given
     confidence; each end alone errs with half of what it leaves. With ``clusters``, shape
-    (queries,), a cluster of S queries is one bet of S times the stake of one query, of which the
-    largest cluster has the whole: one that was seen, or of the share ``largest`` of the queries.
+    (queries,), a cluster of S queries is one bet of S times the stake of one query. The largest
+    cluster has the whole stake: one that was seen, or of the share ``largest`` of the queries.
     The mean is that over queries, as long as no larger cluster comes after the first look.
 
     Raises:

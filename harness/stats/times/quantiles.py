@@ -41,7 +41,7 @@ def order_interval(
 
 
 def order_ends(values: NDArray[np.float64], percent: float, tail: float) -> tuple[float, float]:
-    """Order statistics beyond which the percentile lies with a chance of ``tail`` on each side.
+    """Return order statistics beyond which the percentile lies at a rate of ``tail`` a side.
 
     ``values`` are above 0, shape (processes, queries). Queries are counted: an end leaves as many
     values beyond it as the processes have of that many whole queries. A missing end is 0 or
