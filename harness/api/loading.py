@@ -59,17 +59,16 @@ def named_run(run: RunLike, arm: str, otherwise: str, empty: Iterable[str] = ())
     if isinstance(run, Run):
         return replace(run, arm=checked("an arm", arm)) if arm else run
     found, answered = values(run, RUN)
-    shown: dict[str, list[tuple[float, str]]] = {}
+    shown = trec.Scored()
     for value in found:
-        shown.setdefault(value.query_id, []).append((_score(value), value.doc_id))
+        shown.add(value.query_id, value.doc_id, _score(value))
     for query_id in (*answered, *empty):
-        shown.setdefault(query_id, [])
-    if not shown:
+        shown.ask(query_id)
+    if not shown.queries:
         raise RunError(f"{RUN.name}: it is empty. {RUN.shapes}")
     own = getattr(run, "name", None)
     named = arm or (own if isinstance(own, str) else "") or otherwise or UNNAMED
-    rows = (trec.row_of(query, hits, trec.Missing.EMPTY) for query, hits in shown.items())
-    return Run.of(checked("an arm", named), rows)
+    return shown.run(checked("an arm", named), trec.Missing.EMPTY)
 
 
 def load_qrels(qrels: QrelsLike) -> Qrels:

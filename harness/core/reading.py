@@ -251,6 +251,8 @@ def _text(raw: bytes) -> str:
 
 
 def _decoded(raw: bytes) -> str:
+    if raw.isascii() and b"\0" not in raw:
+        return raw.decode("ascii")  # no mark of another encoding or archive is ASCII
     if problem := not_text(raw):
         raise Malformed(problem, 1)
     if b"\0" in raw:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
@@ -129,6 +129,24 @@ class Run:
             ),
         )
 
+    def first(self, count: int) -> Run:
+        """Keep the first ``count`` queries, and the documents that they show."""
+        ends = self.offsets[: count + 1]
+        used, docs = np.unique(self.docs[: ends[-1]], return_inverse=True)
+        return replace(
+            self,
+            query_ids=self.query_ids[:count],
+            vocabulary=tuple(self.vocabulary[code] for code in used.tolist()),
+            offsets=ends,
+            docs=docs.astype(np.int32),
+            score=self.score[: ends[-1]],
+            raw_score=self.raw_score[: ends[-1]],
+            status=self.status[:count],
+            served_by=self.served_by[:count],
+            errors=self.errors[:count],
+            duplicates=self.duplicates[:count],
+        )
+
     def __len__(self) -> int:
         """Count the queries."""
         return len(self.query_ids)
@@ -164,12 +182,12 @@ class Run:
         Raises:
             KeyError: a query is not in the run.
         """
-        rows, ends, docs = self.positions, self.offsets.tolist(), self.docs.tolist()
+        rows, ends = self.positions, self.offsets.tolist()
         found = {}
         for query_id in query_ids:
             low, high = ends[(row := rows[query_id])], ends[row + 1]
             high = high if k is None else min(high, low + k)
-            found[query_id] = tuple(self.vocabulary[doc] for doc in docs[low:high])
+            found[query_id] = tuple(map(self.vocabulary.__getitem__, self.docs[low:high].tolist()))
         return found
 
     def hits(self, query_id: str, k: int | None = None) -> tuple[Hit, ...]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 
-from harness.core.engine import Hit
+import numpy as np
+
 from harness.core.errors import BadFile, RunError
 from harness.core.files import write_text
 from harness.core.qrels import Qrels
 from harness.core.reading import numbered
 from harness.core.records import Judgement
-from harness.core.run import Row, Run, Status
+from harness.core.run import Run, Status
 from harness.corpus.cells import grades
 from harness.corpus.lines import SPACES
 
@@ -76,15 +78,75 @@ def read_run(
     Raises:
         BadFile: a line does not have six fields, a score is not finite, or the file is empty.
     """
-    shown: dict[str, list[tuple[float, str]]] = {q: [] for q in asked or ()}
-    lines = 0
+    shown = Scored(asked or ())
     for number, line in numbered(path):
         query_id, _, doc_id, _, score, _ = _fields(path, number, line, _RUN_LINE)
-        shown.setdefault(query_id, []).append((_finite(path, number, score), doc_id))
-        lines += 1
-    if not lines:
+        shown.add(query_id, doc_id, _finite(path, number, score))
+    if not shown:
         raise BadFile(path, "the run is empty", "An arm that ran shows something; run it again.")
-    return Run.of(arm, (row_of(query_id, hits, missing) for query_id, hits in shown.items()))
+    return shown.run(arm, missing)
+
+
+class Scored:
+    """Scored documents of many queries, as columns of numbers; ``run`` ranks them."""
+
+    def __init__(self, queries: Iterable[str] = ()) -> None:
+        self.queries: dict[str, int] = {}
+        """Place of each query in the run."""
+        for query_id in queries:
+            self.ask(query_id)
+        self._documents: dict[str, int] = {}
+        self._query, self._document, self._score = array("i"), array("i"), array("d")
+
+    def __len__(self) -> int:
+        """Count the scores."""
+        return len(self._score)
+
+    def ask(self, query_id: str) -> int:
+        """Give the place of a query, which is the next one where it is new."""
+        return self.queries.setdefault(query_id, len(self.queries))
+
+    def add(self, query_id: str, doc_id: str, score: float) -> None:
+        """Take in one score, which is finite."""
+        self._query.append(self.ask(query_id))
+        self._document.append(self._documents.setdefault(doc_id, len(self._documents)))
+        self._score.append(score)
+
+    def run(self, arm: str, missing: Missing) -> Run:
+        """Rank the documents of each query in the order of ``read_run``."""
+        vocabulary, count = tuple(sorted(self._documents)), len(self.queries)
+        code = np.empty(len(vocabulary), dtype=np.int32)
+        code[[self._documents[doc_id] for doc_id in vocabulary]] = np.arange(len(vocabulary))
+        query, score = np.array(self._query), np.array(self._score)
+        docs = code[np.array(self._document)]
+        order = np.lexsort((-docs, -score, query))
+        query, score, docs = query[order], score[order], docs[order]
+        hits = np.bincount(query, minlength=count)
+        asked = hits > 0
+        end = hits.cumsum()
+        high, low = np.zeros(count), np.zeros(count)
+        high[asked], low[asked] = score[(end - hits)[asked]], score[end[asked] - 1]
+        width = (high / 2 - low / 2)[query]  # halves, so that the widest range does not overflow
+        place = np.ones(len(score))
+        np.divide(score / 2 - low[query] / 2, width, out=place, where=width > 0)
+        alike = np.lexsort((docs, query))  # stable: of equal documents, the best comes first
+        again = np.zeros(len(score), dtype=bool)
+        again[alike[1:]] = (np.diff(query[alike]) == 0) & (np.diff(docs[alike]) == 0)
+        repeated = np.bincount(query[again], minlength=count)
+        otherwise = Status.ANSWERED if missing is Missing.EMPTY else Status.NOT_ASKED
+        return Run(
+            arm=arm,
+            query_ids=tuple(self.queries),
+            vocabulary=vocabulary,
+            offsets=np.concatenate([[0], (hits - repeated).cumsum()]).astype(np.int64),
+            docs=docs[~again],
+            score=place[~again],
+            raw_score=score[~again],
+            status=np.where(asked, Status.ANSWERED, otherwise).astype(np.uint8),
+            served_by=("",) * count,
+            errors=("",) * count,
+            duplicates=repeated.astype(np.int32),
+        )
 
 
 def write_run(path: Path, run: Run) -> None:
@@ -108,9 +170,8 @@ def run_text(run: Run) -> str:
     if not run.arm or any(space in run.arm for space in SPACES):
         raise RunError(f"arm {run.arm!r} cannot be the tag of a TREC run; rename the arm")
     return "".join(
-        f"{row.query_id} Q0 {hit.doc_id} {rank} {-rank} {run.arm}\n"
-        for row in run.rows()
-        for rank, hit in enumerate(row.hits, start=1)
+        "".join(f"{query_id} Q0 {one} {at} {-at} {run.arm}\n" for at, one in enumerate(shown, 1))
+        for query_id, shown in run.rankings(run.query_ids).items()
     )
 
 
@@ -185,18 +246,3 @@ def _finite(path: Path, number: int, text: str) -> float:
         hint = "Write a finite number, or leave the line out."
         raise BadFile(path, f"the score {text!r} is not a finite number", hint, number)
     return found
-
-
-def row_of(query_id: str, found: list[tuple[float, str]], missing: Missing) -> Row:
-    """Make a row of (score, document) pairs, in the order of ``read_run``; ``found`` is sorted."""
-    if not found:
-        ended = Status.ANSWERED if missing is Missing.EMPTY else Status.NOT_ASKED
-        return Row(query_id, ended)
-    found.sort(reverse=True)
-    high, low = found[0][0], found[-1][0]
-    width = high / 2 - low / 2  # halves, so that the widest range does not overflow
-    hits = [
-        Hit(doc_id, (score / 2 - low / 2) / width if width > 0 else 1.0, score)
-        for score, doc_id in found
-    ]
-    return Row(query_id, Status.ANSWERED, hits)

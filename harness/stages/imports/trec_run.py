@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from harness.core.engine import IMPORTED, Manifest
 from harness.core.errors import DatasetError
 from harness.core.files import write_json
 from harness.core.printable import many
-from harness.core.run import Row, Run, Status
+from harness.core.run import Run, Status
 from harness.corpus import trec
 from harness.corpus.cells.identity import EXAMPLES, examples
 from harness.corpus.prepared import Prepared
@@ -73,9 +73,8 @@ def import_run(
         corpus_sha256=data.manifest.corpus_sha256,
         settings_sha256=digest.of_json({"missing": missing}),
     )
-    known = frozenset(asked)
-    without = [row.query_id for row in read.rows() if not row.hits]
-    others = set(read.query_ids) - known - data.ids().elsewhere
+    without = [q for q, shown in zip(read.query_ids, read.lengths, strict=True) if not shown]
+    others = set(read.query_ids[len(asked) :]) - data.ids().elsewhere
     name = data.manifest.name
     if others and without:
         raise DatasetError(
@@ -89,12 +88,10 @@ def import_run(
             f"{file}: shows {many(len(strange), 'document')} that {name} does not"
             f" have (for example {examples(strange, corpus)}); give a run over this corpus"
         )
-    run = Run.of(arm, (_signed(row, manifest) for row in read.rows() if row.query_id in known))
+    run = read.first(len(asked))
+    answered = (run.status == Status.ANSWERED).tolist()
+    run = replace(run, served_by=tuple(manifest.fingerprint if one else "" for one in answered))
     write_json(layout.manifest(arm), asdict(manifest))
     run = record_run(layout, run)
     note_replayed(layout, arm, datetime.now(UTC))
     return Taken(run, tuple(sorted(others)))
-
-
-def _signed(row: Row, manifest: Manifest) -> Row:
-    return row._replace(served_by=manifest.fingerprint) if row.status is Status.ANSWERED else row
