@@ -33,6 +33,8 @@ from harness.report.rows import Table
 
 SIDE_BY_SIDE = 10
 """Queries shown with both rankings, in each direction of each comparison."""
+LISTED = 1_000
+"""Losses in the table, and gains; the explorer has every query."""
 ALIKE = "Jaccard@10"
 FIGURE_MEASURES = 4
 
@@ -64,7 +66,9 @@ class ComparisonView:
     unmoved: str
     slices: tuple[str, ...]
     queries: tuple[Mapping[str, Any], ...]
-    """Every query with its values, for the script."""
+    """Queries with their values, for the script: at most ``LISTED`` losses and as many gains."""
+    valued: int
+    """Queries with a value in both arms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,27 +129,32 @@ def _gates(report: ReportInput, decision: StepDecision, prefix: str) -> GatesVie
 
 
 def _queries(report: ReportInput, evidence: Evidence) -> tuple[Mapping[str, Any], ...]:
-    """List all queries that have a value in both arms, the largest loss first."""
+    """List queries that have a value in both arms from the largest loss to the largest gain.
+
+    Of more than twice ``LISTED``, those between the ``LISTED`` at either end are left out.
+    """
     pairs = paired(evidence, report.measure)
     if pairs is None:
         return ()
     alike = evidence.agreement.scores.get(ALIKE)
     overlap = alike.by_query if alike else {}
     values = zip(pairs.query_ids, pairs.control.tolist(), pairs.candidate.tolist(), strict=True)
-    rows = []
-    for query_id, control, candidate in values:
-        query = report.queries[query_id]
-        row = {
+    rows = sorted((new - old, query_id, old, new) for query_id, old, new in values)
+    return tuple(
+        {
             "id": printable(query_id),
-            "text": one_line(query.text, QUERY),
-            "slices": [one_line(name, QUERY) for name in query.slices],
+            "text": one_line(report.queries[query_id].text, QUERY),
+            "slices": [one_line(name, QUERY) for name in report.queries[query_id].slices],
             "control": for_json(control),
             "candidate": for_json(candidate),
-            "difference": for_json(candidate - control),
+            "difference": for_json(difference),
             "alike": for_json(overlap.get(query_id)),
         }
-        rows.append((candidate - control, query_id, row))
-    return tuple(row for _, _, row in sorted(rows, key=lambda each: each[:2]))
+        for difference, query_id, control, candidate in [
+            *rows[:LISTED],
+            *rows[max(LISTED, len(rows) - LISTED) :],
+        ]
+    )
 
 
 def _comparisons(report: ReportInput, prefix: str) -> tuple[ComparisonView, ...]:
@@ -172,6 +181,7 @@ def _comparisons(report: ReportInput, prefix: str) -> tuple[ComparisonView, ...]
                 unmoved=found[name].instead,
                 slices=tuple(sorted({part for row in rows for part in row["slices"]})),
                 queries=rows,
+                valued=len(pairs.query_ids) if pairs else 0,
             )
         )
     return tuple(views)

@@ -9,10 +9,11 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
-from harness.core.scores import Estimate
+from harness.core.scores import Estimate, Paired
 from harness.gates.base.rules import Where
 from harness.report.inputs import ReportInput
 from harness.report.page import figures
@@ -45,6 +46,21 @@ ALL: dict[str, Draw] = {
     ),
     "agreement": lambda report: figures.agreement("x", report.evidence["hybrid"], "Jaccard@10"),
 }
+
+
+def test_neighbours_share_a_step_where_queries_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.linspace(-0.3, 0.7, 12)
+    moved = Paired("m", tuple(map(str, range(12))), np.zeros(12), values, ())
+    shapes: list[list[float]] = []
+    monkeypatch.setattr(
+        Axes, "stairs", lambda _, side, edges, **__: shapes.append([*side, *edges.tolist()])
+    )
+    monkeypatch.setattr(figures, "STEPS", 3)
+    figures.paired_differences("x", moved, None)
+    worse, better = (shape[:3] for shape in shapes)
+    steps = [values[at : at + 4].mean() for at in (0, 4, 8)]
+    assert [low + high for low, high in zip(worse, better, strict=True)] == pytest.approx(steps)
+    assert shapes[0][3:] == [0, 4, 8, 12]
 
 
 @pytest.fixture(params=sorted(ALL))

@@ -16,6 +16,7 @@ from harness.core.gate import OF_VERDICT, StepDecision, Verdict
 from harness.core.printable import printable
 from harness.report.inputs import Links, ReportInput
 from harness.report.links import PAGE, explore_link
+from harness.report.page import view
 from harness.report.page.moved import movers
 from harness.report.page.view import to_page
 from tests.make import report_inputs
@@ -238,6 +239,21 @@ def test_steps_and_queries_lead_to_the_explorer(read: Reader) -> None:
         assert explore_link("mail", decision.control, decision.candidate) in targets
     for moved in movers(report, 1)["hybrid"].worse:
         assert explore_link("mail", "tantivy-default", "hybrid-rrf", moved.query_id) in targets
+
+
+def test_of_many_queries_the_largest_losses_and_gains_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def listed() -> list[list[str]]:
+        shown = Reader(to_page([report_inputs.report("mail")])).scripts
+        return [[row["id"] for row in json.loads(text)] for text in shown if text[:2] == "[{"]
+
+    every = listed()
+    monkeypatch.setattr(view, "LISTED", 2)
+    assert listed() == [[*row[:2], *row[-2:]] for row in every]
+    assert min(map(len, every)) > 4
+    said = f"The 2 largest losses and as many gains of {len(every[0])} queries"
+    assert said in to_page([report_inputs.report("mail")])
 
 
 def test_tables_have_captions_and_headers(page: str) -> None:
