@@ -26,6 +26,7 @@ from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.gates.base.live import MIN_PERIODS, SECONDS
 from harness.gates.base.rules import TOUCH, Rules, below
+from harness.gates.base.shares import share_of
 from harness.measures.quality import score
 from harness.measures.unjudged.drawn import draw, rate_of
 from harness.measures.unjudged.drawn import judge as judge_sample
@@ -40,8 +41,6 @@ from harness.shadow.clicks.users import preferences
 from harness.stats.assisted import FEWEST, assisted
 from harness.stats.bounded import Span, chance_above, low_ends
 from harness.stats.calibration import UniqueHits
-from harness.stats.proportion import share
-from harness.stats.sample_size.design_effect import worth
 from harness.stats.sequential.blocks import blocks
 from harness.stats.sequential.evalues import evalues_each
 
@@ -202,11 +201,7 @@ class Failing:
     """Whether few enough queries of the candidate go unanswered; the control answers all."""
 
     def passes(self, drawn: Failures) -> Bools:
-        queries, own = len(drawn.codes), worth(drawn.codes, len(drawn.codes))
-        found = [
-            share(count, queries, confidence=RULES.confidence, worth=own)
-            for count in drawn.failed.sum(axis=0).tolist()
-        ]
+        found = [share_of(bad, drawn.codes, RULES) for bad in drawn.failed.T]
         return np.array([below(one, UNANSWERED) is Verdict.PASS for one in found])
 
     def rule(self, drawn: Failures, trial: int) -> Finding:

@@ -19,12 +19,12 @@ class Settings(ShareSettings):
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the share of repeated hits lies below the bound in both arms."""
-    counts = [
+    found = [
         (
             side,
-            int((side.run.duplicates > 0).sum()),
+            side.run.duplicates > 0,
             f"were shown a document twice ({many(int(side.run.duplicates.sum()), 'hit')})",
         )
         for side in (evidence.control, evidence.candidate)
     ]
-    return judge_shares(name, settings, counts, evidence.clusters, rules)
+    return judge_shares(name, settings, found, evidence.clusters, rules)

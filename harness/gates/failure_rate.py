@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Finding
@@ -25,12 +28,12 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     Raises:
         EvidenceError: a run takes an error for an empty answer, or the reverse.
     """
-    counts = [(side, *_unanswered(side)) for side in (evidence.control, evidence.candidate)]
-    return judge_shares(name, settings, counts, evidence.clusters, rules)
+    found = [(side, *_unanswered(side)) for side in (evidence.control, evidence.candidate)]
+    return judge_shares(name, settings, found, evidence.clusters, rules)
 
 
-def _unanswered(side: ArmResult) -> tuple[int, str]:
-    """Count the queries without an answer, and say how they ended."""
+def _unanswered(side: ArmResult) -> tuple[NDArray[np.bool_], str]:
+    """Return which queries have no answer, shape (queries,), and how they ended."""
     run = side.run
     answered = run.status == Status.ANSWERED
     wrong = tuple(
@@ -56,4 +59,4 @@ def _unanswered(side: ArmResult) -> tuple[int, str]:
     ]
     said = ", ".join(f"{count} {word}" for count, word in ways if count)
     unanswered = f"went unanswered ({said})" if said else "went unanswered"
-    return int((~answered).sum()), ", ".join(filter(None, (unanswered, run.repeated)))
+    return ~answered, ", ".join(filter(None, (unanswered, run.repeated)))

@@ -1,7 +1,8 @@
 """The attempts at one control, counted from the experiments on its data set.
 
-An attempt is a look at new evidence by a candidate. Each may give a false PASS, so all candidates
-for the place of one control share an error budget. The count comes from the experiment log.
+An attempt is a look at a candidate by new evidence or by other gates. Each may give a false PASS,
+so all candidates for the place of one control share an error budget. The count comes from the
+experiment log.
 """
 
 from __future__ import annotations
@@ -58,9 +59,10 @@ class Looks:
 
 
 def looked(policy: Policy, step: Step, inputs: Inputs, outcome: str = "") -> Looked:
-    """Say what a step is judged on: two looks are one where all of it is the same.
+    """Return what a step is judged on and by: two looks are one where all of it is the same.
 
-    A step whose gates hold at every look rests on its arms, however many queries they answered.
+    Gates are those of every step that compares the two arms. A step whose gates hold at every look
+    rests on its arms, however many queries they answered.
     """
     arms = step.control, step.candidate
     measured = all(arm in inputs.runs for arm in arms)
@@ -71,14 +73,18 @@ def looked(policy: Policy, step: Step, inputs: Inputs, outcome: str = "") -> Loo
         shown = [inputs.shown.get(arm, inputs.runs.get(arm)) for arm in arms]
         rested = [inputs.corpus, inputs.queries, inputs.qrels, shown]
     clocked = _clocked(step, inputs)
+    by: dict[bool, list[object]] = {False: [], True: []}
+    same = [one for one in policy.steps if (one.control, one.candidate) == arms]
+    for gate in (gate for one in same for gate in one.gates):
+        by[gate.settings.timed].append([gate.rule.name, gate.settings.model_dump(mode="json")])
     return Looked(
         step=step.name,
         control=step.control,
         candidate=step.candidate,
         outcome=outcome,
         level=policy.level,
-        untimed=of_json(rested) if False in kinds else None,
-        timed=of_json([clocked, list(arms)]) if True in kinds and clocked else None,
+        untimed=of_json([rested, by[False]]) if False in kinds else None,
+        timed=of_json([clocked, list(arms), by[True]]) if True in kinds and clocked else None,
     )
 
 

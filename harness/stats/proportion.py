@@ -10,11 +10,8 @@ from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 
 
-def share(count: int, of: int, *, confidence: float, worth: float | None = None) -> Estimate:
+def share(count: int, of: int, *, confidence: float) -> Estimate:
     """Share ``count / of`` with its exact interval (Clopper and Pearson, Biometrika 26, 1934).
-
-    ``worth`` is the effective number of independent ones, at most ``of``. The interval is that of
-    the same share of so many (Korn and Graubard, Survey Methodology 24, 1998).
 
     Raises:
         EvidenceError: ``of`` is 0, or ``count`` does not lie between 0 and ``of``.
@@ -22,8 +19,7 @@ def share(count: int, of: int, *, confidence: float, worth: float | None = None)
     if of <= 0 or not 0 <= count <= of:
         raise EvidenceError(f"{count} of {of} is not a share; count at least one query")
     tail = (1 - confidence) / 2
-    shrunk = 1.0 if worth is None else worth / of
-    hits, misses = count * shrunk, (of - count) * shrunk
+    hits, misses = count, of - count
     low = float(betaincinv(hits, misses + 1, tail)) if count else 0.0
     high = float(betaincinv(hits + 1, misses, 1 - tail)) if count < of else 1.0
     return Estimate(count / of, low, high, of)

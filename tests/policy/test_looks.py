@@ -88,13 +88,16 @@ def test_the_run_of_an_arm_that_no_gate_looks_at_is_no_look(policy: Policy) -> N
     assert count(policy, [line(policy, inputs())], inputs(runs=more)) == (1, 1, 1)
 
 
-def test_another_seed_or_bound_on_the_same_evidence_is_no_attempt(
-    policy: Policy, tmp_path: Path
+@pytest.mark.parametrize(
+    ("was", "now", "counted"),
+    [("seed = 5", "seed = 6", (1, 1, 1)), ("margin = 0.1", "margin = 0.2", (2, 2, 1))],
+)
+def test_another_bound_on_the_same_evidence_is_an_attempt_and_another_seed_is_none(
+    policy: Policy, tmp_path: Path, was: str, now: str, counted: tuple[int, int, int]
 ) -> None:
-    path = tmp_path / "wider.toml"
-    text = (HEAD + STEP + GATES + RACED).replace("margin = 0.1", "margin = 0.2")
-    path.write_text(text.replace("seed = 5", "seed = 6"))
-    assert count(load_policy(path), [line(policy, inputs())], inputs()) == (1, 1, 1)
+    path = tmp_path / "other.toml"
+    path.write_text((HEAD + STEP + GATES + RACED).replace(was, now))
+    assert count(load_policy(path), [line(policy, inputs())], inputs()) == counted
 
 
 def test_looks_add_up_and_a_return_is_no_new_one(policy: Policy) -> None:

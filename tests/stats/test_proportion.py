@@ -26,14 +26,6 @@ def test_none_of_many_is_not_certainly_none() -> None:
     assert found.high == pytest.approx(1 - 0.025 ** (1 / 100))
 
 
-def test_what_depends_on_each_other_is_worth_fewer() -> None:
-    found = share(20, 400, confidence=0.95, worth=100)
-    alone = share(5, 100, confidence=0.95)
-    assert (found.value, found.n) == (0.05, 400)
-    assert (found.low, found.high) == pytest.approx((alone.low, alone.high))
-    assert share(0, 400, confidence=0.95, worth=100).high == pytest.approx(1 - 0.025 ** (1 / 100))
-
-
 @pytest.mark.parametrize(("count", "of"), [(0, 0), (3, 2), (-1, 5)])
 def test_what_is_no_share_is_refused(count: int, of: int) -> None:
     with pytest.raises(EvidenceError, match="is not a share"):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.core.clusters import codes
 from harness.core.evidence import ArmResult
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, Rules, Share, Where, below, plain
+from harness.stats.bounded import Span
+from harness.stats.interval import interval
 from harness.stats.proportion import share, size_for
-from harness.stats.sample_size.design_effect import worth
 
 
 class ShareSettings(GateSettings):
@@ -35,32 +39,32 @@ class ShareSettings(GateSettings):
 def judge_shares(
     gate: str,
     settings: ShareSettings,
-    counts: Sequence[tuple[ArmResult, int, str]],
+    found: Sequence[tuple[ArmResult, NDArray[np.bool_], str]],
     clusters: Mapping[str, str],
     rules: Rules,
 ) -> Finding:
-    """Judge both arms by the exact interval of their shares; the candidate's is the estimate.
+    """Judge both arms by the interval of their shares; the candidate's is the estimate.
 
-    ``counts`` has the number of bad queries of control and candidate, and a description. One arm
-    above the bound fails the gate; to pass, both intervals must lie below it. Queries of one
-    cluster fail together, so the interval is for the effective number of queries.
+    ``found`` has control and candidate, which of their queries are bad, shape (queries,), and a
+    description. One arm above the bound fails the gate; to pass, both intervals must lie below it.
     """
-    if any(not len(side.run) for side, _, _ in counts):
+    if any(not len(side.run) for side, _, _ in found):
         return settings.undecided(
             gate, Cause.NO_EVIDENCE, "no query was run", "replay both arms on a query set"
         )
     estimates: list[Estimate] = []
     said: list[str] = []
-    for side, count, what in counts:
-        queries = len(side.run)
-        own = worth(codes(side.run.query_ids, clusters), queries)
-        found = share(count, queries, confidence=rules.confidence, worth=own)
-        estimates.append(found)
-        as_many = f" (worth {own:,.0f} independent queries)" if own < queries else ""
-        said.append(f"{side.arm}: {count} of {queries}{as_many} {what}, share {plain(found)}")
-    verdicts = {below(found, settings.max_share) for found in estimates}
+    for side, bad, what in found:
+        groups = codes(side.run.query_ids, clusters)
+        estimates.append(share_of(bad, groups, rules))
+        in_clusters = "" if groups is None else f" in {many(int(groups.max()) + 1, 'cluster')}"
+        said.append(
+            f"{side.arm}: {bad.sum()} of {len(bad)}{in_clusters} {what},"
+            f" share {plain(estimates[-1])}"
+        )
+    verdicts = {below(one, settings.max_share) for one in estimates}
     verdict = next((v for v in (Verdict.FAIL, Verdict.INCONCLUSIVE) if v in verdicts), Verdict.PASS)
-    worst = max(count for _, count, _ in counts)
+    worst = max(int(bad.sum()) for _, bad, _ in found)
     needed = size_for(worst, ceiling=settings.max_share, confidence=rules.confidence)
     return settings.finding(
         gate,
@@ -70,3 +74,16 @@ def judge_shares(
         remedy=f"{many(needed, 'independent query')}, if no more of them go wrong than the"
         f" {worst} seen",
     )
+
+
+def share_of(bad: NDArray[np.bool_], groups: NDArray[np.int64] | None, rules: Rules) -> Estimate:
+    """Return the share of bad queries with its interval; both arrays have shape (queries,).
+
+    It is exact (Clopper and Pearson) where no two queries depend on each other, and else the bound
+    by clusters that decides means.
+    """
+    queries = len(bad)
+    if groups is None and rules.largest_cluster * queries <= 1:
+        return share(int(bad.sum()), queries, confidence=rules.confidence)
+    values = bad.astype(np.float64)
+    return interval(values, span=Span(0.0, 1.0), inference=rules, clusters=groups)

@@ -34,14 +34,3 @@ def dependence(values: NDArray[np.float64], clusters: NDArray[np.int64] | None) 
         return Dependence(len(values), units, largest, worst)
     effect = (together * units / (units - 1)) / (alone * len(values) / (len(values) - 1))
     return Dependence(len(values), units, largest, float(effect))
-
-
-def worth(clusters: NDArray[np.int64] | None, queries: int) -> float:
-    """Count the independent queries that these are worth where those of a cluster are as one.
-
-    Give (sum of sizes)^2 / sum of sizes^2 (Kish 1965, section 11.7).
-    """
-    if clusters is None:
-        return float(queries)
-    sizes = np.unique(clusters, return_counts=True)[1]
-    return float(queries**2 / (sizes**2).sum())

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from harness.core.errors import EvidenceError
-from harness.stats.sample_size.design_effect import dependence, worth
+from harness.stats.sample_size.design_effect import dependence
 
 
 def test_copies_count_once() -> None:
@@ -32,7 +32,7 @@ def test_without_clusters_the_effect_is_one() -> None:
 @pytest.mark.parametrize("values", [np.zeros(4), np.full(4, 0.5)])
 def test_values_without_spread_are_taken_for_copies(values: NDArray[np.float64]) -> None:
     found = dependence(values, np.array([0, 0, 0, 1]))
-    assert found.effective == worth(np.array([0, 0, 0, 1]), 4) == 16 / 10
+    assert found.effective == 16 / 10
 
 
 def test_one_cluster_is_worth_one_query() -> None:
@@ -42,7 +42,3 @@ def test_one_cluster_is_worth_one_query() -> None:
 def test_no_value_is_refused() -> None:
     with pytest.raises(EvidenceError, match="no value came"):
         dependence(np.empty(0), None)
-
-
-def test_queries_alone_are_worth_themselves() -> None:
-    assert worth(None, 7) == worth(np.arange(7), 7) == 7
