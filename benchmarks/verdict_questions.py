@@ -173,22 +173,6 @@ class Shown:
         return tried(Mean().rule(drawn.sample, at) for at in columns)
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Whether any slice passes, each judged by a policy of its own, written after the run.
-
-    All of them judge the same evidence, which an experiment log counts as one attempt.
-    """
-
-    def passes(self, drawn: Several) -> Bools:
-        said = Mean().passes(drawn.sample).reshape(-1, drawn.columns)
-        return np.asarray(said.any(axis=1))
-
-    def rule(self, drawn: Several, trial: int) -> Finding | Said:
-        columns = range(trial * drawn.columns, (trial + 1) * drawn.columns)
-        return best(Mean().rule(drawn.sample, at) for at in columns)
-
-
 class Failures(NamedTuple):
     """Whether the candidate failed, shape (queries, trials), and known clusters, (queries,)."""
 

@@ -107,7 +107,8 @@ def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: R
         name,
         verdict,
         f"{settings.said(race, found, evidence)}, {many(found.n, 'query')} in"
-        f" {many(len(race.elapsed_ns[candidate]), 'process')} on {race.machine}"
+        f" {many(len(race.elapsed_ns[candidate]), 'process')}, which stand for every start,"
+        f" on {race.machine}"
         f"{_repeats(race, settings, candidate, rules)}{doubt}",
         estimate=found,
         remedy=f"more than {found.n} queries or a quieter machine in: harness race",
