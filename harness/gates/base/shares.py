@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -64,16 +65,31 @@ def judge_shares(
         )
     verdicts = {below(one, settings.max_share) for one in estimates}
     verdict = next((v for v in (Verdict.FAIL, Verdict.INCONCLUSIVE) if v in verdicts), Verdict.PASS)
-    worst = max(int(bad.sum()) for _, bad, _ in found)
-    needed = size_for(worst, ceiling=settings.max_share, confidence=rules.confidence)
     return settings.finding(
         gate,
         verdict,
         "; ".join(reversed(said)),
         estimate=estimates[-1],
-        remedy=f"{many(needed, 'independent query')}, if no more of them go wrong than the"
-        f" {worst} seen",
+        remedy=_needed(found, estimates, settings, clusters, rules),
     )
+
+
+def _needed(
+    found: Sequence[tuple[ArmResult, NDArray[np.bool_], str]],
+    estimates: Sequence[Estimate],
+    settings: ShareSettings,
+    clusters: Mapping[str, str],
+    rules: Rules,
+) -> str:
+    """Return how many queries would show the bound, if no more of them go wrong."""
+    worst = max(int(bad.sum()) for _, bad, _ in found)
+    last = f", if no more of them go wrong than the {worst} seen"
+    if clusters:
+        high = max(one.high for one in estimates)
+        queries = math.ceil(len(found[0][1]) * high / settings.max_share)
+        return f"about {many(queries, 'query')} in clusters like these{last}"
+    needed = size_for(worst, ceiling=settings.max_share, confidence=rules.confidence)
+    return f"{many(needed, 'independent query')}{last}"
 
 
 def share_of(bad: NDArray[np.bool_], groups: NDArray[np.int64] | None, rules: Rules) -> Estimate:
