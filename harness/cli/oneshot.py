@@ -150,7 +150,7 @@ def _log_of(project: Project, dataset: str, name: str, log: Path | None) -> Path
         return log / f"{name}.jsonl"
     if Path(dataset).is_dir():
         return Path(dataset).resolve().with_name(f"{name}.looks.jsonl")
-    return project.layout(name).log
+    return project.layout(dataset).log
 
 
 def _named(runs: list[str]) -> dict[str, Path]:

@@ -10,7 +10,7 @@ from harness.core import digest, json_models
 from harness.core.evidence import Sample
 from harness.core.files import write_text
 
-REMEDY = "Take the sample in again: harness labels POOL"
+REMEDY = "Take the sample in again: harness labels POOL --by NAME"
 
 
 class _Written(BaseModel):

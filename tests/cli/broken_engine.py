@@ -37,7 +37,7 @@ from itertools import repeat
 
 from engines.stacks.text import fts5
 
-SETTINGS = {{"tokenize": "unicode61", "title_weight": 2.0, "text_weight": 1.0, "joined": "both"}}
+SETTINGS = {{"tokenize": "unicode61", "title_weight": 3.0, "text_weight": 1.0, "joined": "both"}}
 MOMENT = {moment!r}
 
 

@@ -15,7 +15,12 @@ from tests.cli.conftest import Harness
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
-OTHERWISE = HEAD.replace("seed = 5", "seed = 6").replace("0.95", "0.8").replace("1000", "2000")
+OTHERWISE = (
+    HEAD
+    .replace("seed = 5", "seed = 6")
+    .replace("confidence = 0.5", "confidence = 0.8")
+    .replace("1000", "2000")
+)
 """The inference of a policy that is not that of ``score`` in ``params.yaml``."""
 WITH_INTERVAL = re.compile(r"([+-]?\d+\.\d+) \[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
 

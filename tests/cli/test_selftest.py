@@ -32,7 +32,7 @@ def test_a_control_that_is_named_chooses_the_steps(project: Toy, harness: Harnes
     later = STEP.replace('"tantivy"', '"hash-hybrid"')
     project.policy(HEAD + STEP + GATES + later + GATES)
     project.judge_again()
-    assert "hash-hybrid: Quality" in harness("selftest", *FEW, "--control", CONTROL).out
+    assert "  hash-hybrid:" in harness("selftest", *FEW, "--control", CONTROL).out
     two = (project.root / "policy" / "toy.toml").read_text().replace('"fts5"', '"tantivy"')
     project.policy(two.replace('candidate = "tantivy"', 'candidate = "fts5"'))
     assert "no control of a step named" in harness("selftest", *FEW, "--control", CONTROL).error

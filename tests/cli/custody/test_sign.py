@@ -37,5 +37,5 @@ def test_who_signed_is_told(decided: Toy, harness: Harness, tmp_path: Path) -> N
 def test_a_forged_decision_is_not_signed(decided: Toy, harness: Harness, tmp_path: Path) -> None:
     forge(decided.layout, lambda about: about["trust"]["alpha"].update(allowed=0.001))
     error = harness("sign", "--key", key(tmp_path, "me")).error
-    assert "trust.alpha.together: stored 0.001, derived 0.025" in error
+    assert "trust.alpha.allowed: stored 0.001, derived 0.25" in error
     assert not decided.layout.signature.exists()
