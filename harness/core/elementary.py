@@ -32,6 +32,11 @@ def log2(whole: NDArray[np.int64]) -> Floats:
     return np.asarray(special.xlogy(1.0, whole) / math.log(2))
 
 
+def expm1(values: Floats) -> Floats:
+    """Return e to the power of each value, minus 1."""
+    return np.asarray(special.expm1(values))
+
+
 def exp(values: Floats) -> Floats:
     """Give e to the power of each value, with an absolute error of 1e-16 below 0."""
     return np.asarray(special.expm1(values) + 1.0)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from engines import registry
 from harness.core.errors import HarnessError, UnknownName
-from harness.core.files import replacing
+from harness.core.files import replacing, write_json
 from harness.core.gate import StepDecision
 from harness.core.names import check_distinct
 from harness.corpus import trec
@@ -120,7 +120,9 @@ def oneshot(
     tell("scoring and comparing")
     score(layout, names, params.score, threads=wanted.threads)
     if wanted.runs:
-        for name, of in ties(layout, [*wanted.runs], params.score.measures, out / TIES).items():
+        tied, ends = ties(layout, [*wanted.runs], params.score.measures)
+        write_json(out / TIES, ends)
+        for name, of in tied.items():
             tell(f"{name}: {of.said}")
     compare(
         layout,

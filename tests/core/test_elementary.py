@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.elementary import exp, log, log1p, log2, powers
+from harness.core.elementary import exp, expm1, log, log1p, log2, powers
 
 ROOT = Path(__file__).resolve().parents[2]
 EXACT = ("stats", "agreement", "measures", "gates")
@@ -85,6 +85,7 @@ def test_the_functions_are_what_they_are_named() -> None:
     np.testing.assert_allclose(log(values), np.log(values), rtol=1e-15)
     np.testing.assert_allclose(log1p(values), np.log1p(values), rtol=1e-15)
     np.testing.assert_allclose(exp(-values), np.exp(-values), atol=3e-16)
+    np.testing.assert_allclose(expm1(-values), np.expm1(-values), rtol=1e-15)
     np.testing.assert_allclose(log2(np.arange(1, 99)), np.log2(np.arange(1, 99)), rtol=1e-15)
     np.testing.assert_allclose(powers(0.9, 99), 0.9 ** np.arange(100), rtol=2e-14)
     assert log(np.zeros(1)) == log1p(-np.ones(1)) == -np.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -248,12 +249,12 @@ def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) ->
 
 def _smallest_error(decides: Callable[[Rules], bool], rules: Rules) -> float:
     """Give the smallest error of one side at which an interval decides, by bisection."""
-    low, high = np.log(SMALLEST), 0.0
+    low, high = math.log(SMALLEST), 0.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        fits = decides(replace(rules, confidence=1 - min(2 * float(np.exp(middle)), WIDEST_ERROR)))
+        fits = decides(replace(rules, confidence=1 - min(2 * math.exp(middle), WIDEST_ERROR)))
         low, high = (low, middle) if fits else (middle, high)
-    return float(np.exp(high))
+    return math.exp(high)
 
 
 def judge_above(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.elementary import log2
 from harness.measures.unjudged.bounds import Bounding
 
 Floats = NDArray[np.float64]
@@ -104,7 +105,7 @@ class Ratios:
         unjudged = np.bincount(hits.query[hits.open], minlength=hits.queries)
         most = int((judged + unjudged).max(initial=0)) + 1
         depth = max(most if cutoff is None else cutoff, 1)
-        worth = np.ones(depth) if name != "nDCG" else 1 / np.log2(np.arange(depth) + 2)
+        worth = np.ones(depth) if name != "nDCG" else 1 / log2(np.arange(depth) + 2)
         by_rank = np.append(0.0, worth)
         each = by_rank[hits.candidate] - by_rank[hits.control]
         base = np.zeros(hits.queries)

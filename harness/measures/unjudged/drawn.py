@@ -16,12 +16,14 @@ query. P is at least ``1 - exp(-s)``, so no query counts for more than ``w / (1 
 
 from __future__ import annotations
 
+import math
 from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.elementary import expm1, log1p
 from harness.core.evidence import Sample
 from harness.core.qrels import Qrels
 from harness.core.run import Run
@@ -104,7 +106,7 @@ def span_at(missing: Missing, rate: float) -> Span:
 
 def _reach(whole: float, rate: float) -> float:
     """Give the most that one query can count for; it grows with what it can lose at all."""
-    return float(whole / -np.expm1(-rate * whole)) if whole > 0 else 0.0
+    return float(whole / -math.expm1(-rate * whole)) if whole > 0 else 0.0
 
 
 def rate_within(missing: Missing, down: float, up: float) -> float | None:
@@ -176,7 +178,7 @@ def weighed(
     unseen, certain = np.zeros(len(seen)), _certain(missing, drawn.chance)
     np.add.at(unseen, missing.query[relevant], _log1m(drawn.chance[relevant]))
     change = np.zeros(len(seen))
-    np.divide(moved, -np.expm1(unseen), out=change, where=seen)
+    np.divide(moved, -expm1(unseen), out=change, where=seen)
     return Judged(
         np.where(certain, change, 0.0),
         np.where(certain, 0.0, change),
@@ -196,4 +198,4 @@ def _certain(missing: Missing, chance: Floats) -> NDArray[np.bool_]:
 
 def _log1m(chance: Floats) -> Floats:
     """Logarithm of the probability that a hit is not drawn."""
-    return np.log1p(-chance, out=np.full(len(chance), -np.inf), where=chance < 1)
+    return log1p(-chance)

@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import AwareDatetime, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from harness.core.errors import BadFile
 from harness.core.formats import checked
+from harness.core.json_models import Moment
 from harness.core.reading import Malformed, numbered
 from harness.shadow.clicks.team_draft import Mixed
 
@@ -24,7 +25,7 @@ class ShownList:
     """A list that was shown."""
 
     id: str
-    at: AwareDatetime
+    at: Moment
     query: str
     arms: tuple[str, ...]
     """The control first; the control alone where lists were not mixed."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from harness.core.engine import IMPORTED
 from harness.core.errors import HarnessError
 from harness.core.evidence import ArmResult, Evidence
-from harness.core.files import write_json
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.measures.ties.sensitivity import Spread, Ties, count_ties, tie_sensitivity
@@ -17,8 +15,10 @@ from harness.policy.model import Policy
 from harness.stages.layout import Layout
 
 
-def ties(layout: Layout, arms: Sequence[str], measures: Sequence[str], to: Path) -> dict[str, Ties]:
-    """Write into ``to``, by arm, the share of tied hits and the least and largest of each mean.
+def ties(
+    layout: Layout, arms: Sequence[str], measures: Sequence[str]
+) -> tuple[dict[str, Ties], dict[str, object]]:
+    """Count the tied hits of each arm; give them, and with the ends of each mean as JSON.
 
     The mean that is reported lies between: equal scores stand in the order of trec_eval, the
     greater document id first. A measure without a kernel, or without a value, is left out.
@@ -46,8 +46,7 @@ def ties(layout: Layout, arms: Sequence[str], measures: Sequence[str], to: Path)
                 if spread.most.mean is not None
             },
         }
-    write_json(to, written)
-    return counted
+    return counted, written
 
 
 def tie_ends(

@@ -10,9 +10,9 @@ from typing import Any
 
 from harness.core import digest
 from harness.core.durable.owned import RUN, mark
-from harness.core.durable.scratch import scratch
 from harness.core.engine import IMPORTED
 from harness.core.errors import BadFile, EvidenceError
+from harness.core.files import json_text
 from harness.core.formats import json_file
 from harness.core.printable import many
 from harness.corpus import trec
@@ -137,10 +137,8 @@ def _check_ties(file: Path, layout: Layout, arms: Sequence[str], hint: str) -> t
         return ()
     imported = [arm for arm in arms if read_manifest(layout, arm).engine == IMPORTED]
     about: Mapping[str, Any] = json_file(layout.decision)["datasets"][0]["provenance"]
-    with scratch() as folder:
-        ties(layout, imported, about["settings"]["score"]["measures"], folder / TIES)
-        if json_file(file) != json_file(folder / TIES):
-            raise EvidenceError(f"{file}: is not what the runs give. {hint}")
+    _, written = ties(layout, imported, about["settings"]["score"]["measures"])
+    _same(file, json_text(written), "the runs give.", hint)
     return (file,)
 
 
@@ -154,7 +152,7 @@ def _others(out: Path, checked: set[Path]) -> str:
 
 
 def _says(file: Path, text: str) -> bool:
-    return file.is_file() and file.read_bytes() == text.encode()
+    return file.is_file() and digest.of_file(file) == digest.of_bytes(text.encode())
 
 
 def _same(file: Path, text: str, gives: str, hint: str) -> None:
