@@ -38,7 +38,11 @@ CODES = {
 }
 """Codes by which a command may end; of all others 0."""
 
-KEYS = {"harness judge out/first.qrels": "10" * 150 + "q", "harness judge": "1s0uq"}
+KEYS = {
+    "harness judge out/first.qrels": "10" * 150 + "q",
+    "harness judge out/sample.qrels": "0" * 400,
+    "harness judge": "1s0uq",
+}
 """What a person types while it runs."""
 
 SMALLER = {

@@ -110,6 +110,4 @@ def test_a_run_with_it_is_judged_against_the_control(run: Path) -> None:
     assert scores["own"]["nDCG@10"]["queries"] == 40
     assert scores["own"]["nDCG@10"]["mean"] == pytest.approx(0.8)
     assert step["outcome"] == "hold"
-    identity = next(found for found in step["findings"] if found["rule"] == "identity")
-    assert identity["verdict"] == "pass"
     assert read_run(run / "runs" / "own.parquet").ranking("q-blue-cone", 1) == ("blue-cone",)

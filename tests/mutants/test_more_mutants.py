@@ -112,7 +112,7 @@ def test_7_a_gate_that_does_not_wait_for_its_queries(
     planted.policy(HEAD + STEP + GATES.replace("min_queries = 20", "min_queries = 60"))
     said = blocking(planted.decide())["Quality"]
     assert said.verdict is Verdict.INCONCLUSIVE
-    assert "40 independent queries (41 queries in 40 clusters), fewer than the 60" in said.reason
+    assert "41 independent queries, fewer than the 60" in said.reason
     monkeypatch.setattr(paired, "too_few", lambda *_: None)
     with pytest.raises(EvidenceError, match="passed on 41 queries, before the 60 that"):
         planted.decide()
@@ -179,7 +179,7 @@ def test_11_a_document_shown_twice(planted: Toy, monkeypatch: pytest.MonkeyPatch
     assert "No document twice" not in {f.gate for f in planted.decide().blocking}
     monkeypatch.setattr(TantivySearcher, "search", twice)
     measure(planted)
-    assert "tantivy: 40 of 41 (worth 39 independent queries) were shown a document twice" in (
+    assert "tantivy: 40 of 41 were shown a document twice" in (
         blocking(planted.decide())["No document twice"].reason
     )
 

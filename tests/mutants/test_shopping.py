@@ -208,7 +208,6 @@ def test_a_new_race_alone_does_not_change_what_was_found(project: Toy) -> None:
     assert project.layout.findings.read_bytes() == first
 
 
-@pytest.mark.whole("test_another_seed_is_another_look_and_is_named")
 def test_other_race_settings_are_named(project: Toy) -> None:
     project.policy(HEAD + STEP + WIDE + RACED)
     pin(project.layout, project.project.policy_file, at=NOW, by="me")

@@ -27,7 +27,8 @@ from tests.stages.load.test_stage import MS, in_here
 
 pytestmark = pytest.mark.slow
 WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
-NARROW = HEAD.replace("0.95", "0.5")
+NARROW = HEAD.replace("attempts = 10", "attempts = 1")
+"""Of two rounds a median has an interval of 50 %, the whole of one attempt."""
 QUEUEING = """
 [[step.gate]]
 name = "Nobody waits long"
