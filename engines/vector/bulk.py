@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryFile
 from time import monotonic
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from engines.vector.embedder import Embedder
 from harness.core.batches.batch import Batch
 from harness.core.batches.mapping import map_batches
+from harness.core.durable.scratch import above, told
 from harness.core.errors import HarnessError
 from harness.core.files import replacing
 from harness.core.formats import MAX_INDEX_BYTES
@@ -109,10 +111,19 @@ def _gathered(keys: Sequence[bytes], dimension: int, folder: Path) -> Half:
 
 
 def _rows(count: int, dimension: int) -> Half:
-    """Make room for vectors: in memory, or in a file without a name where they take much."""
+    """Make room for vectors: in memory, or in a file without a name where they take much.
+
+    Its blocks are taken at once: where a disk has none for a mapped page, the process is killed.
+
+    Raises:
+        BadFile: the disk of temporary files is full.
+    """
     if count * dimension * HALF_BYTES <= IN_MEMORY:
         return np.empty((count, dimension), dtype=np.float16)
-    with TemporaryFile() as file:
+    folder = above()
+    with told(folder), TemporaryFile(dir=folder) as file:
+        file.writelines(repeat(bytes(dimension * HALF_BYTES), count))
+        file.flush()
         return np.memmap(file, dtype=np.float16, mode="w+", shape=(count, dimension))
 
 

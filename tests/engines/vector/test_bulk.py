@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 import pytest
@@ -195,6 +197,21 @@ def test_many_vectors_are_mapped_and_texts_read_in_slabs(
     assert isinstance(half, np.memmap)
     assert np.array_equal(half, expected(texts))
     assert counting.seen == sorted(set(texts))
+
+
+def test_room_for_mapped_vectors_is_taken_before_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mapped page without a block on a full disk ended the process by a signal."""
+    monkeypatch.setattr(bulk, "IN_MEMORY", 0)
+    monkeypatch.setattr(bulk, "make_parts", lambda *_: None)
+    texts = [f"text {at}" for at in range(20_000)]
+    with TemporaryFile(dir=tmp_path) as file, os.fdopen(os.dup(file.fileno())) as same:
+        monkeypatch.setattr(bulk, "TemporaryFile", lambda **_: file)
+        with pytest.raises(HarnessError, match="20000 vectors were removed"):
+            embed_all(texts, Counting(), tmp_path / "cache")
+        stat = os.fstat(same.fileno())
+    assert stat.st_blocks * 512 >= stat.st_size > 2 * len(texts)
 
 
 def test_a_vector_that_was_removed_meanwhile_is_an_error(
