@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +21,7 @@ from harness.corpus import card, clusters, jsonl, trec
 from harness.corpus.cells import identity
 from harness.corpus.cells.identity import Ids, OwnDocuments, OwnWatch
 from harness.corpus.clusters import CLUSTERS, DataSha256, Groups, QueryClusters
+from harness.corpus.once import parsed_once
 from harness.corpus.similar import NONE, Similar
 
 CORPUS, QUERIES, QRELS, MANIFEST = "corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json"
@@ -85,10 +85,8 @@ class Prepared:
         return jsonl.documents(self.folder / CORPUS)
 
     def queries(self) -> tuple[Query, ...]:
-        """Read the query set in its order; what a command reads again and again is parsed once."""
-        path = self.folder / QUERIES
-        sha256 = _digest(path)
-        return _asked(path, sha256) if sha256 else tuple(jsonl.queries(path))
+        """Read the query set in its order."""
+        return _asked(self.folder / QUERIES)
 
     def clusters(self, how: Clustering = BY_TEXT) -> Mapping[str, str]:
         """Name the cluster of each query that depends on another one, by its id.
@@ -133,27 +131,17 @@ class Prepared:
         return identity.read(self.folder)
 
     def qrels(self) -> Qrels:
-        """Read the judgements; they are parsed once, as the queries are."""
-        path = self.folder / QRELS
-        sha256 = _digest(path)
-        return _judged(path, sha256) if sha256 else trec.qrels(path)
+        """Read the judgements."""
+        return _judged(self.folder / QRELS)
 
 
-def _digest(path: Path) -> str:
-    """Give the digest of a file; empty where it cannot be read, so that its reader says why."""
-    try:
-        return digest.of_file(path)
-    except (OSError, BadFile):
-        return ""
-
-
-@lru_cache(maxsize=2)
-def _asked(path: Path, _: str) -> tuple[Query, ...]:
+@parsed_once(keep=2)
+def _asked(path: Path) -> tuple[Query, ...]:
     return tuple(jsonl.queries(path))
 
 
-@lru_cache(maxsize=2)
-def _judged(path: Path, _: str) -> Qrels:
+@parsed_once(keep=2)
+def _judged(path: Path) -> Qrels:
     return trec.qrels(path)
 
 

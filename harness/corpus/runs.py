@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from sys import intern
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from harness.core.errors import BadFile
 from harness.core.files import replacing
 from harness.core.run import Conditions, Run, Status
+from harness.corpus.once import parsed_once
 from harness.corpus.parquet import table_of
 
 COLUMNS = pa.schema([
@@ -67,6 +69,7 @@ def write_run(run: Run, path: Path) -> None:
         )
 
 
+@parsed_once(keep=4)
 def read_run(path: Path) -> Run:
     """Read what ``write_run`` wrote.
 
@@ -88,15 +91,16 @@ def read_run(path: Path) -> Run:
         raise BadFile(path, f"knows the unknown status {sorted(unknown)}", hint)
     lists = table.column("docs").combine_chunks()
     docs = lists.values
-    vocabulary = tuple(docs.dictionary.to_pylist())
+    vocabulary = tuple(map(intern, docs.dictionary.to_pylist()))
     if list(vocabulary) != sorted(set(vocabulary)):
         raise BadFile(path, "its documents are not in byte order of their ids", hint)
     offsets = lists.offsets.to_numpy().astype(np.int64)
     codes = docs.indices.to_numpy()
-    _refuse_repeats(path, table.column("query_id").to_pylist(), offsets, codes)
+    query_ids = tuple(map(intern, table.column("query_id").to_pylist()))
+    _refuse_repeats(path, query_ids, offsets, codes)
     return Run(
         arm=about["arm"],
-        query_ids=tuple(table.column("query_id").to_pylist()),
+        query_ids=query_ids,
         vocabulary=vocabulary,
         offsets=offsets,
         docs=codes,
@@ -105,7 +109,7 @@ def read_run(path: Path) -> Run:
         status=np.array(
             [Status[name.upper()] for name in table.column("status").to_pylist()], dtype=np.uint8
         ),
-        served_by=tuple(table.column("served_by").to_pylist()),
+        served_by=tuple(map(intern, table.column("served_by").to_pylist())),
         errors=tuple(table.column("error").to_pylist()),
         duplicates=table.column("duplicates").to_numpy().astype(np.int32),
         conditions=_conditions(path, about),
@@ -133,14 +137,15 @@ def _count(path: Path, about: Mapping[str, str], name: str) -> int:
 
 
 def _refuse_repeats(
-    path: Path, query_ids: list[str], offsets: NDArray[np.int64], codes: NDArray[np.int32]
+    path: Path, query_ids: Sequence[str], offsets: NDArray[np.int64], codes: NDArray[np.int32]
 ) -> None:
     """Refuse a ranking that shows a document twice: it would earn its gain twice."""
     row = np.repeat(np.arange(len(query_ids)), np.diff(offsets))
-    order = np.lexsort((codes, row))
-    again = (np.diff(row[order]) == 0) & (np.diff(codes[order]) == 0)
-    if again.any():
-        first = query_ids[int(row[order][:-1][again][0])]
+    most = int(codes.max(initial=0)) + 1
+    pairs = np.sort(row * most + codes)
+    again = pairs[1:][np.diff(pairs) == 0]
+    if len(again):
+        first = query_ids[int(again[0]) // most]
         hint = "Run again: harness replay"
         raise BadFile(path, f"{first} is shown one document twice", hint)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from sys import intern
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 from harness.core.errors import BadFile
 from harness.core.files import replacing
 from harness.core.scores import Scores
+from harness.corpus.once import parsed_once
 from harness.corpus.parquet import table_of
 
 Key = tuple[str, ...]
@@ -55,6 +57,11 @@ def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Sco
     Raises:
         BadFile: the file is missing, damaged or has other columns.
     """
+    return {key: {**found} for key, found in _read(path, tuple(key_names)).items()}
+
+
+@parsed_once(keep=2)
+def _read(path: Path, key_names: tuple[str, ...]) -> dict[Key, dict[str, Scores]]:
     wanted = score_columns(key_names)
     try:
         table = table_of(path, wanted, ("value", "undefined"))
@@ -68,7 +75,7 @@ def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Sco
         at = (tuple(key), measure)
         defined.setdefault(at, {})
         if reason is None:
-            defined[at][query_id] = value
+            defined[at][intern(query_id)] = value
         else:
             without.setdefault(at, {}).setdefault(reason, []).append(query_id)
     found: dict[Key, dict[str, Scores]] = {}

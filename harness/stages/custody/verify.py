@@ -213,7 +213,8 @@ def _data(layout: Layout, said: dict[str, Any], hint: str) -> Verified:
 def _answers(layout: Layout, arm: str, said: dict[str, Any], hint: str) -> int:
     """Count the answers of an arm; each must be its own, and its index of this corpus."""
     manifest = read_manifest(layout, arm)
-    if manifest.fingerprint != said["arms"][arm]["fingerprint"]:
+    fingerprint = manifest.fingerprint
+    if fingerprint != said["arms"][arm]["fingerprint"]:
         raise EvidenceError(f"{layout.decision}: was made with another index of {arm}. {hint}")
     if manifest.corpus_sha256 != said["sha256"]["corpus"]:
         raise EvidenceError(f"{layout.manifest(arm)}: is of other documents. {hint}")
@@ -221,7 +222,7 @@ def _answers(layout: Layout, arm: str, said: dict[str, Any], hint: str) -> int:
     for path in (layout.run(arm), layout.again(arm)):
         run = read_run(path)
         served = zip(run.served_by, run.status, strict=True)
-        own = [who == manifest.fingerprint for who, how in served if how == Status.ANSWERED]
+        own = [who == fingerprint for who, how in served if how == Status.ANSWERED]
         count += len(own)
         if run.arm != arm or not all(own):
             raise EvidenceError(f"{path}: holds answers of another engine than {arm}. {hint}")

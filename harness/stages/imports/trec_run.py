@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from sys import intern
 from typing import NamedTuple
+
+import numpy as np
 
 from harness.core import digest
 from harness.core.engine import IMPORTED, Manifest
@@ -89,8 +92,8 @@ def import_run(
             f" have (for example {examples(strange, corpus)}); give a run over this corpus"
         )
     run = read.first(len(asked))
-    answered = (run.status == Status.ANSWERED).tolist()
-    run = replace(run, served_by=tuple(manifest.fingerprint if one else "" for one in answered))
+    served_by = np.where(run.status == Status.ANSWERED, manifest.fingerprint, "").tolist()
+    run = replace(run, served_by=tuple(map(intern, served_by)))
     write_json(layout.manifest(arm), asdict(manifest))
     run = record_run(layout, run)
     note_replayed(layout, arm, datetime.now(UTC))
