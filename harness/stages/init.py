@@ -233,11 +233,16 @@ class Sample(NamedTuple):
 
 
 def write_sample(folder: Path) -> Sample:
-    """Write a folder in BEIR layout: the same bytes each time."""
+    """Write a folder in BEIR layout: the same bytes each time.
+
+    Every page is judged for every question, so that no verdict waits for judgements.
+    """
     pairs = [(action, thing) for thing in THINGS for action in ACTIONS]
     _lines(folder / "corpus.jsonl", map(_page, pairs))
     _lines(folder / "queries.jsonl", _questions(pairs))
-    judged = (f"{_query(pair)}\t{_name(pair)}\t1" for pair in pairs)
+    judged = (
+        f"{_query(asked)}\t{_name(page)}\t{int(page == asked)}" for asked in pairs for page in pairs
+    )
     write_text(
         folder / "qrels" / "test.tsv", "\n".join(["query-id\tcorpus-id\tscore", *judged, ""])
     )

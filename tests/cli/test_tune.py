@@ -167,7 +167,7 @@ def test_a_killed_search_asks_no_query_twice(
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("folds = 4", "folds = 40", "20 independent queries make no 40 folds"),
+        ("folds = 4", "folds = 40", "21 independent queries make no 40 folds"),
         ("folds = 4", "", "search.folds: Field required"),
         ("title_weight", "title", "space.toml: no setting of the arm named 'title'"),
         (

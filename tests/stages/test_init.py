@@ -31,10 +31,10 @@ def test_the_sample_is_a_collection(tmp_path: Path) -> None:
     read = beir.Beir(tmp_path, "test")
     documents = {document.doc_id for document in read.documents()}
     assert len(documents) == len(read.queries()) == 240
+    grades = read.qrels().grades
     for query in read.queries():
-        ((doc_id, grade),) = read.qrels().grades[query.query_id].items()
-        assert doc_id in documents
-        assert grade == 1
+        assert set(grades[query.query_id]) == documents, "an engine may show what is not judged"
+        assert sorted(grades[query.query_id].values())[-2:] == [0, 1]
     assert {query.slices for query in read.queries()} == {("keywords",), ("question",), ("plural",)}
 
 
