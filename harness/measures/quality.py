@@ -33,6 +33,8 @@ Those of the queries named, which have hits and judgements, count; the others ar
 """
 REASONS = ("unjudged", "negative_query", "failed", "timed_out", "not_asked")
 """Why a query has no value; the first that fits."""
+TOGETHER = 1_000
+"""Queries that ir-measures is given at a time, so that its memory does not grow with them."""
 
 
 def score(
@@ -194,31 +196,34 @@ def values(run: Run, qrels: Qrels, shown: Sequence[str], measures: Sequence[Meas
     Raises:
         HarnessError: ir-measures fails at a measure, as at Accuracy where all hits are relevant.
     """
-    number: dict[str, str] = {doc_id: str(at) for at, doc_id in enumerate(run.vocabulary)}
-    positions = run.positions
-    docs = run.docs.tolist()
-    rankings: dict[str, dict[str, float]] = {}
-    grades: dict[str, dict[str, int]] = {}
-    for at, query_id in enumerate(shown):
-        row = positions[query_id]
-        hits = docs[int(run.offsets[row]) : int(run.offsets[row + 1])]
-        rankings[str(at)] = {str(doc): -float(rank) for rank, doc in enumerate(hits, start=1)}
-        grades[str(at)] = {
-            number.setdefault(doc_id, str(len(number))): grade
-            for doc_id, grade in qrels.grades[query_id].items()
-        }
-    flat = {at: dict.fromkeys(docs_of, 0) for at, docs_of in grades.items()}
-    graded = {at: docs_of for at, docs_of in grades.items() if max(docs_of.values()) > 0}
-    found: dict[str, dict[str, float]] = {}
-    for measure in measures:
-        judgements = flat if rests_on_judging_only(measure) else graded
-        part = {at: rankings[at] for at in judgements}
-        try:
-            metrics = tuple(ir_measures.iter_calc([measure], judgements, part))
-        except ArithmeticError as error:
-            raise HarnessError(
-                f"{run.arm}: ir-measures cannot compute {measure} of this run ({error});"
-                " ask for another measure"
-            ) from error
-        found[repr(measure)] = {shown[int(m.query_id)]: float(m.value) for m in metrics}
+    found: dict[str, dict[str, float]] = {repr(measure): {} for measure in measures}
+    number = {doc_id: str(at) for at, doc_id in enumerate(run.vocabulary)}
+    names = tuple(number.values())
+    for first in range(0, len(shown), TOGETHER):
+        some = shown[first : first + TOGETHER]
+        rankings: dict[str, dict[str, float]] = {}
+        grades: dict[str, dict[str, int]] = {}
+        for at, query_id in enumerate(some):
+            row = run.positions[query_id]
+            hits = run.docs[int(run.offsets[row]) : int(run.offsets[row + 1])].tolist()
+            rankings[str(at)] = {names[doc]: -float(rank) for rank, doc in enumerate(hits, start=1)}
+            grades[str(at)] = {
+                number.setdefault(doc_id, str(len(number))): grade
+                for doc_id, grade in qrels.grades[query_id].items()
+            }
+        flat = {at: dict.fromkeys(docs_of, 0) for at, docs_of in grades.items()}
+        graded = {at: docs_of for at, docs_of in grades.items() if max(docs_of.values()) > 0}
+        for measure in measures:
+            judgements = flat if rests_on_judging_only(measure) else graded
+            part = {at: rankings[at] for at in judgements}
+            if not part:
+                continue
+            try:
+                metrics = tuple(ir_measures.iter_calc([measure], judgements, part))
+            except ArithmeticError as error:
+                raise HarnessError(
+                    f"{run.arm}: ir-measures cannot compute {measure} of this run ({error});"
+                    " ask for another measure"
+                ) from error
+            found[repr(measure)].update((some[int(m.query_id)], float(m.value)) for m in metrics)
     return found

@@ -16,8 +16,9 @@ from harness.core.errors import HarnessError, UnknownName
 from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
 from harness.corpus import trec
+from harness.measures import quality
 from harness.measures.name import COMMON
-from harness.measures.quality import score
+from harness.measures.quality import oracle, score
 from tests.make.runs import qrels_of, random_case, run_of
 
 TREC = {
@@ -58,6 +59,20 @@ def test_no_number_stands_for_a_query_that_failed_or_is_missing_from_the_run() -
     found = score(run, qrels, ["RR"], ("broke", "gone", "good", "none"))["RR"]
     assert found.by_query == {"good": 1.0, "none": 0.0}
     assert found.undefined == {"failed": ("broke",), "not_asked": ("gone",)}
+
+
+def test_ir_measures_gives_the_same_however_many_queries_it_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, qrels = random_case(1)
+    names = ("nDCG@10", "Judged@10", "AP(judged_only=True)@100")
+    whole = oracle(run, qrels, names, run.query_ids)
+    monkeypatch.setattr(quality, "TOGETHER", 2)
+    parts = oracle(run, qrels, names, run.query_ids)
+    assert len(whole["nDCG@10"].by_query) > 4
+    for name in names:
+        assert parts[name].by_query == whole[name].by_query
+        assert parts[name].undefined == whole[name].undefined
 
 
 @pytest.mark.parametrize("seed", range(3))
