@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.base.places import Dataset, Left, Threads, left_by_run, one_of
+from harness.cli.base.places import Dataset, Left, left_by_run, one_of
 from harness.cli.base.project import Project
 
 
@@ -24,8 +24,6 @@ def decide(
         str, typer.Option(help="Judge every other arm against this one; the policy has one step.")
     ] = "",
     step: Annotated[str, typer.Option(help="Only this step decides the exit code.")] = "",
-    *,
-    threads: Threads = 1,
 ) -> None:
     """Judge evidence that is there by another policy, and exit by it.
 
@@ -44,7 +42,7 @@ def decide(
     from harness.stages.decide import decide as stage
 
     one_of(dataset, left)
-    judged_by = load_policy(policy).on(threads)
+    judged_by = load_policy(policy)
     if left:
         places = [left_by_run(left)]
     else:
