@@ -235,7 +235,7 @@ class Sample(NamedTuple):
 def write_sample(folder: Path) -> Sample:
     """Write a folder in BEIR layout: the same bytes each time.
 
-    Every page is judged for every question, so that no verdict waits for judgements.
+    Every page is judged for every query, so that no verdict waits for judgements.
     """
     pairs = [(action, thing) for thing in THINGS for action in ACTIONS]
     _lines(folder / "corpus.jsonl", map(_page, pairs))
