@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,10 +58,9 @@ def compare(
     check_scores(layout, _arms(pairs))
     controls = dict.fromkeys((control, control) for control, _ in pairs)
     found: dict[Pair, Agreement] = {}
-    read = cache(read_run)
     for control, candidate in [*pairs, *controls]:
         path = layout.again(control) if control == candidate else layout.run(candidate)
-        runs = read(layout.run(control)), read(path)
+        runs = read_run(layout.run(control)), read_run(path)
         agreement = agree(*runs, depths=params.depths, p=params.rbo_p)
         drawn = some(agreement.query_ids, inference.seed)
         crosscheck(*runs, agreement, depths=params.depths, queries=drawn)

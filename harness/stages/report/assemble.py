@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ def assemble(
         latency=latency(race, subject.pairs, subject.rules) if race else None,
         queries={query.query_id: query for query in data.queries()},
         qrels=data.qrels(),
-        documents=lambda ids: _documents(data, ids),
+        documents=cache(partial(_documents, data)),
         measure=subject.measures[0],
         trust=Trust(policy) if policy and file else None,
         place=subject.place,
