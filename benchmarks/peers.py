@@ -7,8 +7,8 @@ FOLDER is a collection in BEIR layout. Every contestant gets the same documents,
 and the same query encoder, and shows ten documents. Words and vectors are joined by reciprocal rank
 (k = 60) where a library has no join of its own. Contestants take turns query by query in one
 process; times are processor times of a whole answer, the encoder included, and the ratio to the
-hybrid is that of the medians. Memory is that of a process which builds and searches one of them.
-Lines are those a user writes for it below. One that cannot be installed is named and left out.
+hybrid is that of the medians. Lines are those a user writes for it below. One that cannot be
+installed is named and left out.
 """
 
 from __future__ import annotations
@@ -16,17 +16,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import inspect
-import json
-import resource
 import shutil
 import site
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +32,6 @@ from engines.stacks.text.blend import BlendSearcher
 from harness import score
 
 MEASURE, K, DEPTH, RRF = "nDCG@10", 10, 100, 60
-MIB = 1 << 10
 Vectors = NDArray[np.float32]
 Search = Callable[[str, Vectors], Sequence[int]]
 """Rows of the best documents for a text and its vector."""
@@ -197,7 +192,6 @@ class Row:
     ms: NDArray[np.float64]
     """Processor time of each answer, shape (queries,)."""
     index_s: float
-    memory_mib: float
     lines: int
 
 
@@ -245,47 +239,21 @@ def compare(of: Collection, names: Sequence[str], out: Path) -> list[Row]:
         run = {q: {d: -float(rank) for rank, d in enumerate(best)} for q, best in found.items()}
         quality = score(run, of.qrels, [MEASURE]).scores[MEASURE].mean or 0.0
         lines = lines_of(PEERS[name][0]) if name in PEERS else 1
-        rows.append(Row(name, quality, np.array(spent[name]), took.get(name, 0.0), 0.0, lines))
+        rows.append(Row(name, quality, np.array(spent[name]), took.get(name, 0.0), lines))
     return rows
 
 
-def measure_alone(of: Collection, name: str, out: Path) -> dict[str, float]:
-    """Build and search one contestant; return seconds of a processor and MiB at most."""
-    before = process_time()
-    if name == OURS:
-        shutil.rmtree(out / "alone", ignore_errors=True)
-        alone = Collection(of.folder, of.split, out / "alone")
-        (out / "alone").mkdir(parents=True)
-        (out / "alone" / "cache").symlink_to((of.out / "cache").resolve())
-        with alone.opened(OURS) as searcher:
-            for text in of.queries.values():
-                searcher.search(text, K)
-    else:
-        with of.opened(OURS) as searcher:
-            assert isinstance(searcher, BlendSearcher)  # noqa: S101  the arm's file says so
-            corpus, _ = corpus_of(of, searcher)
-            folder = out / "alone" / name.replace(" ", "-")
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            search = PEERS[name][0](corpus, folder)
-            for text in of.queries.values():
-                search(text, searcher.vectors.embedder.embed([text])[0])
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MIB
-    return {"mib": used, "seconds": process_time() - before}
-
-
-def tables(rows: Sequence[Row], alone: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of the table."""
     ours = next(row for row in rows if row.name == OURS)
-    yield f"| | {MEASURE} | p50 ms | p95 ms | p50 over hybrid | index s | memory MiB | lines |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    yield f"| | {MEASURE} | p50 ms | p95 ms | p50 over hybrid | index s | lines |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     for row in rows:
         p50, p95 = np.quantile(row.ms, [0.5, 0.95])
         index = f"{row.index_s:.1f}" if row.index_s else ""
         yield (
             f"| {row.name} | {row.quality:.4f} | {p50:.2f} | {p95:.2f}"
-            f" | {p50 / np.median(ours.ms):.2f} | {index} | {alone[row.name]['mib']:.0f}"
-            f" | {row.lines} |"
+            f" | {p50 / np.median(ours.ms):.2f} | {index} | {row.lines} |"
         )
 
 
@@ -295,27 +263,18 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--peers", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--alone", help="measure the memory of one contestant")
     args = parser.parse_args()
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     site.addsitedir(str(args.peers / "lib" / version / "site-packages"))
     split = "test" if (args.folder / "qrels" / "test.tsv").is_file() else "dev"
     of = Collection(args.folder, split, args.out)
-    if args.alone:
-        sys.stdout.write(json.dumps(measure_alone(of, args.alone, args.out)))
-        return
     missing = {
         name: [one for one in needs if importlib.util.find_spec(one) is None]
         for name, (_, needs) in PEERS.items()
     }
     names = [name for name, lacks in missing.items() if not lacks]
     rows = compare(of, names, args.out)
-    alone: dict[str, Any] = {}
-    for row in rows:
-        again = [sys.executable, *sys.argv, "--alone", row.name]
-        made = subprocess.run(again, capture_output=True, text=True, check=True)  # noqa: S603
-        alone[row.name] = json.loads(made.stdout.splitlines()[-1])
-    lines = [*tables(rows, alone), ""]
+    lines = [*tables(rows), ""]
     lines += [f"Left out: {name} ({', '.join(no)})." for name, no in missing.items() if no]
     sys.stdout.write("\n".join(lines) + "\n")
 
