@@ -42,7 +42,7 @@ def betting(values: Floats, limit: float) -> Said:
 
 
 def plugged_in(values: Floats, limit: float) -> Said:
-    """Say the same by their bets that learn from the values before, in the order of the queries."""
+    """Compute the same by bets that learn from the values before, in the order of queries."""
     units, mean = (values + 1) / 2, (limit + 1) / 2
     at = np.arange(1, len(values) + 1)[:, None]
     centre = (0.5 + np.cumsum(units, axis=0)) / (at + 1)
@@ -54,7 +54,7 @@ def plugged_in(values: Floats, limit: float) -> Said:
 
 
 def at_most_half(values: Floats, limit: float) -> Said:
-    """Say the same where a policy states that no query loses more than a half, and none was seen.
+    """Compute the same where a policy states that no query loses more than half, and none did.
 
     Where one was, the statement is refused, and the bound is Gaffke's.
     """
@@ -68,7 +68,7 @@ def at_most_half(values: Floats, limit: float) -> Said:
 
 
 def stratified(values: Floats, limit: float) -> Said:
-    """Say the same by four slices of equal size: each is bounded at a quarter of the level."""
+    """Compute the same by four slices of equal size: each is bounded at a quarter of the level."""
     slices = np.array_split(values, SLICES)
     lows = [
         low_ends(one, span=DIFFERENCES, level=LEVEL / SLICES, clusters=None) * len(one)
@@ -89,7 +89,7 @@ NEARLY, FEWEST, MOST = 1.03, 60, 12_800
 
 
 def wrong(way: str, queries: int, trials: int) -> tuple[float, str]:
-    """Give the most that a family of independent queries passes at the margin, and its name."""
+    """Return the most that a family of independent queries passes at the margin, and its name."""
     found = []
     for number, family in enumerate(families()):
         rng = np.random.default_rng((SEED, number, queries))
@@ -147,7 +147,7 @@ def worst(queries: int, kinds: int, tries: int) -> Worst:
 
 
 def exact_tail(kinds: Floats, counts: Floats, bound: float) -> float:
-    """Give the exact chance that the Dirichlet-weighted mean lies below ``bound``.
+    """Return the exact chance that the Dirichlet-weighted mean lies below ``bound``.
 
     ``kinds`` are values, each there ``counts`` times, the unseen one among them. The chance that
     the sum of exponentials times (value - bound) is negative is the contour integral of its moment
@@ -172,7 +172,7 @@ def exact_tail(kinds: Floats, counts: Floats, bound: float) -> float:
 
 
 def overstated(kinds: Floats, counts: NDArray[np.int64], level: float) -> float:
-    """Give the exact level of the low end of values within 0 and 1, as a multiple of ``level``."""
+    """Return the exact level of the low end of values within 0 and 1, over ``level``."""
     values = np.repeat(kinds, counts).reshape(-1, 1)
     (low,) = low_ends(values, span=Span(0.0, 1.0), level=level, clusters=None)
     here = counts > 0

@@ -63,7 +63,7 @@ def called(traffic: Traffic, users: int, trials: int, looks: int = 20) -> Called
 
 
 def above_zero(values: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Tell in which rows the low end of ``evalues_each`` over the known users lies above 0."""
+    """Return in which rows the low end of ``evalues_each`` over the known users lies above 0."""
     span = Span(-1.0, 1.0)
     ahead = np.where(known, (values - span.least) / (span.most - span.least) / 0.5 - 1, 0.0)
     with np.errstate(divide="ignore"):

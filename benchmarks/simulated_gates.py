@@ -60,7 +60,7 @@ GATES = (
 def clears(
     values: Floats, clusters: Codes | None, span: Span, above: float = -INF, below: float = INF
 ) -> Said:
-    """Say of each column whether its interval (``harness.stats.interval``) is between the two."""
+    """Return whether the interval of each column is between the two."""
     said = np.ones(values.shape[1], dtype=bool)
     for turn, end in ((1, above), (-1, -below)):
         if end > -INF and said.any():
@@ -83,7 +83,7 @@ def passes(asked: GateCase, values: Floats, clusters: Codes | None) -> Said:
 
 
 def fails(asked: GateCase, values: Floats, clusters: Codes | None) -> Said:
-    """Say of each column whether the gate fails."""
+    """Return of each column whether the gate fails."""
     if asked.passes == "above":
         return clears(values, clusters, asked.span, below=asked.limit)
     outside = clears(values, clusters, asked.span, above=asked.limit)

@@ -32,14 +32,14 @@ class Asked(NamedTuple):
     bound: float
 
     def estimate(self, candidate: Times, control: Times, confidence: float) -> Estimate:
-        """Give what the gate judges."""
+        """Return what the gate judges."""
         if self.kind == "percentile":
             return percentile(candidate, self.percent, confidence=confidence)
         of = ratio if self.kind == "ratio" else slowdown
         return of(candidate, control, self.percent, confidence=confidence)
 
     def fewest(self, confidence: float) -> int:
-        """Give the queries below which the gate is INCONCLUSIVE."""
+        """Return the queries below which the gate is INCONCLUSIVE."""
         return fewest_for(self.percent, confidence, arms=2 if self.kind == "ratio" else 1)
 
 
@@ -130,7 +130,7 @@ def passed(draw: Draw, asked: Asked, queries: int, trials: int) -> float:
 
 
 def verdicts(trials: int) -> Iterator[str]:
-    """Give one line for each family: passes by number of queries."""
+    """Return one line for each family: passes by number of queries."""
     counts = (75, 200, 400, 1000)
     for title, families in (("wrong", FAMILIES), ("right", ALIKE)):
         yield f"| a PASS is {title} | fewest | " + " | ".join(map(str, counts)) + " |"

@@ -99,7 +99,7 @@ class World:
             self.queries, (query, control, candidate), good, seen,
             (beside[0][pooled], beside[1][pooled]),
         )  # fmt: skip
-        # What neither arm shows and nobody judged stays irrelevant, in the truth too.
+        # What neither arm shows and no one judged stays irrelevant, in the truth too.
         whole = _hits(
             self.queries, (query, control, candidate), good, np.ones(len(good), dtype=bool),
             (beside[0][pooled], beside[1][pooled]),

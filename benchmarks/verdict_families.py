@@ -150,7 +150,7 @@ def paraphrases(rng: Rng, of: Draws, each: int, *, shown: bool = False) -> Sampl
 
 
 def word(number: int) -> str:
-    """Give a word of letters for a number."""
+    """Return a word of letters for a number."""
     return "".join("bdfgklmprt"[int(digit)] + "o" for digit in f"{number:04}")
 
 

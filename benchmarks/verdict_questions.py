@@ -52,7 +52,7 @@ DIFFERENCES = Span(-1.0, 1.0)
 
 @cache
 def shipped(policy: str, rule: str, **keys: object) -> tuple[Gate, Rules]:
-    """Give the first gate of a shipped policy with such settings, and the policy's inference."""
+    """Return the first gate of a shipped policy with such settings, and the policy's inference."""
     loaded = load_policy(Path("policy") / f"{policy}.toml")
     gates = (gate for step in loaded.steps for gate in step.gates if gate.rule.name == rule)
     return next(
@@ -86,7 +86,7 @@ class Question(Protocol):
     """What is asked of drawn trials."""
 
     def passes(self, drawn: Any) -> Bools:  # noqa: ANN401  each question has its own drawn trials
-        """Say of each trial whether it passes."""
+        """Return of each trial whether it passes."""
 
     def rule(self, drawn: Any, trial: int) -> Finding | Said:  # noqa: ANN401  the same
         """Judge one trial by the shipped gate itself."""
@@ -116,7 +116,7 @@ def clear(
     *,
     largest: float = RULES.largest_cluster,
 ) -> Bools:
-    """Say of each column whether its mean is surely above the margin; shape (columns,)."""
+    """Return of each column whether its mean is surely above the margin; shape (columns,)."""
     return np.asarray(
         chance_above(values, TOUCH - MARGIN, span=DIFFERENCES, clusters=codes, largest=largest)
         < LEVEL
@@ -224,12 +224,12 @@ class Looks:
 
 
 def anywhere(said: Bools) -> Bools:
-    """Say of each trial whether any attempt within the budget passes, shape (attempts, trials)."""
+    """Return whether any attempt within the budget passes; takes shape (attempts, trials)."""
     return np.asarray(said[: POLICY.attempts].any(axis=0))
 
 
 def tried(findings: Iterable[Finding | Said]) -> Finding | Said:
-    """Give the first PASS of attempts at one control, each counted as the experiment log does."""
+    """Return the first PASS of attempts at one control, each counted as the experiment log does."""
     (step,) = POLICY.steps
 
     def budgeted(at: int, found: Finding | Said) -> Finding | Said:
@@ -240,7 +240,7 @@ def tried(findings: Iterable[Finding | Said]) -> Finding | Said:
 
 
 def best(findings: Iterator[Verdicted]) -> Verdicted:
-    """Give the first PASS; else the last."""
+    """Return the first PASS; else the last."""
     for found in findings:
         if found.verdict is Verdict.PASS:
             return found
@@ -289,7 +289,7 @@ class Reading:
 
     @staticmethod
     def given(drawn: Pages) -> tuple[tuple[Run, Run], Qrels]:
-        """Give what was run and what was judged before."""
+        """Return what was run and what was judged before."""
         evidence = drawn.evidence
         assert evidence.qrels is not None  # noqa: S101  made so
         return (evidence.control.run, evidence.candidate.run), evidence.qrels
@@ -334,7 +334,7 @@ class Racing:
 
 
 def raced(control: Ints, candidate: Ints) -> Race:
-    """Give a race on a quiet machine, without caches."""
+    """Return a race on a quiet machine, without caches."""
     times = {"control": control, "candidate": candidate}
     shape = control.shape
     turns = (np.arange(shape[1]) + np.arange(shape[0])[:, None]) % 2
@@ -387,7 +387,7 @@ class Live:
 
 
 def logged(drawn: Pairs, trial: int, end: int) -> Traffic:
-    """Give the log of one trial, up to a pair."""
+    """Return the log of one trial, up to a pair."""
     failed, at = drawn.failed[:end, trial], (drawn.at[:end] * 1e9).astype(np.int64)
     return Traffic(
         attempted=end, passed_over={}, asked=np.ones(end, dtype=np.int64),

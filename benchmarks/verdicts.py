@@ -117,7 +117,7 @@ def code_digest() -> str:
 def cells(
     families: Sequence[Family], sizes: Iterable[int], trials: int, out: Path, jobs: int
 ) -> list[Cell]:
-    """Give each cell, from disk where it was judged by this code; and write each as it is done."""
+    """Return each cell, from disk where this code judged it; write each as it is done."""
     code, wanted = code_digest(), [(family, size) for family in families for size in sizes]
     done = {
         (one.family, one.size): one
