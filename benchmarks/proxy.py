@@ -2,15 +2,12 @@
 
     python3 run.py python benchmarks/proxy.py overhead
     python3 run.py python benchmarks/proxy.py crowd --seconds 600
-    python3 run.py python benchmarks/proxy.py mixed
 
 ``overhead``: requests at a fixed rate, straight to a server and through the proxy in turns, with a
 candidate that answers; time counts from when a request was due. ``crowd``: many connections at
 once, a control that closes connections now and then and a candidate that never answers; every
 request must be answered as the control would, the proxy's memory must stay flat, and the log must
-account for every attempt. ``mixed``: as ``overhead``, while the proxy mixes the lists of a control
-and a slower candidate; the candidate alone is what its time is compared with. Every list must have
-been mixed. Everything runs on loopback.
+account for every attempt. Everything runs on loopback.
 """
 
 # ruff: noqa: T201  a benchmark prints
@@ -26,35 +23,26 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, perf_counter
 
 import numpy as np
 import psutil
 
-from harness.policy.load import load_policy
-from harness.shadow.clicks.log import read
 from harness.shadow.log import streams
-from harness.stages.migrate import moves
-from harness.stages.migrate.interleave import interleave
-from harness.stages.shadow.files import read_interleaved
 
 ROOT = Path(__file__).resolve().parent.parent
 READING = ROOT / "examples" / "shadow" / "http.toml"
-MIXED = READING.with_name("interleaved.toml")
-POLICY = ROOT / "policy" / "mail.toml"
 
 
-def _answer(first: int) -> bytes:
-    hits = [{"_id": f"d{n}", "_score": 9.5 - n} for n in range(first, first + 10)]
+def _answer() -> bytes:
+    hits = [{"_id": f"d{n}", "_score": 9.5 - n} for n in range(10)]
     body = json.dumps({"hits": {"hits": hits}, "timed_out": False}).encode()
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
-ANSWER, OTHER = _answer(0), _answer(5)
-SLEEPS_S = {"slower": 0.008}
-"""How long servers take to answer; the others take 5 ms."""
+ANSWER = _answer()
+ANSWERS_IN_S = 0.005
 ASK = b"GET /search?q=apple&size=10 HTTP/1.1\r\nHost: search.test\r\n\r\n"
 FLAPS_EVERY = 29
 """Requests of a connection after which a flapping control closes it instead of answering."""
@@ -70,8 +58,8 @@ async def _serve(how: str) -> None:
                     await asyncio.sleep(3600)
                 if how == "flaps" and served % FLAPS_EVERY == 0:
                     break
-                await asyncio.sleep(SLEEPS_S.get(how, 0.005))
-                writer.write(OTHER if how in SLEEPS_S else ANSWER)
+                await asyncio.sleep(ANSWERS_IN_S)
+                writer.write(ANSWER)
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
             pass
@@ -156,26 +144,6 @@ def overhead(rate: float, seconds: float, rounds: int) -> None:
             _work(process, int(rate * seconds) * rounds)
 
 
-def mixed(rate: float, seconds: float, rounds: int) -> None:
-    """Print what a proxy adds to the slower of two servers whose lists it mixes."""
-    now = datetime.now(UTC)
-    with tempfile.TemporaryDirectory() as folder:
-        me, ledger, clicks = str(Path(__file__)), Path(folder) / "ledger", Path(folder) / "clicks"
-        moves.begin(ledger, load_policy(POLICY), "fts5", now=now, by="benchmark")
-        interleave(ledger, read_interleaved(MIXED).arms, reason="timed", now=now, by="benchmark")
-        options = ["--interleaved", str(MIXED), "--clicks", str(clicks), "--ledger", str(ledger)]
-        with (
-            started(me, "serve", "answers") as (control, _),
-            started(me, "serve", "slower") as (candidate, _),
-            proxied(control, candidate, Path(folder) / "log", *options) as (proxy, process),
-        ):
-            _compare({"candidate alone": candidate, "proxy": proxy}, rate, seconds, rounds)
-            _work(process, int(rate * seconds) * rounds)
-        shown = read(clicks).shown
-    whole = sum(not one.failed and len(one.arms) > 1 for one in shown)
-    print(f"{whole:,} of {int(rate * seconds) * rounds:,} lists were mixed")
-
-
 def _compare(ends: dict[str, str], rate: float, seconds: float, rounds: int) -> None:
     """Print p50, p95 and p99 of two ways, taken in turns, and what the second adds."""
     rows: dict[str, list[np.ndarray]] = {name: [] for name in ends}
@@ -254,7 +222,7 @@ def crowd(connections: int, seconds: float) -> None:
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["overhead", "crowd", "mixed", "serve"])
+    parser.add_argument("what", choices=["overhead", "crowd", "serve"])
     parser.add_argument("how", nargs="?", default="answers")
     parser.add_argument("--rate", type=float, default=500)
     parser.add_argument("--seconds", type=float, default=20)
@@ -266,8 +234,7 @@ def main() -> None:
     elif given.what == "crowd":
         crowd(given.connections, given.seconds)
     else:
-        measured = overhead if given.what == "overhead" else mixed
-        measured(given.rate, given.seconds, given.rounds)
+        overhead(given.rate, given.seconds, given.rounds)
 
 
 if __name__ == "__main__":

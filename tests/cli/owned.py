@@ -14,7 +14,6 @@ import typer
 
 from harness.cli import application
 from harness.core.durable.owned import (
-    CLICKS,
     CONVERT,
     EXPERIMENT_LOG,
     EXPORT,
@@ -60,21 +59,7 @@ OWNED = {
     "shadow report": Owns(("log", "--bounds", "watch.toml"), "--out", SHADOW_REPORT),
     "shadow run": Owns((*PAIR, "--count", "2", *SHADOW[2:]), "--out", SHADOW_LOG),
     "shadow http": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
-    "shadow http with clicks": Owns(
-        (*SERVERS, *SHADOW, "--interleaved", "interleaved.toml", "--out", "mirrored{}"),
-        "--clicks",
-        CLICKS,
-        runs=False,
-        command="shadow http",
-    ),
     "shadow mcp": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
-    "shadow mcp with clicks": Owns(
-        (*SERVERS, *SHADOW, "--interleaved", "interleaved_mcp.toml", "--out", "called{}"),
-        "--clicks",
-        CLICKS,
-        runs=False,
-        command="shadow mcp",
-    ),
     "mail-server": Owns(
         ("--dataset", "toy", "--arm", "fts5", *SHADOW[2:]), "--shadow-log", SHADOW_LOG, runs=False
     ),
@@ -136,7 +121,7 @@ IN_PLACE = {
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
     "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--guidelines", "--human",
-    "--interleaved", "--key", "--ledger", "--machine", "--policy",
+    "--key", "--machine", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",
     "folders", "log", "logs", "path", "pool", "qrels", "queries", "run", "sample",

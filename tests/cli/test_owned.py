@@ -70,8 +70,6 @@ def ready_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     shutil.copy(WATCH.parent / "mail.toml", root / "mail.toml")
     examples = WATCH.parents[1] / "examples" / "shadow"
     shutil.copy(examples / "http.toml", root / "reading.toml")
-    for name in ("interleaved.toml", "interleaved_mcp.toml"):
-        shutil.copy(examples / name, root / name)
     return project
 
 

@@ -8,13 +8,6 @@ from typing import Annotated
 import typer
 
 from harness.cli.base.app import err
-from harness.cli.shadow.interleaved import (
-    ClicksFolder,
-    Given,
-    InterleavedFile,
-    LedgerFolder,
-    tunnels,
-)
 from harness.cli.shadow.options import (
     SettingsFile,
     ShadowFolder,
@@ -48,9 +41,6 @@ def http(
         float, typer.Option("--head-seconds", min=0.1, help="For the head of a request to come.")
     ] = 20.0,
     shadow_settings: SettingsFile = None,
-    interleaved: InterleavedFile = None,
-    clicks: ClicksFolder = None,
-    ledger: LedgerFolder = None,
 ) -> None:
     """Proxy a search server, mirror its requests to a candidate server, and compare the answers.
 
@@ -58,9 +48,6 @@ def http(
     request that the reading names is sent to the candidate too; its answer is shown to no one. The
     address is told on the error stream. SIGTERM and SIGINT end it in order: what is on its way
     arrives, and every observation is written.
-
-    With --interleaved users see lists mixed from both servers while the last `harness migrate
-    interleave` in the ledger names the two arms of that file, and at no other time.
 
     Example: harness shadow http --control http://127.0.0.1:9200 --candidate http://127.0.0.1:9201
     --reading examples/shadow/http.toml --out out/shadow --port 8080
@@ -87,10 +74,9 @@ def http(
     def tell(line: str) -> None:
         err.print(line, markup=False)
 
-    most = all_room(2 if interleaved is None else 3)
+    most = all_room()
     room = Room(min(connections, most.connections) if connections else most.connections, head_s)
     opens = partial(http_candidate, candidate, how)
     compares = partial(log.compared, opens, between=Between(control, candidate), process=True)
     offers = Apart(compares, control, how, tell)
-    with tunnels(Given(interleaved, clicks, ledger), (reading, how), candidate, tell) as tunnel:
-        serve(control, how, offers, (host, port), say, room=room, tell=tell, tunnel=tunnel)
+    serve(control, how, offers, (host, port), say, room=room, tell=tell)

@@ -7,13 +7,6 @@ from typing import Annotated
 import typer
 
 from harness.cli.base.app import err
-from harness.cli.shadow.interleaved import (
-    ClicksFolder,
-    Given,
-    InterleavedFile,
-    LedgerFolder,
-    mixers,
-)
 from harness.cli.shadow.options import (
     ReadingFile,
     SettingsFile,
@@ -42,18 +35,12 @@ def mcp(
         str, typer.Option(help="Other machines reach the proxy only by another address than this.")
     ] = "127.0.0.1",
     shadow_settings: SettingsFile = None,
-    interleaved: InterleavedFile = None,
-    clicks: ClicksFolder = None,
-    ledger: LedgerFolder = None,
 ) -> None:
     """Proxy an MCP server, mirror its calls to a candidate server, and compare the answers.
 
     Speaks over standard input and output, or over HTTP with --http. A call of a tool that the
     reading names is made of the candidate too, when the client is answered; its
     answer is shown to no one.
-
-    With --interleaved users see lists mixed from both servers while the last `harness migrate
-    interleave` in the ledger names the two arms of that file, and at no other time.
 
     Example: harness shadow mcp --control http://127.0.0.1:8765/mcp --candidate
     http://127.0.0.1:8766/mcp --reading examples/shadow/mcp.toml --out out/shadow --http 8080
@@ -70,6 +57,5 @@ def mcp(
     def tell(line: str) -> None:
         err.print(line, markup=False)
 
-    with mixers(Given(interleaved, clicks, ledger), (reading, how), tell) as mixes:
-        at = None if http is None else (host, http)
-        shadow_mcp(*servers, how, log, at, ready=lambda url: tell(f"serving {url}"), mixes=mixes)
+    at = None if http is None else (host, http)
+    shadow_mcp(*servers, how, log, at, ready=lambda url: tell(f"serving {url}"))

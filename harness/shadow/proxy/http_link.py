@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Callable
 from typing import cast
 
 CHUNK = 64 * 1024
@@ -28,7 +27,6 @@ class Link(asyncio.Protocol):
         self._drained.set()
         self.lost = False
         """Whether the connection is gone in both directions."""
-        self.when_lost: Callable[[], object] = lambda: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Be connected; nothing is kept back beyond what the system takes."""
@@ -54,7 +52,6 @@ class Link(asyncio.Protocol):
         self._error = exc
         self._reads.set()
         self._drained.set()
-        self.when_lost()
 
     def pause_writing(self) -> None:
         """Note that bytes wait to be sent."""

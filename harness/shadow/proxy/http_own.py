@@ -1,4 +1,4 @@
-"""The proxy's only answers of its own: to what no control can take, and to clicks."""
+"""The proxy's only answers of its own: to what no control can take."""
 
 from __future__ import annotations
 
@@ -21,15 +21,6 @@ def _words(status: str, text: str) -> bytes:
 
 
 UNREACHABLE = _words("502 Bad Gateway", "the server cannot be reached")
-
-
-NOTED = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
-"""A click was written down."""
-
-
-def failure(why: str) -> bytes:
-    """Say why the proxy itself could not do what was requested."""
-    return _words("503 Service Unavailable", why)
 
 
 def refusal(why: str) -> bytes:

@@ -77,10 +77,8 @@ class Proxy:
         reading: Reading,
         offers: Takes,
         room: Room,
-        tunnel: Callable[..., Tunnel] = Tunnel,
     ) -> None:
         self._control, self._offers, self._room = control, offers, room
-        self._tunnel = tunnel
         self._keep = reading.bounds.request_bytes, reading.bounds.answer_bytes
         self._tunnels: dict[Tunnel, asyncio.Task[None]] = {}
         self._idle: dict[Tunnel, None] = {}
@@ -128,7 +126,7 @@ class Proxy:
             await self._freed.wait()
 
     def _start(self, client: Link) -> None:
-        tunnel = self._tunnel(
+        tunnel = Tunnel(
             client,
             self._control,
             head_s=self._room.head_s,
@@ -174,12 +172,10 @@ def serve(
     *,
     room: Room,
     tell: Callable[[str], object],
-    tunnel: Callable[..., Tunnel] = Tunnel,
 ) -> None:
     """Serve at host and port until interrupted or stopped; ``ready`` is told where.
 
     Returns when ``offers`` took every exchange and is closed. ``tell`` is told what a stop cut off.
-    ``tunnel`` makes what relays one connection.
 
     Raises:
         HarnessError: the control's address is invalid, the host is not an address in numbers, or
@@ -187,7 +183,7 @@ def serve(
     """
     url = checked(server)
     with bound(*at) as (opened, here):
-        cut = asyncio.run(_serve(url, here, reading, offers, opened, ready, room, tunnel))
+        cut = asyncio.run(_serve(url, here, reading, offers, opened, ready, room))
     if cut:
         tell(cut_off(cut, room.stop_s))
 
@@ -200,7 +196,6 @@ async def _serve(  # noqa: PLR0917  the parts that ``serve`` made
     opened: socket.socket,
     ready: Callable[[Running], object],
     room: Room,
-    tunnel: Callable[..., Tunnel],
 ) -> int:
     loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -210,7 +205,7 @@ async def _serve(  # noqa: PLR0917  the parts that ``serve`` made
     offers.start()
     try:
         ready(Running(here, lambda: loop.call_soon_threadsafe(stopping.set)))
-        return await Proxy(control, reading, offers, room, tunnel).serve(opened, stopping)
+        return await Proxy(control, reading, offers, room).serve(opened, stopping)
     finally:
         offers.close()
 

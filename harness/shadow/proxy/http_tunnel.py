@@ -102,26 +102,17 @@ class Tunnel:
         while (pieces := await patience.read(self._requests)) is not None:
             if not await self._pass_on(pieces):
                 return False
-            self._passed()
+            self._requests.passed(self._clock.now())
             self.changed(self)
             if self._server is not None:
                 await self._server.drain()
-            while self._must_wait and self._going:
+            while self._control.prefix and self._requests.switching and self._going:
                 await self._next_answer()
         if self._server is not None and not self._server.end():
             self._last = True
             if self.idle:
                 self.close()
         return True
-
-    def _passed(self) -> None:
-        """Note that what the client sent was passed on."""
-        self._requests.passed(self._clock.now())
-
-    @property
-    def _must_wait(self) -> bool:
-        """Whether no more is read from the client before the next answer."""
-        return bool(self._control.prefix) and self._requests.switching
 
     @property
     def _going(self) -> bool:
@@ -197,7 +188,8 @@ class Tunnel:
         """Relay what the control sends."""
         try:
             while data := await server.read():
-                ended = await self._deliver(data)
+                self._client.write(data)
+                ended = self._answers.feed(data, self._clock.now())
                 if self._answers.switched:
                     server.write(self._requests.release())
                 await self._taken()
@@ -207,7 +199,7 @@ class Tunnel:
                 if self._last and self.idle:
                     self.close()
                     return
-            ended = await self._deliver_end()
+            ended = self._answers.end(at=self._clock.now())
             self._client.end()
             self._silent = True
             self._over(ended)
@@ -216,15 +208,6 @@ class Tunnel:
             self._client.reset()
         finally:
             self._answered.set()
-
-    async def _deliver(self, data: bytes) -> list[Exchange]:
-        """Send the client what the control sent; give the exchanges that it ends."""
-        self._client.write(data)
-        return self._answers.feed(data, self._clock.now())
-
-    async def _deliver_end(self) -> list[Exchange]:
-        """Give the exchanges that the end of the control's side ends."""
-        return self._answers.end(at=self._clock.now())
 
     async def _taken(self) -> None:
         """Wait until the client takes its answer; that is not the control's time."""

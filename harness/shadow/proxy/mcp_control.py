@@ -21,14 +21,11 @@ BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStrea
 class McpControl:
     """Sends requests over one connection; a request that finds it broken fails, and the next waits.
 
-    A request is never sent twice: a tool may do more than search. One that is not ``required`` may
-    be absent from the beginning.
+    A request is never sent twice: a tool may do more than search.
     """
 
-    def __init__(
-        self, opens: Callable[[], Client], patience_s: float, *, required: bool = True
-    ) -> None:
-        self._opens, self._patience_s, self._required = opens, patience_s, required
+    def __init__(self, opens: Callable[[], Client], patience_s: float) -> None:
+        self._opens, self._patience_s = opens, patience_s
         self._client: Client | None = None
         self._changed = anyio.Event()
         self._broken = anyio.Event()
@@ -41,8 +38,7 @@ class McpControl:
         """Hold a connection open until cancelled; started when the first one stands.
 
         Raises:
-            BaseException: whatever the first connection fails with, where one is required; later
-                ones are tried again.
+            BaseException: whatever the first connection fails with; later ones are tried again.
         """
         pause = PAUSE_S[0]
         while True:
@@ -57,7 +53,7 @@ class McpControl:
                     pause = PAUSE_S[0]
                     await self._broken.wait()
             except Exception:
-                if self._required and not self.connections:
+                if not self.connections:
                     raise
             finally:
                 self._is(None)

@@ -31,8 +31,7 @@ from harness.shadow.proxy.backend import Backend
 from harness.shadow.proxy.http_proxy import all_room
 from harness.shadow.proxy.listening import bound, server
 from harness.shadow.proxy.mcp_control import McpControl
-from harness.shadow.proxy.mcp_mixing import McpMixer, check_free, structured
-from harness.shadow.proxy.reading import Reading
+from harness.shadow.proxy.reading import Reading, Unreadable
 
 KIND, PATH = "mcp", "/mcp"
 PASSED_ON_BYTES = 16 << 20
@@ -49,47 +48,29 @@ class McpProxy:
     comparison: Comparison
     later: TaskGroup
     """What a client need not wait for."""
-    mixer: McpMixer | None = None
-    """Mixes the lists of both servers, where an operator lets it."""
     backend: Backend = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "backend", Backend(self.reading, KIND, named(self.control)))
 
     async def tools(self, _: Context, asked: PaginatedRequestParams | None) -> ListToolsResult:
-        """List the control's tools, and behind them the one that takes clicks, if there is one."""
-        listed = await self.control.send(ListToolsRequest(params=asked), ListToolsResult)
-        if self.mixer is None or self.mixer.tool is None or listed.next_cursor:
-            return listed
-        return listed.model_copy(update={"tools": [*listed.tools, self.mixer.tool]})
+        """List the control's tools."""
+        return await self.control.send(ListToolsRequest(params=asked), ListToolsResult)
 
     async def call(self, _: Context, asked: CallToolRequestParams) -> CallToolResult:
-        """Answer as the control does; an error of the protocol is passed on too.
-
-        Where lists are mixed, the answer has the list of both servers, and is not compared.
-        """
+        """Answer as the control does; an error of the protocol is passed on too."""
         call = CallToolRequestParams(name=asked.name, arguments=asked.arguments)
-        if self.mixer is not None and self.mixer.is_click(call):
-            return self.mixer.clicked(call)
-        mixing = self.mixer.begun(call, self.later) if self.mixer else None
-        answer, error, elapsed_ns, sent = None, "", 0, None
+        answer, error = None, ""
         start = perf_counter_ns()
         try:
             answer = await self.control.send(CallToolRequest(params=call), CallToolResult)
-            elapsed_ns = perf_counter_ns() - start
-            if self.mixer is not None and mixing is not None:
-                sent = await self.mixer.sent(mixing, answer)
         except MCPError as exc:
             error = told(exc)
             raise
         finally:
-            if mixing is not None:
-                mixing.scope.cancel()
-            if sent is None or not sent.shown:
-                took_ns = elapsed_ns or perf_counter_ns() - start
-                offer = partial(self._offer, call, answer, error, took_ns)
-                self.later.start_soon(anyio.to_thread.run_sync, offer)
-        return answer if sent is None else sent.answer
+            offer = partial(self._offer, call, answer, error, perf_counter_ns() - start)
+            self.later.start_soon(anyio.to_thread.run_sync, offer)
+        return answer
 
     def _offer(
         self,
@@ -143,25 +124,17 @@ async def serve(
     comparison: Comparison,
     http: tuple[str, int] | None,
     ready: Callable[[str], object],
-    *,
-    mixer: McpMixer | None = None,
 ) -> None:
     """Serve over the pipes of this process until they end, or over HTTP until interrupted.
 
     Raises:
-        HarnessError: the host is not an address in numbers, or the port is taken; or the control
-            has a tool of the name by which clicks come.
+        HarnessError: the host is not an address in numbers, or the port is taken.
     """
     async with anyio.create_task_group() as later:
-        if mixer is not None:
-            await check_free(control, mixer.tool)
-            later.start_soon(mixer.candidate.run)
-        app = McpProxy(control, reading, comparison, later, mixer).app()
+        app = McpProxy(control, reading, comparison, later).app()
         if http is None:
             async with pipes(PASSED_ON_BYTES) as (reads, writes):
                 await app.run(reads, writes, app.create_initialization_options())
-            if mixer is not None:
-                later.cancel_scope.cancel()
             return
         host, port = http
         over_http = app.streamable_http_app(
@@ -174,6 +147,20 @@ async def serve(
         with bound(host, port) as (opened, url):
             ready(f"{url}{PATH}")
             await server(over_http, all_room(1).connections).serve(sockets=[opened])
+
+
+def structured(answer: CallToolResult) -> dict[str, Any]:
+    """Return the structured content of an answer.
+
+    Raises:
+        Unreadable: the tool failed, or there is none.
+    """
+    if answer.is_error:
+        said = "; ".join(getattr(part, "text", part.type) for part in answer.content)
+        raise Unreadable(f"the tool failed: {said}")
+    if not isinstance(answer.structured_content, dict):
+        raise Unreadable("structured content is missing")
+    return answer.structured_content
 
 
 def _unknown(call_tool_result: CallToolResult | None) -> str:

@@ -26,17 +26,12 @@ def pointed(document: Any, pointer: str) -> Any:  # noqa: ANN401  any JSON, and 
     """
     found = document
     for part in pointer.split("/")[1:]:
-        name = _unescaped(part)
+        name = part.replace("~1", "/").replace("~0", "~")
         try:
             found = found[_place(name)] if isinstance(found, list) else found[name]
         except (KeyError, IndexError, TypeError, ValueError):
             raise UnresolvedPointer(f"there is nothing at {pointer}") from None
     return found
-
-
-def _unescaped(part: str) -> str:
-    """Read one part of a pointer."""
-    return part.replace("~1", "/").replace("~0", "~")
 
 
 def _place(name: str) -> int:
@@ -157,32 +152,6 @@ class Reading(_Table):
         if table.degraded and self._true(answer):
             return Answer(hits, of_json([who, "degraded"]), f"the server says {table.degraded}")
         return Answer(hits, who)
-
-    def listed(self, answer: Any, k: int) -> dict[str, Any]:  # noqa: ANN401  any JSON
-        """Give the hits as they stand in an answer, best first, each by its id.
-
-        Raises:
-            Unreadable: as ``answer_of``, or the answer is a degraded one.
-        """
-        try:
-            found = self._list(answer, k)
-            by_id = {self._id(hit, place): hit for place, hit in enumerate(found, start=1)}
-        except UnresolvedPointer as exc:
-            raise Unreadable(f"the answer: {exc}") from None
-        if len(by_id) < len(found):
-            raise Unreadable("a document is in the list twice")
-        if self.answer.degraded and self._true(answer):
-            raise Unreadable(f"the server says {self.answer.degraded}")
-        return by_id
-
-    def relisted(self, answer: Any, hits: list[Any]) -> Any:  # noqa: ANN401  any JSON
-        """Give an answer that is ``listed`` with other hits; the rest of it stays."""
-        parent, _, last = self.answer.hits.rpartition("/")
-        if not self.answer.hits:
-            return hits
-        around = pointed(answer, parent)
-        around[_place(last) if isinstance(around, list) else _unescaped(last)] = hits
-        return answer
 
     def generation_of(self, answer: Any) -> int | str:  # noqa: ANN401  any JSON
         """Read which state of its index a server answered from; empty where it tells none.

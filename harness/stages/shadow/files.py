@@ -18,7 +18,6 @@ from harness.core.reading import Malformed, text_of
 from harness.policy import lines
 from harness.shadow.live.settings import Settings
 from harness.shadow.log.record import KEY_DIGITS
-from harness.shadow.proxy.interleaved import Interleaved, InterleavedCalls
 from harness.shadow.proxy.reading import Reading
 from harness.shadow.watch.bounds import Bounds
 from harness.shadow.watch.suppressions import ACCEPTABLE, Accepted, Suppressions
@@ -85,28 +84,6 @@ def read_reading(path: Path) -> Reading:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
     """
     return read_table(path, Reading, "Give the path of a file as examples/shadow/http.toml")
-
-
-def read_interleaved(path: Path) -> Interleaved:
-    """Read how the lists of two servers are mixed.
-
-    Raises:
-        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
-    """
-    return read_table(
-        path, Interleaved, "Give the path of a file as examples/shadow/interleaved.toml"
-    )
-
-
-def read_interleaved_calls(path: Path) -> InterleavedCalls:
-    """Read how the lists of two MCP servers are mixed.
-
-    Raises:
-        BadPolicy: as ``read_interleaved``.
-    """
-    return read_table(
-        path, InterleavedCalls, "Give the path of a file as examples/shadow/interleaved_mcp.toml"
-    )
 
 
 def http_reading(path: Path) -> Reading:

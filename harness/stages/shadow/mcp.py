@@ -25,7 +25,6 @@ from harness.shadow.live.settings import ShadowLog
 from harness.shadow.log.between import Between
 from harness.shadow.proxy.backend import Backend
 from harness.shadow.proxy.mcp_control import McpControl
-from harness.shadow.proxy.mcp_mixing import McpMixer
 from harness.shadow.proxy.mcp_proxy import KIND, serve
 from harness.shadow.proxy.reading import Reading, Unreadable
 
@@ -111,15 +110,12 @@ def shadow_mcp(
     http: tuple[str, int] | None,
     *,
     ready: Callable[[str], object],
-    mixes: Callable[[McpControl], McpMixer] | None = None,
 ) -> None:
     """Serve as the control does, over pipes or over HTTP, with the candidate as its shadow.
 
-    ``mixes`` makes what mixes the lists of both, over a connection to the candidate of its own.
-
     Raises:
         IndexNotReady: the control does not answer.
-        HarnessError: the address of the proxy cannot be had, or the name of the tool for clicks.
+        HarnessError: the address of the proxy cannot be had.
         EvidenceError: another process writes a log to the folder.
     """
     opens = partial(mcp_candidate, candidate, reading)
@@ -131,8 +127,7 @@ def shadow_mcp(
             behind = McpControl(partial(_control, control, timeout_s), timeout_s)
             async with anyio.create_task_group() as group:
                 await group.start(behind.run)
-                mixer = mixes(_absent_or_there(candidate, timeout_s)) if mixes else None
-                await serve(behind, reading, comparison, http, ready, mixer=mixer)
+                await serve(behind, reading, comparison, http, ready)
                 group.cancel_scope.cancel()
 
         try:
@@ -142,11 +137,6 @@ def shadow_mcp(
         except Exception as exc:
             said = f"{type(exc).__name__}: {exc}"
             raise IndexNotReady(f"the control: {said}. Start it, or correct its address") from exc
-
-
-def _absent_or_there(candidate: McpServer, timeout_s: float) -> McpControl:
-    """Give a candidate that no call waits to be connected to."""
-    return McpControl(partial(_control, candidate, timeout_s), patience_s=0, required=False)
 
 
 def _control(where: McpServer, timeout_s: float) -> Client:

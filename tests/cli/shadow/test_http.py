@@ -18,7 +18,6 @@ import pytest
 
 from harness.agreement.classes import Class
 from harness.core.errors import HarnessError
-from harness.shadow.proxy.http_mixing import LIST
 from harness.shadow.proxy.listening import bound
 from tests.cli.conftest import Harness
 from tests.make.mail.project import BOUNDED_S, listening
@@ -153,64 +152,3 @@ def test_a_port_that_is_taken_is_said() -> None:
         port = int(url.rpartition(":")[2])
         with pytest.raises(HarnessError, match="name another"), bound("127.0.0.1", port):
             pass
-
-
-def test_lists_are_mixed_while_the_ledger_allows_it_and_clicks_are_reported(
-    harness: Harness, tmp_path: Path
-) -> None:
-    ledger, clicks = tmp_path / "migration", tmp_path / "clicks"
-    at = ("--at", str(ledger))
-    shipped = ROOT / "policy" / "mail.toml"
-    assert harness("migrate", "begin", "--policy", str(shipped), "--serving", "fts5", *at).code == 0
-    text = (ROOT / "examples" / "shadow" / "interleaved.toml").read_text(encoding="utf-8")
-    patient = tmp_path / "interleaved.toml"
-    patient.write_text(text.replace("wait_ms = 200", "wait_ms = 20_000"), encoding="utf-8")
-    more = ["--interleaved", str(patient), "--clicks", str(clicks), "--ledger", str(ledger)]
-    with serving() as control, serving() as candidate:
-        start = [*words(control, candidate, tmp_path / "log"), *more]
-        with listening(start, ROOT) as (proxy, process), httpx.Client(trust_env=False) as client:
-            assert LIST not in client.get(f"{proxy}/search?q=apple").headers
-            allow = ("migrate", "interleave", "--arms", "fts5,tantivy", "--reason", "to see", *at)
-            assert "on: users see lists of fts5, tantivy" in harness(*allow).out
-            for user in "abc":
-                got = client.get(f"{proxy}/search?q=apple", headers={"X-User": user})
-                click = {
-                    "list": got.headers[LIST],
-                    "document": got.json()["hits"]["hits"][0]["_id"],
-                }
-                assert client.post(f"{proxy}/click", json=click).status_code == 204
-            ends = ("migrate", "interleave", "--arms", "none", "--reason", "enough", *at)
-            assert harness(*ends).code == 0
-            assert LIST not in client.get(f"{proxy}/search?q=apple").headers
-            assert written(tmp_path / "log", 2, within_s=BOUNDED_S).tally.attempted == 2
-            process.send_signal(signal.SIGINT)
-            process.wait(timeout=BOUNDED_S)
-    said = harness("clicks", "report", str(clicks)).out
-    assert "3 users saw 3 mixed lists and clicked 3 documents" in said
-
-
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        (["--interleaved", "MIXED"], "--interleaved and --clicks go together"),
-        (["--ledger", "migration"], "--interleaved and --clicks go together"),
-        (["--interleaved", "absent.toml", "--clicks", "CLICKS"], "absent.toml"),
-        (
-            ["--interleaved", "MIXED", "--clicks", "CLICKS", "--reading", "ARM"],
-            "not where a mixed list is put back",
-        ),
-    ],
-)
-def test_mixing_that_cannot_begin_is_said(
-    harness: Harness, tmp_path: Path, more: list[str], says: str
-) -> None:
-    places = {
-        "MIXED": str(ROOT / "examples" / "shadow" / "interleaved.toml"),
-        "CLICKS": str(tmp_path / "clicks"),
-        "ARM": str(ROOT / "examples" / "http_engine" / "http.toml"),
-    }
-    found = harness(*words("http://127.0.0.1:1", "http://127.0.0.1:1", tmp_path / "log")[3:],
-                    *(places.get(one, one) for one in more))  # fmt: skip
-    assert says in found.error
-    assert found.code == 2
-    assert not (tmp_path / "clicks").exists()

@@ -17,9 +17,7 @@ from harness.agreement.classes import Class
 from harness.cli.base.project import Project
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.run import Status
-from harness.shadow.clicks.log import read
 from harness.shadow.log.record import AGREED
-from harness.shadow.proxy.mcp_mixing import LIST
 from harness.shadow.proxy.reading import Unreadable
 from harness.stages.index import index
 from harness.stages.shadow.files import read_reading
@@ -97,66 +95,6 @@ def test_over_http_a_client_sees_the_control_and_the_log_sees_both(
     assert (refusal.control.status, refusal.candidate.status) == (Status.FAILED, Status.FAILED)
     assert "no such project" in refusal.control.error
     assert refusal.params["tool"] == "search_messages"
-
-
-def test_lists_are_mixed_while_the_ledger_allows_it_and_clicks_are_reported(
-    letters: Project, harness: Harness, tmp_path: Path
-) -> None:
-    ledger, clicks, mixed = (tmp_path / name for name in ("migration", "clicks", "mixed.toml"))
-    at, policy = ("--at", str(ledger)), str(SETTINGS.with_name("mail.toml"))
-    assert harness("migrate", "begin", "--policy", policy, "--serving", "mail-fts5", *at).code == 0
-    text = READING.with_name("interleaved_mcp.toml").read_text(encoding="utf-8")
-    mixed.write_text(text.replace("wait_ms = 200", "wait_ms = 20_000"), encoding="utf-8")
-    more = "--interleaved", str(mixed), "--clicks", str(clicks), "--ledger", str(ledger)
-    with (
-        listening(command("--http", "0"), letters.root) as (url, _),
-        listening(proxy(url, url, tmp_path / "log", "--http", "0", *more), letters.root) as (
-            own,
-            _,
-        ),
-        connected([], own, BOUNDED_S) as to,
-    ):
-        assert [tool["name"] for tool in tools(to)][-1] == "record_click"
-        plain = to.call("search_messages", ASKED[0])
-        allow = ("migrate", "interleave", "--arms", "mail-fts5,mail-tantivy", "--reason", "x", *at)
-        assert "on: users see lists of" in harness(*allow).out
-        for _ in range(3):
-            # a client of the SDK checks the list against the schema of the control's tool
-            found = to.portal.call(to.client.session.call_tool, "search_messages", ASKED[0])
-            assert len(found.structured_content["result"]) == 7
-            document = str(found.structured_content["result"][0]["id"])
-            click = {"list": found.meta[LIST], "document": document}
-            assert not to.portal.call(to.client.session.call_tool, "record_click", click).is_error
-        ends = ("migrate", "interleave", "--arms", "none", "--reason", "enough", *at)
-        assert harness(*ends).code == 0
-        again = to.call("search_messages", ASKED[0])
-        assert written(tmp_path / "log", 2, within_s=BOUNDED_S).tally.attempted == 2
-    assert without_times(again) == without_times(plain)
-    assert "0 users are known" in harness("clicks", "report", str(clicks)).error
-    assert len(read(clicks).clicked) == 3
-
-
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        (["--interleaved", "MIXED"], "--interleaved and --clicks go together"),
-        (["--interleaved", "HTTP", "--clicks", "CLICKS"], "unknown key"),
-    ],
-)
-def test_mixing_that_cannot_begin_is_said(
-    harness: Harness, tmp_path: Path, more: list[str], says: str
-) -> None:
-    places = {
-        "MIXED": str(READING.with_name("interleaved_mcp.toml")),
-        "HTTP": str(READING.with_name("interleaved.toml")),
-        "CLICKS": str(tmp_path / "clicks"),
-    }
-    url = "http://127.0.0.1:9/mcp"
-    words = [*proxy(url, url, tmp_path / "log")[3:], *(places.get(one, one) for one in more)]
-    found = harness(*words)
-    assert says in found.error
-    assert found.code == 2
-    assert not (tmp_path / "clicks").exists()
 
 
 def test_over_pipes_with_servers_that_are_programs(letters: Project, tmp_path: Path) -> None:

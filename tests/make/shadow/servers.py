@@ -23,7 +23,6 @@ from harness.shadow.proxy.backend import Backend
 from harness.shadow.proxy.http_candidate import KIND, HttpSearcher
 from harness.shadow.proxy.http_offer import offers_of
 from harness.shadow.proxy.http_proxy import Room, Running, all_room, serve
-from harness.shadow.proxy.http_tunnel import Tunnel
 from harness.shadow.proxy.reading import Reading
 from harness.stages.shadow.files import read_reading
 from tests.make.shadow.comparisons import drained, on_thread
@@ -158,7 +157,6 @@ def passing(
     *,
     room: Room | None = None,
     tell: Callable[[str], object] = lambda _: None,
-    tunnel: Callable[..., Tunnel] = Tunnel,
 ) -> Iterator[str]:
     """Run the proxy before an address, and give its own."""
     told: Queue[Running] = Queue()
@@ -167,7 +165,7 @@ def passing(
         offers = offers_of(address, reading, comparison)
         serve(
             address, reading, offers, ("127.0.0.1", 0), told.put,
-            room=room or all_room(), tell=tell, tunnel=tunnel,
+            room=room or all_room(), tell=tell,
         )  # fmt: skip
 
     thread = Thread(target=run, daemon=True)

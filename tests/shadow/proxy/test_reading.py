@@ -23,7 +23,7 @@ from harness.shadow.proxy.reading import (
     UnresolvedPointer,
     pointed,
 )
-from harness.stages.shadow.files import read_interleaved, read_interleaved_calls, read_reading
+from harness.stages.shadow.files import read_reading
 from tests.make.shadow.servers import READING
 from tests.source import ROOT
 
@@ -158,15 +158,13 @@ def test_what_is_no_json(text: bytes) -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_examples_can_be_read_and_have_no_key_too_many(path: Path, tmp_path: Path) -> None:
-    readers = {"interleaved": read_interleaved, "interleaved_mcp": read_interleaved_calls}
-    reads = readers.get(path.stem, read_reading)
-    reads(path)
+    read_reading(path)
     text = path.read_text(encoding="utf-8")
     for line in text.splitlines():
         if "=" in line and not line.startswith("#"):
             (tmp_path / "less.toml").write_text(text.replace(line, ""), encoding="utf-8")
             with pytest.raises(BadPolicy, match="is missing"):
-                reads(tmp_path / "less.toml")
+                read_reading(tmp_path / "less.toml")
 
 
 def test_a_pointer_that_is_none_is_refused(tmp_path: Path) -> None:
