@@ -50,8 +50,6 @@ SMALLER = {
     "python benchmarks/documents.py pdf": {"--documents": "5"},
     "python benchmarks/documents.py places": {"--chunks": "40"},
     "python benchmarks/documents.py stages": {"--chunks": "40", "--queries": "3", "--rounds": "1"},
-    "python benchmarks/embedding_batches.py": {"--every": "40"},
-    "python benchmarks/busy_race.py": {"--queries": "8", "--processes": "2", "--loops": "0"},
     "python benchmarks/load.py": {"--seconds": "0.2"},
     "python benchmarks/rebuilds.py": {"--times": "4"},
     "python benchmarks/moving_folders.py": {"--minutes": "0.05"},
@@ -68,39 +66,19 @@ MOST_ARMS = 3
 
 ONLY_HELP = {
     "python benchmarks/capacity.py": "it embeds, and indexes a hundred thousand messages",
-    "python benchmarks/adaptive.py": "it embeds six collections",
-    "python benchmarks/choices.py": "it embeds six collections",
-    "python benchmarks/choices_more.py": "it indexes six collections",
-    "python benchmarks/documents_choices.py": "it reads a run of ten arms with models",
     "python benchmarks/folders.py code": "it indexes the standard library, for minutes",
     "python benchmarks/folders.py notes": "it writes and indexes ten thousand notes",
-    "python benchmarks/documents_related.py": "it embeds a collection with two models",
     "python benchmarks/field.py": "it runs every arm on six collections",
     "python benchmarks/fusion.py": "it embeds six collections",
-    "python benchmarks/field_causes.py": "it reads four collections",
-    "python benchmarks/query_parts.py": "it needs an extra, the package onnx",
-    "python benchmarks/token_means.py": "it embeds texts for minutes, and reads six collections",
-    "python benchmarks/mail_index.py": "five rounds at least, each an index of its own",
     "python benchmarks/mail_search.py": "five rounds at least, of every engine",
     "python benchmarks/mail_ingest.py": "it fills an index for each size of batch",
     "python benchmarks/measures.py": "its peers have an environment of their own",
-    "python benchmarks/measures_on_disk.py": "it writes a run of whole partitions",
-    "python benchmarks/mixed_modes.py": "it indexes the whole project three times",
-    "python benchmarks/names.py": "it embeds the documentation of packages",
-    "python benchmarks/names_bound.py": "it embeds the documentation of packages",
-    "python benchmarks/near_duplicates.py": "it reads eight collections of people's texts",
     "python benchmarks/kills.py": "it kills a hundred commands",
     "python benchmarks/package.py": "it installs environments from a package index",
-    "python benchmarks/pages.py": "it opens pages in a browser, for a minute",
     "python benchmarks/proxy.py": "it starts servers, and times them for minutes",
-    "python benchmarks/proxy_cores.py": "it starts servers, and times them for minutes",
-    "python benchmarks/rude_clients.py": "it starts servers, and is rude to them for a minute",
     "python benchmarks/soak.py": "four programs, for half an hour",
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",
     "python benchmarks/shadow_reading.py": "it plants four faults in 4,000 attempts each",
-    "python benchmarks/shadow_traffic.py": "it reads eight collections of people's texts",
-    "python benchmarks/token_vectors.py": "it embeds every token of two collections",
-    "python benchmarks/stats.py": "it draws for scipy, which takes its time",
 }
 """Only asked for their options, and why."""
 
@@ -247,9 +225,6 @@ ELSEWHERE = {
         "it writes into docs", "tests/docs/test_reference_made.py"
     ),
     "python examples/http_engine/server.py": BESIDE,
-    "python benchmarks/mixed_gains.py": Elsewhere(
-        "twenty processes, and no option", "tests/measures"
-    ),
 }
 
 LONGER = frozenset({
