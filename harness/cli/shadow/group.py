@@ -1,6 +1,6 @@
 """``harness shadow``: run a live comparison; watch, replay and report its log.
 
-A command of the group is a module with a function ``add(group)``, named in ``application``.
+A command of the group is a module with a function ``add(group)``, named below.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ def register(app: typer.Typer) -> None:
     from harness.cli.shadow import accept, http, mcp, replay, report, run, watch
 
     group = typer.Typer(no_args_is_help=True, help=HELP)
-    for command in (
-        run,
-        http,
-        mcp,
-        watch,
-        replay,
-        report,
-        accept,
+    for add in (
+        run.add,
+        http.add,
+        mcp.add,
+        watch.add,
+        replay.add,
+        report.add,
+        accept.add,
     ):
-        command.add(group)
+        add(group)
     app.add_typer(group, name="shadow")
