@@ -46,21 +46,27 @@ def selftest(
 
     Labels of control and candidate are swapped at random, so that nothing differs, and losses of
     exactly a gate's bound are planted in several patterns. The first line names the worst rate of
-    all, with the assumption that its pattern breaks, if it breaks one. Asks no engine, decides
-    nothing and writes nothing.
+    all, with the assumption that its pattern breaks, if it breaks one. The last counts the values
+    that other code, such as ir-measures, computed too. Asks no engine, and writes nothing.
 
     Example: harness selftest --dataset python-docs
     """
     from harness.policy.load import load_policy
-    from harness.stages.selftest import try_gates
+    from harness.stages.selftest import check_kernels, try_gates
 
     one_of(dataset, left)
     project = Project.here()
     judged_by = load_policy(policy or project.policy_file)
     places = [added_to_run(left)] if left else map(project.layout, project.datasets(dataset))
     for layout in places:
-        tried = try_gates(layout, _steps(layout, judged_by, control), trials=trials)
+        chosen = _steps(layout, judged_by, control)
+        tried = try_gates(layout, chosen, trials=trials)
         _show(layout.root.name, tried, judged_by.rules.level / 2, trials)
+        values, rankings = check_kernels(layout, chosen)
+        out.print(
+            f"  Computed twice: {many(values, 'value')}, the second time by ir-measures;"
+            f" {many(rankings, 'pair')} of rankings, by sets."
+        )
 
 
 def _steps(layout: Layout, policy: Policy, control: str) -> Policy:

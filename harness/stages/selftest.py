@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.policy.model import Policy
 from harness.policy.selftest import Tried, selftest
+from harness.stages.custody.crosscheck import check_agreements, check_values
 from harness.stages.evidence import gathered, pairs_of, sides
 from harness.stages.layout import Layout
 
@@ -18,3 +19,14 @@ def try_gates(layout: Layout, policy: Policy, *, trials: int) -> tuple[Tried, ..
     arms = sides(layout, policy.arms)
     evidence = gathered(layout, pairs_of(policy), arms, None, policy.clusters)
     return selftest(policy, evidence, trials=trials)
+
+
+def check_kernels(layout: Layout, policy: Policy) -> tuple[int, int]:
+    """Count how many values and pairs of rankings other code gave as they are in ``layout``.
+
+    Raises:
+        EvidenceError: one is another; or an arm was not measured.
+    """
+    second = check_values(layout)
+    values = sum(len(one.query_ids) for of in second.values() for one in of.values())
+    return values, check_agreements(layout, pairs_of(policy).values())

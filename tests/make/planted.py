@@ -7,8 +7,9 @@ from collections.abc import Callable
 from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision
+from harness.stages.custody.crosscheck import check_agreements
 from harness.stages.replay.stage import replay
-from tests.make.toy import CANDIDATE, Toy
+from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 Search = Callable[[TantivySearcher, str, int], Answer]
 HONEST: Search = TantivySearcher.search
@@ -18,6 +19,11 @@ def measure(project: Toy) -> None:
     """Ask the candidate once more, and score and compare."""
     replay(project.layout, CANDIDATE, project.cache, project.params.replay)
     project.judge_again()
+
+
+def check_kernels(project: Toy) -> None:
+    """Compute the agreements by other code, as ``harness selftest`` and ``harness verify`` do."""
+    check_agreements(project.layout, [(CONTROL, CANDIDATE)])
 
 
 def blocking(decision: StepDecision) -> dict[str, Finding]:

@@ -33,7 +33,7 @@ from harness.stages.custody.proof import note_run, read_manifest
 from harness.stages.index import index
 from harness.stages.replay.stage import replay
 from harness.stages.score import stage as score_parts
-from tests.make.planted import HONEST, blocking, measure
+from tests.make.planted import HONEST, blocking, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
@@ -76,8 +76,9 @@ def test_4_an_overlap_of_0_where_nobody_found_anything(
     honest = vars(agreement)["_scores"]
     monkeypatch.setattr(agreement, "jaccard", filled(jaccard))
     monkeypatch.setattr(agreement, "_scores", lambda *given: honest(*given[:-1], {}))
+    measure(planted)
     with pytest.raises(EvidenceError, match=r"q99 is 0\.0, but the check gives None"):
-        measure(planted)
+        check_kernels(planted)
 
 
 def test_4_two_empty_answers_of_class_disjoint(
@@ -88,8 +89,9 @@ def test_4_two_empty_answers_of_class_disjoint(
         return tuple(Class.DISJOINT if name is Class.BOTH_EMPTY else name for name in found)
 
     monkeypatch.setattr(agreement, "classify", harsh)
+    measure(planted)
     with pytest.raises(EvidenceError, match=r"q99 is of class disjoint, .* it is both_empty"):
-        measure(planted)
+        check_kernels(planted)
 
 
 # 5. Undefined tau counted as 0.
@@ -99,8 +101,9 @@ def test_5_an_undefined_tau_counted_as_0(planted: Toy, monkeypatch: pytest.Monke
     monkeypatch.setattr(TantivySearcher, "search", lambda s, text, _: HONEST(s, text, 1))
     measure(planted)
     monkeypatch.setattr(agreement, "tau", filled(tau))
+    measure(planted)
     with pytest.raises(EvidenceError, match=r"tau of .* is 0\.0, but the check gives None"):
-        measure(planted)
+        check_kernels(planted)
 
 
 # 7. The switch is taken before its evidence window is over.

@@ -16,30 +16,24 @@ from typing import Any, NamedTuple
 from harness.core.errors import EvidenceError
 from harness.core.formats import moment_of
 from harness.core.gate import Finding, StepDecision
-from harness.core.scores import Estimate, Scores
+from harness.core.scores import Estimate
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run
-from harness.corpus.score_table import read_scores
 from harness.gates import equivalent, non_inferior, superior
-from harness.measures.quality import oracle
 from harness.policy.age import SLACK, check_past
 from harness.policy.pins import read
 from harness.policy.reservations import of_gates
-from harness.stages.compare.stage import read_agreement
+from harness.stages.custody.crosscheck import check_agreements, check_values
 from harness.stages.experiments import log as experiment_log
 from harness.stages.experiments.log import HINT
 from harness.stages.judging.taken_in import samples_in
 from harness.stages.layout import Layout
 from harness.stages.report.assemble import Subject
-from harness.stages.score.crosscheck import crosscheck, same_values
 from harness.stages.score.stage import slices
 
 SAME = 1e-8
 """``decision.json`` keeps ten significant digits."""
 Differences = non_inferior.Settings | superior.Settings | equivalent.Settings
 """Gates whose number is a mean difference of one measure."""
-Second = Mapping[str, Mapping[str, Scores]]
-"""Scores by arm and measure, as ir-measures gives them."""
 
 
 class Recounted(NamedTuple):
@@ -59,8 +53,8 @@ def recount(layout: Layout, subject: Subject, decisions: Sequence[StepDecision])
     Raises:
         EvidenceError: one is another, or stands where there is none, or the reverse.
     """
-    second = _by_library(layout)
-    compared = _by_hand(layout, subject)
+    second = check_values(layout)
+    compared = check_agreements(layout, subject.pairs.values())
     members = slices(Prepared.open(layout.data).queries())
     gates, sampled = 0, samples_in(layout)
     steps = subject.policy.steps if subject.policy else ()
@@ -78,30 +72,6 @@ def recount(layout: Layout, subject: Subject, decisions: Sequence[StepDecision])
                 gates += 1
     values = sum(len(one.query_ids) for of in second.values() for one in of.values())
     return Recounted(values, compared, gates)
-
-
-def _by_library(layout: Layout) -> Second:
-    """Score every arm with ir-measures, and hold the table of scores against it."""
-    data = Prepared.open(layout.data)
-    qrels, asked = data.qrels(), [query.query_id for query in data.queries()]
-    found: dict[str, Mapping[str, Scores]] = {}
-    for (arm,), scores in read_scores(layout.per_query, ["arm"]).items():
-        run = read_run(layout.run(arm))
-        found[arm] = oracle(run, qrels, tuple(scores), asked)
-        same_values(arm, scores, found[arm], asked)
-    return found
-
-
-def _by_hand(layout: Layout, subject: Subject) -> int:
-    """Compare each pair of runs query by query, by hand; count the queries."""
-    count = 0
-    for (control, candidate), agreement in read_agreement(layout).items():
-        if (control, candidate) in subject.pairs.values() or control == candidate:
-            path = layout.again(control) if control == candidate else layout.run(candidate)
-            runs = read_run(layout.run(control)), read_run(path)
-            crosscheck(*runs, agreement, depths=subject.compare.depths, queries=agreement.query_ids)
-            count += len(agreement.query_ids)
-    return count
 
 
 def _same_difference(

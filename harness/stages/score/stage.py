@@ -33,7 +33,6 @@ from harness.stages.custody import receipt
 from harness.stages.custody.proof import check_run
 from harness.stages.layout import Layout
 from harness.stages.params import ScoreParams
-from harness.stages.score.crosscheck import crosscheck_quality
 from harness.stages.score.means import Means, as_csv, as_json
 from harness.stats.inference import Inference
 
@@ -47,8 +46,7 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: 
     Intervals are drawn on so many threads, and are the same on any number.
 
     Raises:
-        EvidenceError: an arm was not replayed, or its index or the queries changed since, or a
-            value is not what ir-measures gives.
+        EvidenceError: an arm was not replayed, or its index or the queries changed since.
     """
     data = Prepared.open(layout.data)
     for arm in arms:
@@ -87,9 +85,8 @@ def _scored(
     scoring = Scoring(
         (lambda: judged) if here else partial(judged_in, layout.data.absolute(), of_json(files)),
         params.measures,
-        params.seed,
     )
-    own = [code_sha256(), *files, params.measures, params.seed]
+    own = [code_sha256(), *files, params.measures]
     batches = []
     for arm in arms:
         run = layout.run(arm).absolute()
@@ -174,17 +171,15 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Scores the run of one arm, and checks some values with ir-measures."""
+    """Scores the run of one arm."""
 
     judged: Callable[[], Judged]
     measures: tuple[str, ...]
-    seed: int
 
     def __call__(self, run_file: Path, beside: Path) -> Iterator[int]:
         asked, qrels = self.judged()
         run = read_run(run_file)
         found = score_run(run, qrels, self.measures, asked)
-        crosscheck_quality(run, qrels, found, seed=self.seed)
         write(beside, asked, [found[name] for name in self.measures])
         yield 1
 

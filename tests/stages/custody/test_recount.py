@@ -20,7 +20,6 @@ from harness.measures.columnar import kernels
 from harness.stages.custody.recount import _same_difference, recount
 from harness.stages.custody.rederive import subject_of
 from harness.stages.gate import read_decision
-from harness.stages.score import crosscheck
 from tests.make import gate_inputs
 from tests.make.toy import Toy
 
@@ -44,14 +43,8 @@ def test_all_of_it_is_counted(project: Toy) -> None:
     assert gates == 1
 
 
-def unsampled(patch: pytest.MonkeyPatch) -> None:
-    """Take away what the stages themselves count twice."""
-    patch.setattr(crosscheck, "QUERIES", 0)
-
-
 def test_a_kernel_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = kernels.evaluate
-    unsampled(monkeypatch)
     monkeypatch.setattr(kernels, "evaluate", lambda *given: np.minimum(honest(*given) + 1e-6, 1))
     project.judge_again(timed=True)
     project.decide()
@@ -60,7 +53,6 @@ def test_a_kernel_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_overlap_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    unsampled(monkeypatch)
 
     def more(pair: Pair, depth: int) -> Partial:
         found = jaccard(pair, depth)

@@ -1,29 +1,31 @@
-"""Kernels compared with other people's code: a comparator that is wrong must not be believed.
+"""Check kernels against other code: a wrong comparator must not be believed.
 
-The kernels of ``harness.agreement`` and ``harness.measures`` work on arrays. Here a few queries are
-counted once more, the slow way: sets for Jaccard, every two of the shared documents for Kendall's
-tau-b, and ir-measures for quality.
+The kernels of ``harness.agreement`` and ``harness.measures`` work on arrays. Here every query is
+computed again, the slow way: sets for Jaccard, every two of the shared documents for Kendall's
+tau-b, and ir-measures for quality. ``harness verify`` and ``harness selftest`` do this.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
-
-import numpy as np
 
 from harness.agreement.classes import Class
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement
-from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
 from harness.core.scores import Scores
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.corpus.score_table import read_scores
 from harness.measures.quality import oracle
+from harness.stages.compare.stage import read_agreement
+from harness.stages.layout import Layout
 
-QUERIES = 40
-"""Counted twice; a wrong formula shows in far fewer."""
+Second = Mapping[str, Mapping[str, Scores]]
+"""Scores by arm and measure, as ir-measures gives them."""
 SAME = 1e-9
+JACCARD = "Jaccard@"
 EMPTY = {
     (False, False): Class.BOTH_EMPTY,
     (False, True): Class.SERVING_EMPTY,
@@ -39,28 +41,55 @@ UNFINISHED = {
 NOT_SHOWN = frozenset({*EMPTY.values(), *UNFINISHED.values()})
 
 
-def crosscheck(
-    control: Run,
-    candidate: Run,
-    agreement: Agreement,
-    *,
-    depths: Sequence[int],
-    queries: Sequence[str],
-) -> None:
-    """Count Jaccard and tau of ``queries`` again, and of all where an arm shows nothing.
+def check_values(layout: Layout) -> Second:
+    """Compute every measure of every arm with ir-measures, and compare the table of scores.
+
+    Raises:
+        EvidenceError: a value is another, or stands where there is none, or the reverse.
+    """
+    data = Prepared.open(layout.data)
+    qrels, asked = data.qrels(), [query.query_id for query in data.queries()]
+    found: dict[str, Mapping[str, Scores]] = {}
+    for (arm,), scores in read_scores(layout.per_query, ["arm"]).items():
+        found[arm] = oracle(read_run(layout.run(arm)), qrels, tuple(scores), asked)
+        same_values(arm, scores, found[arm])
+    return found
+
+
+def check_agreements(layout: Layout, pairs: Collection[tuple[str, str]]) -> int:
+    """Compare each of the pairs of runs, and each control with itself, query by query.
+
+    Return how many queries that were.
+
+    Raises:
+        EvidenceError: as ``crosscheck``.
+    """
+    count = 0
+    for (control, candidate), agreement in read_agreement(layout).items():
+        if (control, candidate) in pairs or control == candidate:
+            path = layout.again(control) if control == candidate else layout.run(candidate)
+            crosscheck(read_run(layout.run(control)), read_run(path), agreement)
+            count += len(agreement.query_ids)
+    return count
+
+
+def crosscheck(control: Run, candidate: Run, agreement: Agreement) -> None:
+    """Count Jaccard, tau and the class of every query again.
 
     Raises:
         EvidenceError: a value is another, or stands where none belongs, or the reverse. Or a query
             that an arm did not answer, or answered with nothing, is not of the class of its own.
     """
-    counted = [*queries, *sorted(_check_classes(control, candidate, agreement) - set(queries))]
-    names = [f"Jaccard@{depth}" for depth in depths]
+    _check_classes(control, candidate, agreement)
+    counted = agreement.query_ids
+    names = [name for name in agreement.scores if name.startswith(JACCARD)]
+    depths = [int(name.removeprefix(JACCARD)) for name in names]
     values = {name: agreement.scores[name].by_query for name in (*names, "tau")}
     shown = [_shown(run, counted) for run in (control, candidate)]
     for query_id in counted:
         both = [rankings.get(query_id) for rankings in shown]
         left, right = both if None not in both else (None, None)
-        expected = {f"Jaccard@{depth}": _jaccard(left, right, depth) for depth in depths}
+        expected = {f"{JACCARD}{depth}": _jaccard(left, right, depth) for depth in depths}
         expected["tau"] = _tau(left, right, max(depths))
         for name, wanted in expected.items():
             found = values[name].get(query_id)
@@ -74,27 +103,20 @@ def crosscheck(
                 )
 
 
-def some(queries: Sequence[str], seed: int) -> tuple[str, ...]:
-    """Draw the queries that a stage counts twice; verification counts all of them."""
-    return tuple(random.Random(seed).sample(list(queries), min(QUERIES, len(queries))))
-
-
-def _check_classes(control: Run, candidate: Run, agreement: Agreement) -> set[str]:
-    """Give the queries of which an arm shows nothing, though both answered; hold all classes.
+def _check_classes(control: Run, candidate: Run, agreement: Agreement) -> None:
+    """Compare all classes.
 
     A query that an arm did not answer has the class of that ending, and no agreement at all.
     """
     ended = [dict(zip(run.query_ids, run.status, strict=True)) for run in (control, candidate)]
     shown = [dict(zip(run.query_ids, run.lengths, strict=True)) for run in (control, candidate)]
     silent: dict[str, Class] = {}
-    empty = set()
     for query_id, kind in zip(agreement.query_ids, agreement.classes, strict=True):
         how = {of[query_id] for of in ended}
         some = (bool(shown[0][query_id]), bool(shown[1][query_id]))
         if unfinished := next((named for end, named in UNFINISHED.items() if end in how), None):
             silent[query_id] = wanted = unfinished
         elif some in EMPTY:
-            empty.add(query_id)
             wanted = EMPTY[some]
         else:
             _hold(query_id, kind, kind if kind not in NOT_SHOWN else None)
@@ -107,7 +129,6 @@ def _check_classes(control: Run, candidate: Run, agreement: Agreement) -> set[st
                 f" it is {silent[wrong]}; the comparison cannot be believed: correct"
                 " harness.agreement"
             )
-    return empty
 
 
 def _hold(query_id: str, found: str, wanted: str | None) -> None:
@@ -119,31 +140,15 @@ def _hold(query_id: str, found: str, wanted: str | None) -> None:
         )
 
 
-def crosscheck_quality(run: Run, qrels: Qrels, scores: Mapping[str, Scores], *, seed: int) -> None:
-    """Score some answered queries of a run again, with ir-measures.
-
-    ``scores`` are those of all its queries, by measure name.
+def same_values(arm: str, scores: Mapping[str, Scores], library: Mapping[str, Scores]) -> None:
+    """Compare scores of an arm with those of ir-measures.
 
     Raises:
-        EvidenceError: a value is another, or stands where there is none, or the reverse.
-    """
-    answered = np.flatnonzero(run.status == Status.ANSWERED).tolist()
-    queries = some([run.query_ids[row] for row in answered], seed)
-    if queries:
-        same_values(run.arm, scores, oracle(run, qrels, tuple(scores), queries), queries)
-
-
-def same_values(
-    arm: str, scores: Mapping[str, Scores], library: Mapping[str, Scores], queries: Sequence[str]
-) -> None:
-    """Compare scores of an arm with those of ir-measures, over ``queries``.
-
-    Raises:
-        EvidenceError: as ``crosscheck_quality``.
+        EvidenceError: as ``check_values``.
     """
     for name, wanted in library.items():
         found, exact = scores[name].by_query, wanted.by_query
-        for query_id in queries:
+        for query_id in dict.fromkeys([*found, *exact]):
             ours, theirs = found.get(query_id), exact.get(query_id)
             if (ours is None) != (theirs is None) or (
                 ours is not None and theirs is not None and abs(ours - theirs) > SAME
@@ -154,7 +159,7 @@ def same_values(
                 )
 
 
-def _shown(run: Run, queries: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _shown(run: Run, queries: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Give the rankings of those of ``queries`` that the arm answered."""
     answered = dict(zip(run.query_ids, run.status == Status.ANSWERED, strict=True))
     return run.rankings(query_id for query_id in queries if answered[query_id])

@@ -16,9 +16,9 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
-from harness.measures.quality import score
-from harness.stages.score.crosscheck import crosscheck, crosscheck_quality
-from tests.make.runs import qrels_of, random_case, run_of
+from harness.measures.quality import oracle, score
+from harness.stages.custody.crosscheck import crosscheck, same_values
+from tests.make.runs import random_case
 
 DEPTHS = (3, 10)
 LISTS = st.lists(
@@ -61,7 +61,7 @@ def test_the_kernels_and_the_textbook_agree(
     control = run("a", [left for left, _ in lists])
     candidate = run("b", [right for _, right in lists], failed)
     found = agreement(control, candidate)
-    crosscheck(control, candidate, found, depths=DEPTHS, queries=found.query_ids)
+    crosscheck(control, candidate, found)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_wrong_value_is_named(name: str, value: float | None) -> None:
     with pytest.raises(
         EvidenceError, match=rf"{name} of a and b for query q0 is .* the check gives"
     ):
-        crosscheck(control, candidate, found, depths=DEPTHS, queries=found.query_ids)
+        crosscheck(control, candidate, found)
 
 
 def test_a_value_for_two_empty_lists_is_named() -> None:
@@ -83,15 +83,13 @@ def test_a_value_for_two_empty_lists_is_named() -> None:
     same = Scores("Jaccard@3", ("q0", "q1"), np.ones(2), {})
     wrong = replace(found, scores={**found.scores, "Jaccard@3": same})
     with pytest.raises(EvidenceError, match=r"query q0 is 1\.0, but the check gives None"):
-        crosscheck(control, candidate, wrong, depths=DEPTHS, queries=found.query_ids)
+        crosscheck(control, candidate, wrong)
 
 
 def test_quality_is_what_ir_measures_says() -> None:
     control, qrels = random_case(3)
-    found = score(control, qrels, ("nDCG@10", "RR@10"), control.query_ids)
-    crosscheck_quality(control, qrels, found, seed=1)
-    unanswered = run_of({"q": []}, ended={"q": Status.FAILED})
-    crosscheck_quality(unanswered, qrels_of({"q": {"a": 1}}), {}, seed=1)
+    asked = (("nDCG@10", "RR@10"), control.query_ids)
+    same_values("a", score(control, qrels, *asked), oracle(control, qrels, *asked))
 
 
 @pytest.mark.parametrize("value", [0.123, None])
@@ -104,5 +102,6 @@ def test_a_wrong_kernel_is_named(value: float | None) -> None:
         if value is None
         else replace(old, values=np.concatenate([[value], old.values[1:]]))
     )
+    library = oracle(control, qrels, ("nDCG@10", "RR@10"), control.query_ids)
     with pytest.raises(EvidenceError, match=r"RR@10 of arm for query q0 is .* fix harness.measu"):
-        crosscheck_quality(control, qrels, found, seed=1)
+        same_values("arm", found, library)
