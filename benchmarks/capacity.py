@@ -28,9 +28,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.made import base
 from engines.vector.scan import nearest
 from harness.cli.base.project import Project
-from harness.collections.agent_mail.changes import base
 from harness.stages.compare.stage import compare
 from harness.stages.imports.collections import Target, import_beir
 from harness.stages.imports.report import About

@@ -1,6 +1,6 @@
 """Messages and questions for the times of message search, and a table of medians and ratios.
 
-Messages are those of ``harness.collections.agent_mail``. Questions are words, phrases and
+Messages are those of ``agent_mail``. Questions are words, phrases and
 identifiers of messages that are there: of nine, about four are one or two words, four are three to
 five words or a phrase, and one is a prefix, an identifier or has signs.
 """
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.made import base
 from engines.stacks.agent_mail import documents
 from engines.stacks.agent_mail.contract.events import Event, Payload
 from engines.stacks.agent_mail.contract.lifecycle import Message
@@ -23,7 +24,6 @@ from engines.stacks.agent_mail.sqlite import fts5, store
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from harness.collections.agent_mail.changes import base
 
 SEED = 20_260_101
 WEIGHTS = (2, 1, 4)

@@ -23,12 +23,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.made import base
 from benchmarks.mail_corpus import SEED, messages, questions
 from engines import registry
 from engines.stacks.agent_mail import ingest
 from engines.stacks.agent_mail.arm import STORE
 from engines.stacks.agent_mail.contract.lifecycle import Message
-from harness.collections.agent_mail.changes import base
 from harness.core.engine import Searcher
 
 TYPED = 10

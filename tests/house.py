@@ -10,7 +10,7 @@ from functools import cache
 from tests.source import Module, known, of_ours
 
 ORDER = (
-    "core", "corpus", "collections", "stats", "replay", "measures", "agreement", "shadow", "gates",
+    "core", "corpus", "stats", "replay", "measures", "agreement", "shadow", "gates",
     "policy", "report", "stages", "api", "serve", "cli",
 )  # fmt: skip
 """A package imports from itself and from those before it."""

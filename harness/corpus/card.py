@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -45,46 +47,6 @@ class Digests(Keys):
     """``of_qrels``"""
 
 
-class Harvesting(Keys):
-    """How a set of kind ``python-docs`` is made; see ``harness.collections.python_docs``."""
-
-    namespaces: list[str] = Field(min_length=1)
-    """Modules whose names are public."""
-    packages: dict[str, str]
-    """Version of each package that the counts and digests are of."""
-    documents: Some
-    """At most so many."""
-    natural_language: Some
-    """At most so many queries of the slice."""
-    identifiers: Some
-    """At most so many queries of the slice."""
-    fewest_words: Some
-    """Of a document, beside its summary."""
-    characters: Some
-    """Longer documents are cut at the end of a paragraph."""
-
-
-class Traffic(Keys):
-    """How a set of kind ``agent-mail`` is made; see ``harness.collections.agent_mail.generate``."""
-
-    messages: Annotated[int, Field(ge=1_000)]
-    """In the corpus, after edits and deletions."""
-    seed: Count
-    queries: Annotated[int, Field(ge=2)]
-    """At most so many of each slice; half as many of each filter, a sixth of each language."""
-
-
-class Texts(Keys):
-    """How a set of kind ``package-texts`` is made; see ``harness.collections.package_texts``."""
-
-    packages: Annotated[dict[str, str], Field(min_length=1)]
-    """Packages that are read, with the versions that the counts and digests are of."""
-    characters: Some
-    """Shorter documents are left out."""
-    queries: Some
-    """At most so many of each slice."""
-
-
 class Card(Keys):
     """``datasets/<name>/card.toml``."""
 
@@ -94,7 +56,8 @@ class Card(Keys):
     licence: str
     made_by: str
     """The command that makes the data."""
-    kind: Literal["python-docs", "agent-mail", "package-texts", "files"]
+    kind: Literal["made", "files"]
+    """``made`` by ``make.py`` beside the card, or read from files beside it."""
     split: Name
     documents: Some
     queries: Some
@@ -112,18 +75,15 @@ class Card(Keys):
     """What is made of a hit whose id is the query's: absent, it goes where the texts are equal."""
     complete: Annotated[str, Field(min_length=1)] | None = None
     """Why every relevant document of every query is judged; absent where one may not be."""
-    harvest: Harvesting | None = None
-    traffic: Traffic | None = None
-    texts: Texts | None = None
+    make: dict[str, Any] | None = None
+    """What ``make.py`` reads; of kind ``made`` alone."""
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Installed packages that the data are read from, with the versions of these counts."""
 
     @model_validator(mode="after")
-    def _tables_fit_kind(self) -> Self:
-        if (self.harvest is not None) != (self.kind == "python-docs"):
-            raise ValueError("a table [harvest] belongs to kind 'python-docs', and to no other")
-        if (self.traffic is not None) != (self.kind == "agent-mail"):
-            raise ValueError("a table [traffic] belongs to kind 'agent-mail', and to no other")
-        if (self.texts is not None) != (self.kind == "package-texts"):
-            raise ValueError("a table [texts] belongs to kind 'package-texts', and to no other")
+    def _table_fits_kind(self) -> Self:
+        if (self.make is not None) != (self.kind == "made"):
+            raise ValueError("a table [make] belongs to kind 'made', and to no other")
         return self
 
 
@@ -142,9 +102,23 @@ def read(folder: Path) -> Card:
     except Malformed as exc:
         raise BadFile(path, f"it is not TOML ({exc})", "Correct it.", exc.line) from exc
     except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the card"
-        raise BadFile(path, f"{key}: {first['msg']}", _hint(first["type"], key)) from exc
+        raise refused(path, exc) from exc
+
+
+def refused(path: Path, error: ValidationError) -> BadFile:
+    """Return what is wrong first with a card, or with its table ``[make]``."""
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"]) or "the card"
+    return BadFile(path, f"{key}: {first['msg']}", _hint(first["type"], key))
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Return the installed version of each package, without those that are not installed."""
+    found: dict[str, str] = {}
+    for package in sorted(packages):
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
 def write(folder: Path, card: Card) -> None:
@@ -154,7 +128,7 @@ def write(folder: Path, card: Card) -> None:
 
 def text_of(card: Card) -> str:
     """Give the file that ``write`` writes."""
-    return "\n".join(_lines(card.model_dump(exclude_none=True), ())) + "\n"
+    return "\n".join(_lines(card.model_dump(exclude_none=True, exclude_defaults=True), ())) + "\n"
 
 
 def counted(

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import yaml
 
-from harness.collections import python_docs
 from harness.core.files import replacing_folder, write_json, write_text
 from harness.core.formats import yaml_file
 from harness.corpus import card
@@ -52,14 +51,13 @@ def other_versions(root: Path, datasets: Iterable[str]) -> tuple[str, ...]:
     """Name the installed packages that are not of the version that a data set is read from."""
     others: dict[str, str] = {}
     for folder in (root / "datasets" / name for name in datasets):
-        about = card.read(folder) if (folder / card.FILE).is_file() else None
-        if about and about.harvest:
-            here = python_docs.versions(about.harvest)
-            others |= {
-                package: f"{package} {here.get(package, 'none')} (not {wanted})"
-                for package, wanted in about.harvest.packages.items()
-                if here.get(package) != wanted
-            }
+        wanted = card.read(folder).packages if (folder / card.FILE).is_file() else {}
+        here = card.installed(wanted)
+        others |= {
+            package: f"{package} {here.get(package, 'none')} (not {version})"
+            for package, version in wanted.items()
+            if here.get(package) != version
+        }
     return tuple(others[package] for package in sorted(others))
 
 

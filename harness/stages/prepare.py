@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from pydantic import ValidationError
 
-from harness.collections import package_texts, python_docs
-from harness.collections.agent_mail import generate as agent_mail
 from harness.core.digest import DocumentsDigest, of_queries
 from harness.core.durable.journal import Change, changing, completed
 from harness.core.durable.locks import held
-from harness.core.errors import DatasetError
+from harness.core.errors import BadFile, DatasetError
 from harness.core.files import replacing_folder, write_json
 from harness.core.qrels import Qrels
 from harness.core.reading import numbered
@@ -24,6 +24,8 @@ from harness.corpus.lines import LEFT_OUT, either
 from harness.corpus.similar import SIMILAR, Similar
 from harness.corpus.similar import read as read_similar
 
+MAKE = "make.py"
+"""Program beside the card of a set that is made."""
 MODEL, MAX_TOKENS, BATCH = "all-MiniLM-L6-v2", 128, 64
 """Which model compares queries, how much of one it reads, and how many at once."""
 
@@ -41,7 +43,7 @@ def prepare(
 
     Raises:
         BadFile: a file is missing or malformed.
-        DatasetError: the data is not what the card says; ``out`` is left as it was.
+        DatasetError: it cannot be made, or is not what the card says; ``out`` is left as it was.
     """
     if not update:
         completed(dataset, within=(dataset, qrels))
@@ -57,7 +59,7 @@ def _prepare(
 ) -> None:
     about = card.read(dataset)
     judged = qrels / f"{about.split}.qrels"
-    found = _made(about) or _from_files(dataset, judged)
+    found = _made(dataset, about) or _from_files(dataset, judged)
     if similar:
         write_json(dataset / SIMILAR, _similar(found.queries).as_json())
     corpus = DocumentsDigest()
@@ -110,20 +112,21 @@ class _Found:
     queries: tuple[Query, ...]
     qrels: Qrels
     made: bool
-    """Here, from the settings of the card, and not read from files."""
+    """By its ``make.py``, and not read from files."""
 
 
-def _made(about: Card) -> _Found | None:
-    if about.harvest:
-        read = python_docs.read(about.harvest)
-        return _Found(read.documents, read.queries, read.qrels, made=True)
-    if about.traffic:
-        drawn = agent_mail.generate(about.traffic)
-        return _Found(drawn.documents, drawn.queries, drawn.qrels, made=True)
-    if about.texts:
-        carried = package_texts.read(about.texts)
-        return _Found(carried.documents, carried.queries, carried.qrels, made=True)
-    return None
+def _made(dataset: Path, about: Card) -> _Found | None:
+    """Let the data set's own program make it; None where the data are files."""
+    if about.kind == "files":
+        return None
+    program = dataset / MAKE
+    if not program.is_file():
+        raise BadFile(program, "missing file", "Bring it back, or import data: harness import.")
+    try:
+        made = runpy.run_path(str(program))["make"](about)
+    except ValidationError as exc:
+        raise card.refused(dataset / card.FILE, exc) from exc
+    return _Found(made.documents, made.queries, made.qrels, made=True)
 
 
 def _from_files(dataset: Path, judged: Path) -> _Found:
@@ -136,31 +139,17 @@ def _from_files(dataset: Path, judged: Path) -> _Found:
 
 
 def _with_versions(counted: Card) -> Card:
-    here = _versions(counted)
-    if counted.harvest:
-        harvest = counted.harvest.model_copy(update={"packages": here})
-        return counted.model_copy(update={"harvest": harvest})
-    if counted.texts:
-        texts = counted.texts.model_copy(update={"packages": here})
-        return counted.model_copy(update={"texts": texts})
-    return counted
-
-
-def _versions(about: Card) -> dict[str, str]:
-    """Versions of the installed packages that a set is read from; none where it is not."""
-    if about.harvest:
-        return python_docs.versions(about.harvest)
-    return package_texts.versions(about.texts) if about.texts else {}
+    here = card.installed(counted.packages)
+    return counted.model_copy(update={"packages": here})
 
 
 def _hint(about: Card) -> str:
     update = f"harness prepare --dataset {about.name} --update"
-    if about.traffic:
-        return f"The generator changed, or its words; if that is meant, run: {update}"
-    from_packages = about.harvest or about.texts
-    if from_packages is None:
+    if about.kind == "files":
         return f"Fetch the data again; if the change is meant, run: {update}"
-    here, there = _versions(about), from_packages.packages
+    if not about.packages:
+        return f"{MAKE} changed, or what it reads; if that is meant, run: {update}"
+    here, there = card.installed(about.packages), about.packages
     names = sorted(here.keys() | there.keys())
     moved = [name for name in names if here.get(name) != there.get(name)]
     pairs = [

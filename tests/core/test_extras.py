@@ -95,9 +95,8 @@ def test_a_module_in_no_extra_is_installed_without_what_it_requires() -> None:
 
 
 def test_the_demo_has_the_versions_that_its_data_are_read_from() -> None:
-    harvest = card.read(ROOT / "datasets" / "python-docs").harvest
-    assert harvest is not None
-    exact = [f"{name}=={version}" for name, version in harvest.packages.items()]
+    packages = card.read(ROOT / "datasets" / "python-docs").packages
+    exact = [f"{name}=={version}" for name, version in packages.items()]
     rest = f"{extras.DISTRIBUTION}[{','.join(NEEDS)}]"
     assert sorted(OPTIONAL[extras.DEMO]) == sorted([*exact, rest])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from harness.core.errors import BadFile, DatasetError
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.corpus import card
-from harness.corpus.card import Card, Digests, Harvesting, Texts, Traffic
+from harness.corpus.card import Card, Digests
 
 QUERIES = (Query("q", "text", ("b", "a")), Query("r", "text", ("a",)))
 QRELS = Qrels.of([Judgement("q", "d", 1)])
@@ -43,18 +44,6 @@ def example() -> Card:
     )
 
 
-def harvesting() -> Harvesting:
-    return Harvesting(
-        namespaces=["numpy", "numpy.linalg"],
-        packages={"numpy": "2.4.6"},
-        documents=9,
-        natural_language=8,
-        identifiers=7,
-        fewest_words=6,
-        characters=500,
-    )
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -62,12 +51,8 @@ def harvesting() -> Harvesting:
         {"warnings": []},
         {"slices": {}},
         {"slices": {"natural language": 1, "a.b": 1}},
-        {"kind": "python-docs", "harvest": harvesting()},
-        {"kind": "agent-mail", "traffic": Traffic(messages=1_000, seed=3, queries=4)},
-        {
-            "kind": "package-texts",
-            "texts": Texts(packages={"zoo": "1"}, characters=5, queries=4),
-        },
+        {"kind": "made", "make": {"names": ["a", "b.c"], "most": 9}},
+        {"kind": "made", "make": {}, "packages": {"zoo": "1"}},
     ],
 )
 def test_a_card_comes_back_as_it_was(tmp_path: Path, changed: dict[str, object]) -> None:
@@ -83,14 +68,8 @@ def test_a_card_comes_back_as_it_was(tmp_path: Path, changed: dict[str, object])
         ("split =", 'colour = "red"\nsplit =', "colour: Extra inputs.*Take 'colour' out"),
         ("documents = 1", 'documents = "1"', "documents: Input should be a valid integer"),
         ("documents = 1", "documents = 0", "documents: Input should be greater than or equal to 1"),
-        (
-            'kind = "files"',
-            'kind = "zip"',
-            "kind: Input should be 'python-docs', 'agent-mail', 'package-texts' or 'files'",
-        ),
-        ('kind = "files"', 'kind = "python-docs"', r"the card: .*a table \[harvest\] belongs to"),
-        ('kind = "files"', 'kind = "agent-mail"', r"the card: .*a table \[traffic\] belongs to"),
-        ('kind = "files"', 'kind = "package-texts"', r"the card: .*a table \[texts\] belongs to"),
+        ('kind = "files"', 'kind = "zip"', "kind: Input should be 'made' or 'files'"),
+        ('kind = "files"', 'kind = "made"', r"the card: .*a table \[make\] belongs to"),
         ('qrels = "', 'qrels = "x', "sha256.qrels: String should match"),
         ("a = 2", "a = 2.5", "slices.a: Input should be a valid integer"),
         ("documents = 1", "documents = ", "it is not TOML"),
@@ -135,3 +114,7 @@ def test_the_digest_of_judgements_does_not_hang_on_their_order() -> None:
     assert card.of_qrels(Qrels.of(rows)) == card.of_qrels(Qrels.of(reversed(rows)))
     regraded = [*rows[:2], Judgement("p", "d", 2)]
     assert card.of_qrels(Qrels.of(rows)) != card.of_qrels(Qrels.of(regraded))
+
+
+def test_installed_versions_are_read_and_what_is_absent_is_left_out() -> None:
+    assert card.installed(["pytest", "no-such-package"]) == {"pytest": version("pytest")}

@@ -25,7 +25,7 @@ from unittest import mock
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 PACKAGES = (
-    "harness.cli", "harness.stages", "harness.collections", "harness.corpus", "harness.report",
+    "harness.cli", "harness.stages", "harness.corpus", "harness.report",
     "harness.shadow",
 )  # fmt: skip
 KILL, STOP = 0, -1

@@ -58,7 +58,7 @@ def test_versions_that_the_data_are_not_read_from_are_named(
 ) -> None:
     assert other_versions(brought, ["python-docs", "a folder of one's own"]) == ()
     versions = {"matplotlib": "3.11.2", "pandas": "3.1.1", "scipy": "1.99"}
-    monkeypatch.setattr("harness.stages.packaged.python_docs.versions", lambda _: versions)
+    monkeypatch.setattr("harness.corpus.card.installed", lambda _: versions)
     assert other_versions(brought, ["python-docs"]) == (
         "numpy none (not 2.4.6)",
         "scipy 1.99 (not 1.17.1)",

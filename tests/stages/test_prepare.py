@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from engines.vector.chosen import HASH
 from harness.core.digest import of_documents
 from harness.core.errors import BadFile, DatasetError
 from harness.corpus import card
-from harness.corpus.card import Card, Digests, Harvesting, Traffic
+from harness.corpus.card import Card, Digests
 from harness.corpus.prepared import Prepared
-from harness.stages.prepare import prepare
+from harness.stages.prepare import MAKE, prepare
+from tests.source import ROOT
 
 ZOO = '''
 def walk(where):
@@ -30,6 +32,7 @@ def run(where):
     Never slowly, and out of breath.
     """
 '''
+TRAFFIC: dict[str, object] = {"messages": 1_000, "seed": 5, "queries": 2}
 
 
 class Folders:
@@ -64,6 +67,11 @@ class Folders:
         )
         card.write(self.dataset, about.model_copy(update=changed))
 
+    def made(self, like: str, settings: dict[str, object], **changed: object) -> None:
+        """Have the data made as a set of the project is, from other settings."""
+        self.write_card(kind="made", make=settings, **changed)
+        shutil.copy(ROOT / "datasets" / like / MAKE, self.dataset / MAKE)
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> Folders:
@@ -85,16 +93,11 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     (tmp_path / "site" / "zoo-1.0.dist-info" / "METADATA").write_text("Name: zoo\nVersion: 1.0\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     folders = Folders(tmp_path)
-    harvest = Harvesting(
-        namespaces=["zoo"],
-        packages={"zoo": "0.9"},
-        documents=9,
-        natural_language=9,
-        identifiers=9,
-        fewest_words=2,
-        characters=500,
-    )
-    folders.write_card(kind="python-docs", harvest=harvest)
+    settings = {
+        "namespaces": ["zoo"], "documents": 9, "natural_language": 9, "identifiers": 9,
+        "fewest_words": 2, "characters": 500,
+    }  # fmt: skip
+    folders.made("python-docs", settings, packages={"zoo": "0.9"})
     folders.prepare(update=True)
     return folders
 
@@ -102,7 +105,7 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
 @pytest.fixture
 def mail(tmp_path: Path) -> Folders:
     folders = Folders(tmp_path)
-    folders.write_card(kind="agent-mail", traffic=Traffic(messages=1_000, seed=5, queries=2))
+    folders.made("agent-mail", TRAFFIC)
     folders.prepare(update=True)
     return folders
 
@@ -173,9 +176,7 @@ def test_docstrings_become_documents_questions_and_judgements(zoo: Folders) -> N
 
 
 def test_an_update_notes_the_installed_versions(zoo: Folders) -> None:
-    harvest = card.read(zoo.dataset).harvest
-    assert harvest is not None
-    assert harvest.packages == {"zoo": "1.0"}
+    assert card.read(zoo.dataset).packages == {"zoo": "1.0"}
 
 
 def test_another_version_of_a_package_is_named_with_the_hint(zoo: Folders) -> None:
@@ -208,9 +209,9 @@ def test_traffic_is_made_from_the_settings_of_the_card(mail: Folders) -> None:
 
 @pytest.mark.slow
 def test_another_seed_is_not_what_the_card_says(mail: Folders) -> None:
-    other = Traffic(messages=1_000, seed=6, queries=2)
-    card.write(mail.dataset, card.read(mail.dataset).model_copy(update={"traffic": other}))
-    with pytest.raises(DatasetError, match=r"content of corpus.*The generator changed.*--update"):
+    other = TRAFFIC | {"seed": 6}
+    card.write(mail.dataset, card.read(mail.dataset).model_copy(update={"make": other}))
+    with pytest.raises(DatasetError, match=r"content of corpus.*make\.py changed.*--update"):
         mail.prepare()
 
 
@@ -219,4 +220,17 @@ def test_changed_judgements_of_traffic_are_refused(mail: Folders) -> None:
     judged = mail.qrels / "test.qrels"
     judged.write_text(judged.read_text().replace(" 2\n", " 1\n", 1))
     with pytest.raises(DatasetError, match=r"test\.qrels: not the judgements of the card"):
+        mail.prepare()
+
+
+def test_a_table_that_the_program_cannot_read_is_named(mail: Folders) -> None:
+    wrong = TRAFFIC | {"messages": 3}
+    card.write(mail.dataset, card.read(mail.dataset).model_copy(update={"make": wrong}))
+    with pytest.raises(BadFile, match=r"card\.toml: messages: Input should be greater"):
+        mail.prepare()
+
+
+def test_a_set_without_the_program_that_makes_it_is_named(mail: Folders) -> None:
+    (mail.dataset / MAKE).unlink()
+    with pytest.raises(BadFile, match=r"make\.py: missing file"):
         mail.prepare()

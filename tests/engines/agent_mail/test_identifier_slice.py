@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from agent_mail.generate import Traffic, generate
 
 from engines import registry as arms
 from engines.stacks.agent_mail.sqlite.match import match_expression
-from harness.collections.agent_mail.generate import generate
 from harness.core.records import Document
-from harness.corpus.card import Traffic
 
 TRAFFIC = Traffic(messages=1_000, seed=11, queries=80)
 K = 10

@@ -7,14 +7,13 @@ import json
 from pathlib import Path
 
 import pytest
+from agent_mail.generate import Traffic, generate
+from python_docs.harvest import harvest
 
 from engines.lexical.identifiers import identifiers
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.contract.query import Importance
-from harness.collections.agent_mail.generate import generate
-from harness.collections.python_docs.harvest import harvest
 from harness.core.records import Document
-from harness.corpus.card import Traffic
 from tests.engines.oracles.questions import words_of
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "datasets"

@@ -6,16 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from agent_mail.generate import Traffic, generate
 
 from engines import registry as arms
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.searcher import MailSearcher
-from harness.collections.agent_mail import generate as agent_mail
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.records import Scalar
 from harness.corpus import prepared
-from harness.corpus.card import Traffic
 from harness.stages import params
 from harness.stages.layout import Layout
 from harness.stages.oneshot import RunRequest, oneshot
@@ -33,7 +32,7 @@ FILTERS = "Quality with filters"
 def mailbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the data set once."""
     folder = tmp_path_factory.mktemp("mailbox") / "data"
-    made = agent_mail.generate(TRAFFIC)
+    made = generate(TRAFFIC)
     prepared.write(folder, "agent-mail", "test", made.documents, made.queries, made.qrels)
     return folder
 

@@ -1,0 +1,17 @@
+"""Make the data set ``python-docs``: ``harness prepare`` calls ``make``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
+
+from python_docs import Harvesting, PythonDocs, read
+
+from harness.corpus.card import Card
+
+
+def make(card: Card) -> PythonDocs:
+    """Return what the installed packages document, as the card's table ``[make]`` describes."""
+    return read(Harvesting.model_validate(card.make))

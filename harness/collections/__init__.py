@@ -1,1 +1,0 @@
-"""Collections that the harness makes itself, from a seed or from installed packages."""
