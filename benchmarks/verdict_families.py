@@ -79,7 +79,7 @@ class Family:
     draw: Callable[[Rng, Draws], Any]
     promised: float = LEVEL
     premise: str = ""
-    """The one that a policy states and that the family breaks; empty where it keeps all."""
+    """The one that the family breaks (``harness.policy.premises``); empty where it keeps all."""
 
 
 def equal(rng: Rng, shape: tuple[int, ...], moved: float = MOVED) -> Floats:
@@ -279,6 +279,7 @@ def assisted(rng: Rng, of: Draws) -> Lists:
     return Lists(tuple(each), judged)
 
 
+BY_QUERY = Racing("p99", per_query=True)
 FAMILIES = (
     *(
         Family("A.1", f"unjudged, {share:.0%} judged", Reading(), partial(unjudged, judged=share))
@@ -287,7 +288,7 @@ FAMILIES = (
     *(
         Family("A.2", f"paraphrases, groups of {each}", Mean(), draw, LEVEL, premise)
         for each in (2, 4, 8)
-        for draw, premise in ((partial(paraphrases, each=each), "largest_cluster"),)
+        for draw, premise in ((partial(paraphrases, each=each), "needs"),)
     ),
     *(
         Family("A.2", f"like words, groups of {each}", Mean(), draw)
@@ -308,7 +309,7 @@ FAMILIES = (
     Family("A.3", "four looks", Looks(), partial(looked_at, looks=4), OVERALL),
     Family(
         "A.3", "a look at half-time, drift", Looks(), partial(looked_at, looks=2, drift=True),
-        OVERALL, "queries drift",
+        OVERALL, "drawn",
     ),
     *(
         Family("A.4", f"equal, {moved:.0%} move", Mean(), partial(independent, moved=moved))
@@ -317,8 +318,8 @@ FAMILIES = (
     *(
         Family("B.2", name, question, partial(race, slow=slow, times=times), premise=premise)
         for name, question, slow, times, premise in (
-            ("0.2 % slow x1000, p99 by query", Racing("p99", per_query=True), 0.002, 1e3, "mean"),
-            ("1.0 % slow x1000, p99 by query", Racing("p99", per_query=True), 0.01, 1e3, ""),
+            ("0.2 % slow x1000, p99 by query", BY_QUERY, 0.002, 1e3, "slowest"),
+            ("1.0 % slow x1000, p99 by query", BY_QUERY, 0.01, 1e3, ""),
             ("5.2 % slow x10, p95", Racing("p95"), 0.052, 10.0, ""),
         )
     ),
@@ -338,7 +339,7 @@ FAMILIES = (
     Family("R.1", "failures in known groups of 8", Failing(), partial(failing, each=8)),
     Family(
         "R.2", "one start in eight slow x10, p95", Racing("p95"), partial(started, slow=1 / 8),
-        premise="process starts",
+        premise="starts",
     ),
     Family("R.3", "20 slices, a policy each, one run", Shown(), candidates, OVERALL),
 )  # fmt: skip

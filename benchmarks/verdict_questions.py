@@ -7,7 +7,7 @@ gate's own. ``rule`` judges one trial by the gate of a shipped policy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -34,6 +34,7 @@ from harness.measures.unjudged.missing import Missing
 from harness.policy.load import load_policy
 from harness.policy.looks import Looks as Counted
 from harness.policy.model import Gate
+from harness.policy.premises import open_premises
 from harness.policy.reservations import over_budget
 from harness.shadow.clicks.log import Clicks as ClickLog
 from harness.shadow.clicks.log import ShownList
@@ -99,6 +100,23 @@ def each(question: Question, drawn: object, which: Bools) -> Bools:
         question.rule(drawn, int(at)).verdict is Verdict.PASS for at in np.flatnonzero(which)
     ]
     return found
+
+
+def is_open(premise: str) -> bool:
+    """Return whether a policy that does not declare ``premise`` holds its step by that name."""
+    loaded = load_policy(Path("policy") / "migration.toml")
+    step = next(one for one in loaded.steps if any(gate.settings.timed for gate in one.gates))
+    hard = np.full((4, 2), 1_000_000)
+    evidence = replace(scored(np.zeros(2)), race=raced(hard, hard))
+    key = {premise: None}
+    without = (
+        replace(loaded, rules=replace(loaded.rules, largest_cluster=0.0))
+        if premise in asdict(loaded.rules)
+        else replace(loaded, premises=loaded.premises.model_copy(update=key))
+    )
+    open_ = open_premises(without, step, evidence)
+    held = [one.reason.startswith(f"{premise} (") for one in open_]
+    return held == [True] and not open_premises(loaded, step, evidence)
 
 
 class Sample(NamedTuple):

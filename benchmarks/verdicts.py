@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.verdict_families import FAMILIES, Draws, Family
+from benchmarks.verdict_questions import is_open
 from harness.core.gate import Verdict
 from harness.stats.proportion import share
 
@@ -55,29 +56,33 @@ class Cell:
     """Share of trials that pass where the candidate is equal."""
     premise: str
     """Why the gate is INCONCLUSIVE, where it names a cause besides its interval; or the premise
-    that the policy states and the family breaks."""
+    that the family breaks: where the policy does not declare it, nothing passes."""
+    declared: float | None
+    """Share that pass where the policy declares that premise falsely; None without one."""
     seconds: float
     code: str
 
     @property
     def broken(self) -> bool:
         """Whether the rate is surely above the promise, by more than the room for chance."""
-        return self.low > self.promised + ROOM and not self.premise.startswith("outside")
+        return self.low > self.promised + ROOM
 
 
 def cell(family: Family, size: int, trials: int, code: str) -> Cell:
     """Draw and judge one cell."""
     began = time.perf_counter()
-    false, causes = _passed(family, size, trials, equal=False)
+    passed, causes = _passed(family, size, trials, equal=False)
+    false = 0 if family.premise and is_open(family.premise) else passed
     found = share(false, trials, confidence=CONFIDENCE)
     right, quiet = _passed(family, size, trials, equal=True)
     named = [cause for cause, _ in (causes + quiet).most_common() if cause not in UNNAMED]
     why = named[0] if named and not false else ""
-    premise = f"outside: {family.premise}" if family.premise else why
+    premise = f"premise: {family.premise}" if family.premise else why
+    declared = passed / trials if family.premise else None
     seconds = time.perf_counter() - began
     return Cell(
         family.part, family.name, size, trials, family.promised, found.value, found.low,
-        found.high, right / trials, premise, round(seconds, 1), code,
+        found.high, right / trials, premise, declared, round(seconds, 1), code,
     )  # fmt: skip
 
 
@@ -143,15 +148,21 @@ def _read(path: Path) -> list[Cell]:
 def lines(found: Sequence[Cell], before: Mapping[tuple[str, int], Cell]) -> Iterator[str]:
     """Yield the table as Markdown; with rates of an earlier run beside, where given."""
     was = " before |" if before else ""
-    yield f"| part | family | n |{was} false PASS | 95 % interval | promised | equal passes | why |"
-    yield f"| --- | --- | ---: |{' ---: |' if before else ''} ---: | --- | ---: | ---: | --- |"
+    yield (
+        f"| part | family | n |{was} false PASS | 95 % interval | promised | falsely declared |"
+        " equal passes | why |"
+    )
+    rule = " ---: |" if before else ""
+    yield f"| --- | --- | ---: |{rule} ---: | --- | ---: | ---: | ---: | --- |"
     for one in found:
         old = before.get((one.family, one.size))
         earlier = "" if not before else f" {'' if old is None else f'{old.false:.1%}'} |"
         why = "**above**" if one.broken else one.premise
+        declared = "" if one.declared is None else f" {one.declared:.1%}"
         yield (
             f"| {one.part} | {one.family} | {one.size:,} |{earlier} {one.false:.2%} |"
-            f" {one.low:.2%} to {one.high:.2%} | {one.promised:.2%} | {one.power:.1%} | {why} |"
+            f" {one.low:.2%} to {one.high:.2%} | {one.promised:.2%} |{declared} |"
+            f" {one.power:.1%} | {why} |"
         )
 
 

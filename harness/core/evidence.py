@@ -212,5 +212,7 @@ class Evidence:
     """Why every relevant hit is judged, as the card says; empty where some may not be."""
     samples: Mapping[Key, Sample] = field(default_factory=dict)
     """Judged samples of unjudged hits; never part of ``qrels``."""
+    unlike_words: str = ""
+    """How queries of one need in unlike words were looked for; empty where they were not."""
     parted: frozenset[str] = frozenset()
     """Ids of queries that are near duplicates by their words, but have different intents."""

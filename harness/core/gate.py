@@ -72,6 +72,8 @@ class Cause(StrEnum):
     """The looks together exceed the error budget of the policy."""
     TUNED = "tuned_on_judgements"
     """An arm was tuned on the judgements."""
+    PREMISE = "premise_open"
+    """A premise is neither checked in the evidence nor declared in the policy, or was refuted."""
 
 
 OF_VERDICT = {

@@ -122,6 +122,16 @@ class Prepared:
         """
         return frozenset(self.found().parted if how != "none" else ())
 
+    def unlike_words(self) -> str:
+        """Return what finds queries of one need in unlike words: a model, intents, or nothing.
+
+        Raises:
+            BadFile: as ``clusters``.
+        """
+        if (model := self.found().similar.model) != NONE.model:
+            return model
+        return "intents" if all(query.intent is not None for query in self.queries()) else ""
+
     def ids(self) -> Ids:
         """Read which queries are documents, and which others were given.
 

@@ -17,6 +17,7 @@ from harness.gates.base.rules import Rules, signed
 from harness.policy.age import check_age
 from harness.policy.conditions import unmet
 from harness.policy.model import Gate, Policy, Step
+from harness.policy.premises import open_premises
 
 EXIT_PROMOTE = 0
 EXIT_FAIL = 1
@@ -58,8 +59,10 @@ def decide(
         if policy.chained and at and policy.steps[at - 1].taken:
             _accepted(policy.steps[at - 1], step, evidence)
         others = [end[step.name] for end in ends if step.name in end]
-        judged = _findings(policy, step, evidence.get(step.name), others, now)
-        findings = (*judged, *reservations)
+        given = evidence.get(step.name)
+        findings = (*_findings(policy, step, given, others, now), *reservations)
+        if given is not None:
+            findings = (*findings, *open_premises(policy, step, given))
         if step.name in spent:
             findings = (*findings, spent[step.name])
         accepting = policy.accepting(at)

@@ -10,7 +10,6 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from harness.core.clusters import BY_TEXT
 from harness.core.errors import BadPolicy, UnknownName
 from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
 from harness.core.printable import between
@@ -88,11 +87,10 @@ class _Reader:
             attempts=head.attempts,
             declared=head.declared or "",
             clusters=head.clusters,
-            clusters_reason=head.clusters_reason or "",
             demands=head.evidence or NOTHING,
+            premises=head.premises,
             tuned_reason=head.tuned_reason or "",
         )
-        self._with_a_reason(policy)
         self._with_room(policy)
         return policy
 
@@ -106,17 +104,6 @@ class _Reader:
                 f"its format is {found!r}, and this harness reads format {FORMAT}",
                 f"Use the harness that it was written for, or write it anew as format {FORMAT}"
                 " (docs/params.md)",
-            )
-
-    def _with_a_reason(self, policy: Policy) -> None:
-        """Refuse queries that are taken for independent without a word, and a word for nothing."""
-        if (policy.clusters == BY_TEXT) is bool(policy.clusters_reason):
-            said = "and gives a reason" if policy.clusters_reason else "and no reason"
-            self._wrong(
-                ("policy", "clusters"),
-                f"clusters is {policy.clusters!r} {said}",
-                f"Write clusters_reason beside a value other than {BY_TEXT!r}, and only there: the"
-                " page shows it",
             )
 
     def _with_room(self, policy: Policy) -> None:

@@ -16,7 +16,7 @@ from harness.core.gate import Finding
 from harness.core.names import Label, Name
 from harness.gates.base.registry import Rule
 from harness.gates.base.rules import GateSettings, Rules
-from harness.policy.demands import NOTHING, Demands
+from harness.policy.demands import NOTHING, UNDECLARED, Demands, Premises
 from harness.stats.inference import MOST_CONFIDENCE
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
@@ -49,9 +49,9 @@ class Header(_Table):
     declared: Text | None = None
     chained: bool = True
     clusters: Clustering = BY_TEXT
-    clusters_reason: Text | None = None
     largest_cluster: Probability | None = None
     evidence: Demands | None = None
+    premises: Premises = UNDECLARED
     tuned_reason: Text | None = None
     format: int = FORMAT
 
@@ -158,9 +158,8 @@ class Policy:
     """Why attempts are declared and not counted; empty where a log counts them."""
     clusters: Clustering = BY_TEXT
     """Which queries depend on each other and are resampled together."""
-    clusters_reason: str = ""
-    """Why not by their texts; empty where they are."""
     demands: Demands = NOTHING
+    premises: Premises = UNDECLARED
     """Under which conditions its evidence must have been measured."""
     tuned_reason: str = ""
     """Why an arm may be judged on queries that it was tuned on; empty where it may not."""

@@ -11,22 +11,37 @@ from harness.policy.looks import Looks
 from harness.policy.model import Policy
 
 ROUNDING = 1e-9
-PINNED, BUDGET, TUNED = "pinned", "error_budget", "tuned"
-RESERVATIONS = frozenset({PINNED, BUDGET, TUNED})
+PINNED, BUDGET, TUNED, PREMISES = "pinned", "error_budget", "tuned", "premises"
+RESERVATIONS = frozenset({PINNED, BUDGET, TUNED, PREMISES})
 """Names that stand where a finding of a gate names its rule."""
+
+
+def reservation(
+    gate: str,
+    rule: str,
+    cause: Cause,
+    reason: str,
+    *,
+    bound: str,
+    unit: str,
+    remedy: str,
+    timed: bool = False,
+) -> Finding:
+    """Return an INCONCLUSIVE finding without a number."""
+    said = Verdict.INCONCLUSIVE
+    return Finding(
+        gate, rule, said, cause, reason, bound, None, None, unit, remedy, None, timed
+    )  # fmt: skip
 
 
 def not_as_pinned(said: Sequence[str], *, pinned_at: str, again: str) -> Finding:
     """Say what differs from the pin; ``again`` is the command that pins what is there now."""
-    return Finding(
-        gate="Evidence is what the policy was pinned to",
-        rule=PINNED,
-        verdict=Verdict.INCONCLUSIVE,
-        cause=Cause.PINNED,
-        reason=f"since the pin of {pinned_at}: {'; '.join(said)}",
+    return reservation(
+        "Evidence is what the policy was pinned to",
+        PINNED,
+        Cause.PINNED,
+        f"since the pin of {pinned_at}: {'; '.join(said)}",
         bound="the pinned queries, judgements and race settings",
-        estimate=None,
-        limit=None,
         unit="evidence",
         remedy=f"the pinned evidence; or, if the change is meant, pin it again: {again}",
     )
@@ -41,18 +56,13 @@ def over_budget(policy: Policy, looks: Mapping[str, Looks]) -> dict[str, Finding
     if policy.declared:
         return {}
     return {
-        step: Finding(
-            gate="Attempts stay within the error budget",
-            rule=BUDGET,
-            verdict=Verdict.INCONCLUSIVE,
-            cause=Cause.BUDGET,
-            reason=(
-                f"this is attempt {one.attempts} and {policy.attempts} were planned: together they"
-                f" may promote wrongly with {one.spent:.3g}, and the budget is {policy.alpha:.3g}"
-            ),
+        step: reservation(
+            "Attempts stay within the error budget",
+            BUDGET,
+            Cause.BUDGET,
+            f"this is attempt {one.attempts} and {policy.attempts} were planned: together they"
+            f" may promote wrongly with {one.spent:.3g}, and the budget is {policy.alpha:.3g}",
             bound=f"{policy.alpha:.3g} over {many(policy.attempts, 'attempt')}",
-            estimate=None,
-            limit=None,
             unit="probability",
             remedy="a new version of the policy with a budget of its own, on fresh queries in a"
             " data set of their own",
@@ -72,15 +82,12 @@ def tuned_on(policy: Policy, leaks: Sequence[Leak]) -> tuple[Finding, ...]:
     if not seen or policy.tuned_reason:
         return ()
     return (
-        Finding(
-            gate="No arm was tuned on these judgements",
-            rule=TUNED,
-            verdict=Verdict.INCONCLUSIVE,
-            cause=Cause.TUNED,
-            reason="INVALID: " + "; ".join(leak.said for leak in seen),
+        reservation(
+            "No arm was tuned on these judgements",
+            TUNED,
+            Cause.TUNED,
+            "INVALID: " + "; ".join(leak.said for leak in seen),
             bound="queries that no tuning record names",
-            estimate=None,
-            limit=None,
             unit="queries",
             remedy="queries that the search has not seen, such as a test split; or a policy that"
             " says why these may judge (tuned_reason)",

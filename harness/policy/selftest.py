@@ -37,8 +37,6 @@ PRONE = 10.0
 """Rare losses hit the best queries, which together could lose so many times what is lost."""
 GROUP = 4
 """Queries, or clusters of them, of a planted cluster."""
-BURST = 5
-"""Queries of a burst."""
 LIFT = 0.02
 """What all other queries gain where rare losses are planted under a bound of 0."""
 
@@ -49,7 +47,6 @@ class Pattern(StrEnum):
     SCATTERED = "total losses scattered over the queries, among the noise at hand"
     RARE = "rare total losses of the best queries, no other difference"
     CLUSTERED = f"total losses of whole clusters of {GROUP} that the gate knows"
-    BURSTS = f"total losses in bursts of {BURST}; rests on the assumption that clusters are known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,27 +230,11 @@ def draw(
     if pattern is Pattern.CLUSTERED:
         units = known = (rng.permutation(values.units) // GROUP)[values.clusters]
     swapped = (rng.random((int(units.max()) + 1, trials), dtype=np.float32) < EVEN)[units]
-    if pattern is Pattern.BURSTS:
-        lost = in_bursts(len(units), loss, trials, rng)
-    else:
-        lost = (rng.random((int(units.max()) + 1, trials)) < loss)[units]
+    lost = (rng.random((int(units.max()) + 1, trials)) < loss)[units]
     first = np.where(swapped, values.candidate[:, None], values.control[:, None])
     second = np.where(swapped, values.control[:, None], values.candidate[:, None])
     (first if truth > 0 else second)[lost] = 0
     return Trials(second - first, known)
-
-
-def in_bursts(queries: int, loss: float, trials: int, rng: np.random.Generator) -> Bools:
-    """Let runs of queries lose together, in an order drawn anew; each loses with chance ``loss``.
-
-    Bursts of one length begin by chance, and may follow each other: shape (queries, trials).
-    """
-    begins = 1 - (1 - loss) ** (1 / BURST)
-    started = rng.random((queries + BURST - 1, trials)) < begins
-    counts = np.cumsum(started, axis=0)
-    within = counts[BURST - 1 :].copy()
-    within[1:] -= counts[:-BURST]
-    return np.asarray((within > 0)[rng.permutation(queries)])
 
 
 def _rare(values: Values, truth: float, trials: int, rng: np.random.Generator) -> Trials | None:

@@ -76,6 +76,7 @@ def gathered(
             race=race,
             qrels=qrels,
             complete=data.manifest.complete,
+            unlike_words=data.unlike_words(),
         )
         for name, (control, candidate) in pairs.items()
     }

@@ -32,7 +32,7 @@ from harness.gates.base import registry
 from harness.measures.columnar.kernels import KERNELS
 from harness.measures.name import parse
 from harness.measures.unjudged.bounds import BOUNDED
-from harness.policy.demands import Demands
+from harness.policy.demands import Demands, Premises
 from harness.policy.model import Header, StepTable
 from harness.stages.layout import Layout
 from harness.stages.params import Params
@@ -187,6 +187,7 @@ def _policy() -> Iterator[str]:
     yield "What each key means, and what has to be in a policy: [params.md](params.md#a-policy).\n"
     rows = [(f"`[policy]` `{key}`", said, must) for key, said, must in keys(Header)]
     rows += [(f"`[policy.evidence]` `{key}`", said, must) for key, said, must in keys(Demands)]
+    rows += [(f"`[policy.premises]` `{key}`", said, must) for key, said, must in keys(Premises)]
     rows += [(f"`[[step]]` `{key}`", said, must) for key, said, must in keys(StepTable)]
     rows += [(f"`[[step.gate]]` `{key}`", "text", "must be there") for key in ("name", "rule")]
     yield from _table(("key", "takes", "without it"), rows)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from engines import registry as arms
 from engines import stacks
 from harness.gates.base import registry
-from harness.policy.demands import Demands
+from harness.policy.demands import Demands, Premises
 from harness.policy.model import GateHead, Header, StepTable
 from harness.stages.params import Params
 from tests.docs.pages import HEADING, ROOT, page
@@ -50,6 +50,7 @@ def test_each_section_of_params_yaml_is_described_key_by_key(section: str) -> No
     [
         ("`[policy]`", Header),
         ("`[policy.evidence]`", Demands),
+        ("`[policy.premises]`", Premises),
         ("`[[step]]`", StepTable),
         ("`[[step.gate]]`", GateHead),
     ],

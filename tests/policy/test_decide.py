@@ -34,6 +34,14 @@ resamples = 1000
 power = 0.8
 evidence_days = 7
 attempts = 1
+largest_cluster = 0.001
+
+[policy.premises]
+drawn = "made so"
+needs = "made so"
+judges = "made so"
+starts = "made so"
+slowest = "made so"
 """
 
 

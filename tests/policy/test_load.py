@@ -11,6 +11,7 @@ from harness.core.errors import BadPolicy
 from harness.gates.base import registry
 from harness.gates.base.rules import Rules
 from harness.policy import lines
+from harness.policy.demands import Premises
 from harness.policy.load import load_policy
 
 POLICIES = Path(__file__).resolve().parents[2] / "policy"
@@ -158,21 +159,8 @@ def test_clusters_may_not_hide_a_margin_from_any_number_of_queries(tmp_path: Pat
         load_policy(written(tmp_path, text.replace("0.005", "0.01")))
 
 
-@pytest.mark.parametrize("how", ["given", "none"])
-def test_queries_taken_for_independent_need_a_reason(tmp_path: Path, how: str) -> None:
-    text = GOOD.replace("seed = 3", f'seed = 3\nclusters = "{how}"')
-    with pytest.raises(BadPolicy, match=rf"toml:5: clusters is '{how}' and no reason\. Write"):
-        load_policy(written(tmp_path, text))
-    said = text.replace("seed = 3", 'seed = 3\nclusters_reason = "drawn one a session"')
-    policy = load_policy(written(tmp_path, said))
-    assert (policy.clusters, policy.clusters_reason) == (how, "drawn one a session")
-
-
 def test_queries_depend_on_each_other_by_their_texts_unless_said_otherwise(tmp_path: Path) -> None:
     assert load_policy(written(tmp_path, GOOD)).clusters == "near-duplicates"
-    text = GOOD.replace("seed = 3", 'seed = 3\nclusters_reason = "x"')
-    with pytest.raises(BadPolicy, match="clusters is 'near-duplicates' and gives a reason"):
-        load_policy(written(tmp_path, text))
 
 
 def test_an_unknown_rule_lists_the_rules(tmp_path: Path) -> None:
@@ -273,6 +261,7 @@ def test_every_bound_of_a_migration_has_its_reason(path: Path) -> None:
         if value and key not in {
             *("name", "version", "seed", "control", "candidate", "taken"),
             *("rule", "measure", "slice", "slices", "versus", "also", "percent"),
+            *Premises.model_fields,
         }:
             assert "  # " in value, row
 

@@ -57,6 +57,14 @@ def test_cells_on_disk_are_kept_while_the_code_is_the_same(
     assert (again.code, again.false) == ("other", first[0].false)
 
 
+def test_a_broken_premise_holds_where_it_is_undeclared_and_not_where_nobody_asks() -> None:
+    lie = Family("T", "a gain", Mean(), lambda _, of: Sample(np.full((of.n, of.trials), 0.1)))
+    held = verdicts.cell(replace(lie, premise="drawn"), 200, 12, "test")
+    assert (held.false, held.declared, held.premise) == (0.0, 1.0, "premise: drawn")
+    assert not held.broken
+    assert verdicts.cell(replace(lie, premise="moon"), 200, 12, "test").broken
+
+
 def test_draws_are_those_of_their_seed() -> None:
     one, same = (RARE.draw(np.random.default_rng(1), Draws(30, 4, equal=True)) for _ in range(2))
     assert (one.values == same.values).all()

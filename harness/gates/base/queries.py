@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from pydantic import field_validator
@@ -13,7 +14,7 @@ from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding
 from harness.core.printable import many
 from harness.core.scores import Scores
-from harness.gates.base.rules import GateSettings, MinQueries, some
+from harness.gates.base.rules import OF_QUERIES, GateSettings, MinQueries, some
 from harness.measures.name import parse
 from harness.measures.spans import span_of
 from harness.stats.bootstrap import FEWEST
@@ -22,6 +23,7 @@ from harness.stats.bootstrap import FEWEST
 class SampleSettings(GateSettings):
     """A gate on the mean of one measure over the query set or one slice of it."""
 
+    granted: ClassVar[tuple[str, ...]] = OF_QUERIES
     measure: str
     """In ir-measures notation, e.g. ``nDCG@10``; or an agreement, e.g. ``Jaccard@50``."""
     slice: str | None = None

@@ -14,6 +14,8 @@ from harness.core.scores import Estimate
 from harness.stats.inference import Inference
 
 FINEST, WIDEST = 1e-6, 0.9
+OF_QUERIES = ("drawn", "needs", "largest_cluster")
+"""Premises of a gate on a sample of queries."""
 
 
 def _shown(bound: float) -> float:
@@ -69,6 +71,8 @@ class GateSettings(BaseModel, ABC):
     timed: ClassVar[bool] = False
     loaded: ClassVar[bool] = False
     """Whether the gate needs a load test."""
+    granted: ClassVar[tuple[str, ...]] = ()
+    """Premises of a PASS (``harness.policy.premises``)."""
 
     @property
     @abstractmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from harness.core.evidence import ArmResult
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.scores import Estimate
-from harness.gates.base.rules import GateSettings, Rules, Share, Where, below, plain
+from harness.gates.base.rules import OF_QUERIES, GateSettings, Rules, Share, Where, below, plain
 from harness.stats.bounded import Span
 from harness.stats.interval import interval
 from harness.stats.proportion import share, size_for
@@ -22,6 +23,7 @@ from harness.stats.proportion import share, size_for
 class ShareSettings(GateSettings):
     """A share of the queries of each arm must lie below ``max_share``."""
 
+    granted: ClassVar[tuple[str, ...]] = OF_QUERIES
     max_share: Share
 
     @property

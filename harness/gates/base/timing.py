@@ -34,6 +34,7 @@ class TimedSettings(GateSettings):
     """A gate on the times of a race, judged only if the machine was quiet enough."""
 
     timed: ClassVar[bool] = True
+    granted: ClassVar[tuple[str, ...]] = ("starts", "slowest")
     percent: Percent
     """The share of answers that must lie below the bound; the others may take any time."""
     max_noise: Noise

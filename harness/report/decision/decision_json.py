@@ -185,7 +185,7 @@ def _dataset(report: ReportInput) -> Json:
         "policy": asdict(report.policy) if report.policy else None,
         "clusters": {
             "how": report.trust.policy.clusters if report.trust else BY_TEXT,
-            "reason": printable(report.trust.policy.clusters_reason) if report.trust else "",
+            "reason": printable(report.trust.policy.premises.needs or "") if report.trust else "",
             "parted": max((len(found.parted) for found in report.evidence.values()), default=0),
         },
         "steps": [_step(decision) for decision in report.decisions],

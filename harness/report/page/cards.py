@@ -243,7 +243,7 @@ def alone(report: ReportInput) -> str:
     if policy is None or policy.clusters == BY_TEXT:
         return ""
     which = "All queries" if policy.clusters == "none" else "Queries without an intent"
-    return f" {which} are taken as independent: {policy.clusters_reason}."
+    return f" {which} are taken as independent: {policy.premises.needs or 'not declared why'}."
 
 
 def card(report: ReportInput, decision: StepDecision) -> Card:

@@ -33,4 +33,7 @@ class Trust:
         )
         if policy.declared:
             said += f" Attempts are declared, not counted: {policy.declared}."
+        if granted := policy.premises.model_dump(exclude_none=True):
+            each = "; ".join(f"{key}: {why}" for key, why in granted.items())
+            said += f" Taken for granted, and not checked: {each}."
         return said

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from harness.core.clusters import Clustering, Dependence
+from harness.policy.demands import Premises
 from harness.report.decision.decided import schema
 from harness.report.decision.decision_json import to_json
 from harness.report.page.cards import independence
@@ -74,7 +75,7 @@ def test_a_policy_that_takes_queries_for_independent_is_named(
     tmp_path: Path, how: Clustering, says: str
 ) -> None:
     trust = known(tmp_path)
-    policy = replace(trust.policy, clusters=how, clusters_reason="one a session was drawn")
+    policy = replace(trust.policy, clusters=how, premises=Premises(needs="one a session was drawn"))
     report = replace(report_inputs.report(), trust=replace(trust, policy=policy))
     shown = independence(report, "tantivy")
     assert f"{says} as independent: one a session was drawn." in shown
