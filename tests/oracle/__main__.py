@@ -1,0 +1,184 @@
+"""Proof of moves: ``python -m tests.oracle record | settle | replay | faults``.
+
+``record`` keeps what functions gave in the kept commit; ``replay`` asks today's. ``settle`` leaves
+out what ``--code`` answers otherwise by a decision, before a move that changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.oracle import cassettes_replay as replaying
+from tests.oracle.cassettes import write
+from tests.source import ROOT
+
+HERE = Path(__file__).parent
+CACHE = Path(os.environ.get("ORACLE_CACHE", Path.home() / ".cache" / "search-harness-oracle"))
+COMMIT = os.environ.get("ORACLE_COMMIT", (HERE / "kept_commit.txt").read_text("utf-8").strip())
+HOME = CACHE / COMMIT[:12]
+TREE = HOME / "tree"
+ROOMS = tomllib.loads((HERE / "rooms.toml").read_text("utf-8"))
+APART = re.compile(
+    r"tests/crash|killed|/test_(locks|flocks|journal|strays|scratch|owned|leftovers)|core/serving"
+    r"|shadow/proxy/|shadow/live/(process|worker|shadowed)|test_live|test_at_once|/live/"
+)
+"""Tests of crashes, locks, races and servers: a recorded call cannot show what they look at."""
+
+
+def lay_out() -> None:
+    """Check the kept commit out, beside ``shared`` where that is here."""
+    if not TREE.exists():
+        HOME.mkdir(parents=True, exist_ok=True)
+        command = ["git", "worktree", "add", "--detach", "--force", str(TREE), COMMIT]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+        if (shared := ROOT.parent / "shared").exists():
+            (HOME / "shared").symlink_to(shared.resolve())
+
+
+def record(rooms: Sequence[str]) -> int:
+    """Run the tests of each room in the kept commit with the recorder, and settle what it kept."""
+    lay_out()
+    for room in rooms:
+        raw, began, what = HOME / f"{room}.raw", time.monotonic(), ROOMS[room]
+        if (HOME / f"{room}.cases").exists():
+            print(f"{room}: recorded already")
+            continue
+        if not raw.exists():
+            env = _env(TREE, HERE) | {"ORACLE_PACKAGES": " ".join(what["packages"])}
+            command = [*PYTHON, "pytest", "-p", "cassettes", "-p", "no:cacheprovider", "-q"]
+            tests = [one for one in what["tests"] if (TREE / one).exists()]
+            with (HOME / f"{room}.log").open("w") as log:
+                env |= {"ORACLE_TO": str(raw)}
+                command += tests
+                subprocess.run(command, cwd=TREE, env=env, check=False, stdout=log, stderr=log)
+        if not raw.exists():
+            sys.exit(f"{room}: nothing was recorded; see {HOME / room}.log")
+        command = [*PYTHON, "tests.oracle", "settle", "--room", room, "--code", str(TREE)]
+        subprocess.run(command, cwd=ROOT, env=_env(ROOT), check=True)
+        print(f"{room}: {time.monotonic() - began:.0f} s", flush=True)
+    return 0
+
+
+PYTHON = (sys.executable, "-m")
+
+
+def _env(*path: Path) -> dict[str, str]:
+    one = {"OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": str(len(path))}
+    return {**os.environ, **one, "PYTHONPATH": os.pathsep.join(map(str, path))}
+
+
+def settle(room: str, code: Path) -> bool:
+    """Leave out what this code answers otherwise."""
+    path, raw = HOME / f"{room}.cases", HOME / f"{room}.raw"
+    names = replaying.Names.read() if path.exists() else replaying.Names({}, {}, {}, {})
+    recording = replaying.load(path if path.exists() else raw)
+    recording, ran, counts = replaying.settle(recording, code, names)
+    write(HOME / f"{room}.ran", ran)
+    write(path, recording)
+    print(f"{room}: {told(counts)}")
+    return False
+
+
+def replay(room: str, _: Path) -> bool:
+    """Replay a room; return whether something differs."""
+    counts = replaying.replay(room, replaying.load(HOME / f"{room}.cases"), replaying.Names.read())
+    print(f"{room}: {told(counts)}")
+    return bool(counts["differences"] or counts["not found"])
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """Show counts in a line."""
+    return ", ".join(f"{number} {what}" for what, number in counts.items())
+
+
+def each_alone(rooms: Sequence[str], what: str, code: Path) -> int:
+    """Settle or replay each room on some code in a process of its own."""
+    sys.path.insert(0, str(code))
+    os.chdir(code)
+    replaying.folder()
+    status = 0
+    for room in rooms:
+        if not any((HOME / f"{room}.{kind}").exists() for kind in ("cases", "raw")):
+            print(f"{room}: not recorded. Run python -m tests.oracle record --room {room}.")
+            status = 1
+        elif pid := os.fork():
+            status |= bool(os.waitpid(pid, 0)[1])
+        else:
+            replaying.guard()
+            differs = (settle if what == "settle" else replay)(room, code)
+            sys.stdout.flush()
+            os._exit(differs)
+    return status
+
+
+def room_of(file: str) -> str:
+    """Name the room whose packages hold a file; the longest name of a package wins."""
+    module = file.removesuffix(".py").replace("/", ".")
+    every = [
+        (len(one), room)
+        for room, what in ROOMS.items()
+        for one in what["packages"]
+        if f"{module}.".startswith(f"{one}.")
+    ]
+    return max(every)[1] if every else "other"
+
+
+def faults(rooms: Sequence[str], sample: int, only: Sequence[str]) -> int:
+    """Print by room how many of the planted faults the cassettes notice."""
+    from tests.mutants.listed import mutants
+    from tests.oracle import cassettes_faults as planting
+
+    every = [
+        one for one in mutants() if room_of(one.file) in rooms and one.id in (only or [one.id])
+    ]
+    every = random.Random(1).sample(every, sample) if 0 < sample < len(every) else every
+    recorded = [room for room in ROOMS if (HOME / f"{room}.cases").exists()]
+    each = (
+        {one: replaying.load(HOME / f"{one}.{x}") for one in recorded} for x in ("cases", "ran")
+    )
+    table: dict[str, Counter[str]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for one, fate in planting.tried(planting.Bench(*each), every, Path(folder)):
+            apart = any(APART.search(place) for place in (*one.tests, one.file)) or one.survives
+            kind = "noticed" if fate.difference else "apart" if apart else "missed"
+            table.setdefault(room_of(one.file), Counter())[kind] += 1
+            print(
+                f"{kind} {one.file} {one.id} ({fate.asked}): {fate.difference}{fate.remark}",
+                flush=True,
+            )
+    for room, row in sorted(table.items()):
+        counted = row["noticed"] + row["missed"]
+        print(f"{room:10} {row['noticed'] / max(counted, 1):6.1%} {told(row)}")
+    return 0
+
+
+def main() -> int:
+    """Do what is asked for."""
+    words = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
+    words.add_argument("what", choices=["record", "settle", "replay", "faults"])
+    words.add_argument("--room", action="append", choices=[*ROOMS, "other"], help="all if none")
+    words.add_argument("--code", type=Path, default=ROOT, help="the clone to replay on")
+    words.add_argument("--sample", type=int, default=0, help="so many faults, drawn at random")
+    words.add_argument("--fault", action="append", help="one of the list, by its id")
+    given = words.parse_args()
+    rooms = given.room or list(ROOMS)
+    if given.what == "record":
+        return record(rooms)
+    if given.what == "faults":
+        return faults(given.room or [*ROOMS, "other"], given.sample, given.fault or [])
+    return each_alone(rooms, given.what, given.code.resolve())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

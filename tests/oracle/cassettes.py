@@ -1,0 +1,360 @@
+"""Record what public functions gave while the tests ran: a plugin of pytest, in the kept commit.
+
+It runs beside the code of another commit, so it imports nothing of the project. The code of a
+function is replaced in place: tables, partials and earlier imports all see the recorder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib
+import inspect
+import io
+import itertools
+import os
+import pickle
+import pkgutil
+import sys
+import time
+import types
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+RAW = int(os.environ.get("ORACLE_RAW", "300"))
+"""Cases of a function that a recording hands on; settling chooses among them."""
+CALLS, SECONDS = 20_000, 20.0
+"""Calls of a function that are looked at, and what looking at them may cost."""
+BYTES, TREE_BYTES, ALL_BYTES = 1_000_000, 2_000_000, 12_000_000
+"""Sizes of a value, of all files of a case, and of all cases of a function."""
+TMP = "\x00tmp\x00"
+"""Stands for the folder of temporary files in recorded text."""
+PROGRAM = "harness.cli:main"
+"""Reads its arguments from ``sys.argv``, and works on the folder that it is called in."""
+SPECIAL = ("__post_init__", "__call__", "__iter__", "__contains__", "__getitem__", "__len__")
+METHODS = (classmethod, staticmethod, property, cached_property, types.FunctionType)
+Files = dict[str, bytes | None]
+"""Contents by path below the folder of temporary files; None is a folder."""
+
+
+class NotPlainError(Exception):
+    """A value cannot be kept; the message is the reason, to be counted."""
+
+
+class Case(NamedTuple):
+    """Hold one call: arguments, the files they name, the working folder; and what came of it."""
+
+    asked: bytes
+    roots: tuple[str, ...]
+    before: Files
+    at: str | None
+    how: str
+    what: Any
+    changed: bytes | None
+    after: Files | None
+
+
+def made(kind: type, values: Mapping[str, object]) -> object:
+    """Make a data class from its fields alone: caches in its ``__dict__`` are not kept."""
+    it: object = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(it, name, value)
+    return it
+
+
+def proxy(of: dict[Any, Any]) -> types.MappingProxyType[Any, Any]:
+    """Make a read-only mapping."""
+    return types.MappingProxyType(of)
+
+
+def at_tmp(rest: str) -> Path:
+    """Stand for a path below the folder of temporary files; ``Thaw`` has its own."""
+    raise NotImplementedError(rest)
+
+
+class Freeze(pickle.Pickler):
+    """Pickle plain values; paths below ``tmp`` are kept relative to it, and listed."""
+
+    def __init__(self, to: io.BytesIO, tmp: Path, cwd: Path | None) -> None:
+        super().__init__(to, 5)
+        self.tmp, self.cwd, self.paths = tmp, cwd, list[Path]()
+
+    def reducer_override(self, it: Any) -> Any:
+        if isinstance(it, PurePath):
+            return self._path(it)
+        if isinstance(it, Iterator):
+            raise NotPlainError("iterator")
+        if isinstance(it, type | types.FunctionType):
+            if (it.__module__ or "").startswith("tests.") and it.__module__ != __name__:
+                raise NotPlainError("function or class of tests")
+        elif isinstance(it, types.MappingProxyType):
+            return proxy, (dict(it),)
+        elif dataclasses.is_dataclass(kind := type(it)) and not _reduces_itself(kind):
+            return made, (kind, {f.name: getattr(it, f.name) for f in dataclasses.fields(kind)})
+        return NotImplemented
+
+    def _path(self, it: PurePath) -> Any:
+        if not it.is_absolute():
+            self.paths += [self.cwd / it] if self.cwd else []
+            return NotImplemented
+        if not it.is_relative_to(self.tmp):
+            raise NotPlainError("path outside tmp")
+        self.paths.append(Path(it))
+        return at_tmp, (str(it.relative_to(self.tmp)),)
+
+
+class FreezeText(Freeze):
+    """Pickle as ``Freeze`` does, and replace ``tmp`` in text; slower."""
+
+    def persistent_id(self, it: Any) -> Any:
+        text, tmp = type(it) is str, str(self.tmp)
+        if text or type(it) is bytes:
+            was, stands = (tmp, TMP) if text else (tmp.encode(), TMP.encode())
+            return it.replace(was, stands) if was in it else None
+        return None
+
+
+class Thaw(pickle.Unpickler):
+    """Read values back; ``moved`` names where a class or function is now."""
+
+    def __init__(self, blob: bytes, tmp: Path, moved: Callable[[str], str]) -> None:
+        super().__init__(io.BytesIO(blob))
+        self.tmp, self.moved = tmp, moved
+
+    def persistent_load(self, it: Any) -> Any:
+        it = it[1] if isinstance(it, tuple) else it
+        return in_tmp(it, self.tmp) if type(it) is bytes else it.replace(TMP, str(self.tmp))
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module in ("cassettes", __name__):
+            return self.tmp.joinpath if name == "at_tmp" else globals()[name]
+        module, _, name = self.moved(f"{module}:{name}").partition(":")
+        return super().find_class(module, name)
+
+
+def in_tmp(content: bytes, tmp: Path) -> bytes:
+    """Name a folder of temporary files where a recorded content stands for one."""
+    return content.replace(TMP.encode(), str(tmp).encode())
+
+
+def _reduces_itself(kind: Any) -> bool:
+    own = ("__reduce_ex__", "__reduce__", "__new__")
+    state = ("object.__getstate__", "_dataclass_getstate")
+    same = all(getattr(kind, name) is getattr(object, name) for name in own)
+    return not same or kind.__getstate__.__qualname__ not in state
+
+
+def freeze(it: object, tmp: Path, cwd: Path | None = None) -> tuple[bytes, list[Path]]:
+    """Pickle a value, and list the paths in it; raise ``NotPlainError`` where it is not plain."""
+    for kind in (Freeze, FreezeText):
+        pickler = kind(to := io.BytesIO(), tmp, cwd)
+        try:
+            pickler.dump(it)
+        except NotPlainError:
+            raise
+        except Exception as e:
+            raise NotPlainError(f"no pickle: {str(e)[:60]}") from e
+        if len(to.getvalue()) > BYTES:
+            raise NotPlainError("too large")
+        if str(tmp).encode() not in to.getvalue():
+            return to.getvalue(), pickler.paths
+    raise NotPlainError("text that names tmp")
+
+
+def files(paths: Sequence[Path], tmp: Path) -> Files:
+    """Read what lies at these paths, around them as folders, and below them."""
+    every, size = dict[Path, bytes | None](), 0
+    try:
+        for path in paths:
+            if not path.is_relative_to(tmp) or path == tmp:
+                raise NotPlainError("files outside tmp")
+            around = [path.parent] if path.parent != tmp else []
+            for one in (*around, path, *(path.rglob("*") if path.is_dir() else ())):
+                if one not in every and one.exists():
+                    size += 500 + (one.stat().st_size if one.is_file() else 0)
+                    if size > TREE_BYTES:
+                        raise NotPlainError("large files")
+                    every[one] = one.read_bytes() if one.is_file() else None
+    except OSError as e:
+        raise NotPlainError(f"no file: {type(e).__name__}") from e
+    was, stands = str(tmp).encode(), TMP.encode()
+    return {str(p.relative_to(tmp)): b and b.replace(was, stands) for p, b in sorted(every.items())}
+
+
+def kind_of(e: BaseException) -> tuple[str, Any]:
+    """Name the type of an error, and its exit code."""
+    code = getattr(e, "code", getattr(e, "exit_code", None))
+    return f"{type(e).__module__}:{type(e).__qualname__}", code if isinstance(code, int) else None
+
+
+def found(name: str) -> tuple[Any, bool]:
+    """Find the function behind module:qualname, and whether its generator may be watched."""
+    it: Any = importlib.import_module(name.partition(":")[0])
+    for part in name.partition(":")[2].split("."):
+        it = inspect.getattr_static(it, part)
+    for inner in ("__func__", "fget", "func"):
+        it = getattr(it, inner, None) or it
+    return inspect.unwrap(it), inspect.unwrap(it) is it
+
+
+class Seam:
+    """Stand for one function: its code becomes a call of this."""
+
+    def __init__(self, name: str, tmp: Path) -> None:
+        self.name, self.tmp, self.calls, self.spent = name, tmp, 0, 0.0
+        self.cases, self.seen, self.reasons = dict[bytes, Case](), set[bytes](), Counter[str]()
+        f, self.watch = found(name)
+        self.was = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__)
+        self.was.__kwdefaults__ = f.__kwdefaults__
+        f.__signature__ = inspect.signature(f)
+        code = (lambda *a, **k: ("the seam", a, k)[0](*a, **k)).__code__  # type: ignore[operator]
+        consts = tuple(self if c == "the seam" else c for c in code.co_consts)
+        f.__code__ = code.replace(co_consts=consts)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        if self.calls > CALLS or self.spent > SECONDS:
+            return self.was(*args, **kwargs)
+        given = (args, kwargs, sys.argv if self.name == PROGRAM else None)
+        began = time.perf_counter()
+        key, case = self._begun(given)
+        self.spent += time.perf_counter() - began
+        if not case:
+            return self.was(*args, **kwargs)
+        try:
+            it = self.was(*args, **kwargs)
+        except (Exception, SystemExit) as e:
+            self._keep(key, case, given, "raised", kind_of(e))
+            raise
+        if isinstance(it, types.GeneratorType) and self.watch:
+            return self._passed_on(it, key, case, given)
+        self._keep(key, case, given, "gave", it)
+        return it
+
+    def _begun(self, given: Any) -> tuple[bytes, Case | None]:
+        try:
+            cwd = _below(self.tmp)
+            asked, paths = freeze(given, self.tmp, cwd)
+            paths += [cwd] if cwd and self.name == PROGRAM else []
+            before = files(paths, self.tmp)
+        except NotPlainError as e:
+            self.reasons[f"argument: {e}"] += 1
+            return b"", None
+        key = hashlib.sha256(asked + repr((before, cwd)).encode()).digest()
+        if key in self.seen:
+            return key, None
+        self.seen.add(key)
+        at = str(cwd.relative_to(self.tmp)) if cwd else None
+        roots = tuple(str(path.relative_to(self.tmp)) for path in paths)
+        return key, Case(asked, roots, before, at, "", None, None, None)
+
+    def _passed_on(self, items: Iterator[Any], key: bytes, case: Case, given: Any) -> Iterator[Any]:
+        got = []
+        try:
+            for item in items:
+                got.append(item)
+                yield item
+        except Exception as e:
+            self._keep(key, case, given, "raised", kind_of(e))
+            raise
+        self._keep(key, case, given, "gave", got)
+
+    def _keep(self, key: bytes, case: Case, given: Any, how: str, it: object) -> None:
+        began = time.perf_counter()
+        try:
+            after = files([self.tmp / rest for rest in case.roots], self.tmp)
+            what = freeze(it, self.tmp)[0] if how == "gave" else it
+            now = case.asked
+            with contextlib.suppress(NotPlainError):
+                now = freeze(given, self.tmp)[0]
+            changed = None if now == case.asked else now
+            left = None if after == case.before else after
+            self.cases[key] = case._replace(how=how, what=what, changed=changed, after=left)
+        except NotPlainError as e:
+            self.reasons[f"result: {e}"] += 1
+        if len(self.cases) >= 4 * RAW:
+            few = set(map(id, self.chosen()))
+            self.cases = {k: c for k, c in self.cases.items() if id(c) in few}
+        self.spent += time.perf_counter() - began
+
+    def chosen(self) -> list[Case]:
+        """Choose of each result the smallest first; then half small ones, half of all sizes."""
+        by: dict[object, list[Case]] = defaultdict(list)
+        for case in sorted(self.cases.values(), key=lambda c: (len(c.asked), c.asked)):
+            by[case.what].append(case)
+        turns = [c for turn in itertools.zip_longest(*by.values()) for c in turn if c]
+        half, rest = turns[: RAW // 2], turns[RAW // 2 :]
+        step = max(1.0, len(rest) / (RAW - RAW // 2))
+        half += [rest[int(i * step)] for i in range(min(len(rest), RAW - RAW // 2))]
+        sizes = itertools.accumulate(
+            len(c.asked) + 2 * sum(map(_size, c.before.items())) for c in half
+        )
+        return [case for case, size in zip(half, sizes, strict=True) if size < ALL_BYTES]
+
+
+def _size(file: tuple[str, bytes | None]) -> int:
+    return len(file[0]) + len(file[1] or b"")
+
+
+def _below(tmp: Path) -> Path | None:
+    """Name the working folder, where it is a temporary one."""
+    with contextlib.suppress(OSError):
+        cwd = Path.cwd()
+        return cwd if cwd.is_relative_to(tmp) and cwd != tmp else None
+    return None
+
+
+def seams(packages: Sequence[str]) -> Iterator[str]:
+    """Yield the names of public functions and methods of packages that can be imported."""
+    for package in packages:
+        path = getattr(importlib.import_module(package), "__path__", ())
+        below = pkgutil.walk_packages(path, f"{package}.", lambda _: None)
+        for name in [package, *(one.name for one in below)]:
+            with contextlib.suppress(Exception):  # what an extra that is not there leaves out
+                for inside, it in vars(importlib.import_module(name)).items():
+                    if getattr(it, "__module__", None) == name and not inside.startswith("_"):
+                        methods = vars(it).items() if isinstance(it, type) else ()
+                        yield from (f"{name}:{inside}.{m}" for m, f in methods if _is_public(m, f))
+                        if isinstance(it, types.FunctionType):
+                            yield f"{name}:{inside}"
+
+
+def _is_public(name: str, method: object) -> bool:
+    return isinstance(method, METHODS) and (not name.startswith("_") or name in SPECIAL)
+
+
+SEAMS: list[Seam] = []
+
+
+def pytest_collection_finish(session: Any) -> None:
+    """Put the recorder into each function of ``ORACLE_PACKAGES``."""
+    tmp = session.config._tmp_path_factory.getbasetemp()  # noqa: SLF001  there is no other way
+    known = set[int]()
+    for name in seams(os.environ["ORACLE_PACKAGES"].split()):
+        it, _ = found(name)
+        if isinstance(it, types.FunctionType) and not it.__code__.co_freevars:
+            if id(it) not in known:
+                SEAMS.append(Seam(name, tmp))
+            known.add(id(it))
+
+
+def pytest_sessionfinish() -> None:
+    """Write the cases, and how many calls were not kept and why."""
+    to = Path(os.environ["ORACLE_TO"])
+    write(to, {seam.name: seam.chosen() for seam in SEAMS if seam.cases})
+    with to.with_suffix(".txt").open("w") as lines:
+        for seam in SEAMS:
+            why = "; ".join(f"{n} {r}" for r, n in seam.reasons.most_common(3))
+            print(f"{seam.name}: {seam.calls} calls, {len(seam.cases)} kept; {why}", file=lines)
+
+
+def write(to: Path, what: object) -> None:
+    """Write a recording whole, or not at all."""
+    part = to.with_suffix(".part")
+    part.write_bytes(zlib.compress(pickle.dumps(what, 5), 3))
+    part.replace(to)

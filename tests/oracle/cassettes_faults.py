@@ -1,0 +1,174 @@
+"""Plant each fault of the list in a process of its own, and see whether the cassettes notice.
+
+Asked are only cases that ran the function which the fault changes; where it changes a module or a
+class itself, those that ran anything of that module or of one that imports it.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import gc
+import importlib
+import os
+import re
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from tests.mutants.listed import Mutant
+from tests.oracle import cassettes_replay as replaying
+from tests.oracle.cassettes_replay import Ran, Recording
+from tests.source import ROOT, known, of_ours
+
+LONGEST_S, AT_ONCE = 300, 2
+DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+Place = tuple[str, str, int]
+"""A case: room, function, number."""
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What the cassettes made of one fault: how many were asked, what differed."""
+
+    asked: int
+    difference: str = ""
+    remark: str = ""
+
+
+def changed(honest: str, spoilt: str) -> set[str]:
+    """Name the functions and methods that differ; an empty name is the module or a class itself."""
+    pairs: list[tuple[str, Any, Any]] = [("", ast.parse(honest), ast.parse(spoilt))]
+    differing = set[str]()
+    for name, *scopes in pairs:
+        a, b = ({n.name: n for n in scope.body if isinstance(n, DEFINES)} for scope in scopes)
+        for scope in scopes:
+            scope.body = [node for node in scope.body if not isinstance(node, DEFINES)]
+        if a.keys() != b.keys() or ast.dump(scopes[0]) != ast.dump(scopes[1]):
+            differing.add("")
+        for inner in a.keys() & b.keys():
+            whole, both = f"{name}.{inner}".lstrip("."), (a[inner], b[inner])
+            if isinstance(both[0], ast.ClassDef):
+                pairs.append((whole, *both))
+            elif ast.dump(both[0]) != ast.dump(both[1]):
+                differing.add(whole if _head(both[0]) == _head(both[1]) else "")
+    return differing
+
+
+def _head(function: Any) -> str:
+    """Show what runs where a function is made: decorators, and defaults of its arguments."""
+    return ast.dump(function.args) + str([ast.dump(one) for one in function.decorator_list])
+
+
+class Bench:
+    """All cases, by the functions that they run; modules of others are imported already."""
+
+    def __init__(self, recordings: Mapping[str, Recording], ran: Mapping[str, Ran]) -> None:
+        self.recordings, self.names = recordings, replaying.Names.read()
+        self.of: dict[str, list[Place]] = defaultdict(list)
+        self.reach: dict[Place, int] = {}
+        for place, runs in _each(ran):
+            self.reach[place] = len(runs)
+            here = {self.names.now(one) for one in runs}
+            for one in here | {one.partition(":")[0] for one in here}:
+                self.of[one].append(place)
+        for name in {name for recording in recordings.values() for name in recording}:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(self.names.now(name).partition(":")[0])
+        for name in [one for one in sys.modules if one.partition(".")[0] in ("harness", "engines")]:
+            del sys.modules[name]
+        replaying.folder()
+        gc.collect()
+        gc.freeze()
+
+    def places(self, module: str, functions: set[str]) -> list[Place]:
+        """List the cases to ask, those that run least first, and of each function in turn."""
+        wanted = {place for one in functions if one for place in self.of[f"{module}:{one}"]}
+        if "" not in functions:
+            return self._in_turn(wanted)
+        wanted.update(self.of[module])
+        by = (one.name for one in known().values() if known()[module] in of_ours(one))
+        near = {place for one in by for place in self.of[one]} - wanted
+        return self._in_turn(wanted) + self._in_turn(near)
+
+    def _in_turn(self, places: Iterable[Place]) -> list[Place]:
+        by: dict[str, list[Place]] = defaultdict(list)
+        for place in sorted(places, key=lambda p: (self.reach[p], p)):
+            by[place[1]].append(place)
+        return [place for turn in zip_longest(*by.values()) for place in turn if place]
+
+    def ask(self, file: str, spoilt: str) -> Fate:
+        """Plant a fault and ask until something differs; for a process of its own."""
+        module = next(one for one in known().values() if one.file == file)
+        honest = SourceFileLoader.get_code
+
+        def get_code(loader: SourceFileLoader, name: str) -> Any:
+            if name != module.name:
+                return honest(loader, name)
+            return compile(spoilt, str(module.path), "exec", dont_inherit=True)
+
+        SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
+        began, asked = time.monotonic(), 0
+        functions = changed(module.path.read_text("utf-8"), spoilt)
+        for asked, (room, name, i) in enumerate(self.places(module.name, functions), 1):
+            try:
+                function = self.names.function(name)
+                said = replaying.asked(function, self.recordings[room][name][i], self.names)
+            except Exception as e:  # noqa: BLE001  a module that cannot be imported is noticed
+                said = f"cannot be imported: {e!r:.100}"
+            if said:
+                return Fate(asked, f"{name} #{i}:{said}")
+            if time.monotonic() - began > LONGEST_S:
+                return Fate(asked, remark=f"not all of its cases in {LONGEST_S} s")
+        return Fate(asked)
+
+
+def _each(ran: Mapping[str, Ran]) -> Iterator[tuple[Place, set[str]]]:
+    for room, by in ran.items():
+        for name, each in by.items():
+            yield from (((room, name, i), runs) for i, runs in enumerate(each))
+
+
+def spoilt_by(mutant: Mutant) -> dict[str, str]:
+    """Return the source of each file with a fault in it."""
+    return {mutant.file: mutant.spoilt((ROOT / mutant.file).read_text("utf-8"))}
+
+
+def tried(bench: Bench, faults: Sequence[Mutant], to: Path) -> Iterator[tuple[Mutant, Fate]]:
+    """Try faults, so many at once as there are processors; yield each as it ends."""
+    running: dict[int, Mutant] = {}
+    todo = list(faults)
+    while todo or running:
+        while todo and len(running) < AT_ONCE:
+            if not (pid := os.fork()):
+                _alone(bench, todo[0], to / todo[0].id)
+            running[pid] = todo.pop(0)
+        mutant = running.pop(os.wait()[0])
+        answer = to / mutant.id
+        said = answer.read_text("utf-8") if answer.exists() else "0\tthe process died\t"
+        asked, difference, remark = said.split("\t")
+        yield mutant, Fate(int(asked), difference, remark)
+
+
+def _alone(bench: Bench, mutant: Mutant, to: Path) -> None:
+    """Try one fault in this process, and end it."""
+    try:
+        replaying.guard()
+        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S + 60, LONGEST_S + 60))
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        ((file, spoilt),) = spoilt_by(mutant).items()
+        fate = bench.ask(file, spoilt) if file.endswith(".py") else Fate(0, remark="no code")
+    except BaseException as e:  # noqa: BLE001  shown in its row
+        fate = Fate(0, remark=f"failed: {e!r:.200}")
+    said = [re.sub(r"\s", " ", one)[:300] for one in (fate.difference, fate.remark)]
+    to.write_text("\t".join([str(fate.asked), *said]), "utf-8")
+    os._exit(0)

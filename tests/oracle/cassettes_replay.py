@@ -1,0 +1,320 @@
+"""Ask today's functions what the recorded ones were asked, and compare what they give.
+
+Not compared: wording of errors, standard output, logs, order of sets, time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import functools
+import importlib
+import io
+import os
+import pickle
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import tomllib
+import types
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from tests.oracle import cassettes
+from tests.oracle.cassettes import Case, Files, Thaw, found, in_tmp, kind_of
+
+HERE = Path(__file__).parent
+KEPT = int(os.environ.get("ORACLE_KEPT", "200"))
+LONGEST_S = 10
+EXACT = (
+    *(str, bytes, int, type(None), set, frozenset, enum.Enum, PurePath, type),
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.generic),
+)
+NEAR = 1e-12
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """Where the functions and classes of the recorded commit are now."""
+
+    modules: Mapping[str, str]
+    names: Mapping[str, str]
+    gone: Mapping[str, str]
+    adapters: Mapping[str, str]
+
+    @classmethod
+    def read(cls) -> Names:
+        """Read names.toml and the tables beside it."""
+        tables = [tomllib.loads(p.read_text("utf-8")) for p in sorted(HERE.glob("names*.toml"))]
+        kinds = ("modules", "names", "gone", "adapters")
+        return cls(*({k: v for t in tables for k, v in t.get(kind, {}).items()} for kind in kinds))
+
+    def now(self, name: str) -> str:
+        """Name where module:qualname is now."""
+        module, _, qualname = name.partition(":")
+        outer, _, inner = qualname.partition(".")
+        if name in self.names:
+            return self.names[name]
+        if inner and f"{module}:{outer}" in self.names:
+            return f"{self.names[f'{module}:{outer}']}.{inner}"
+        return f"{self.modules.get(module, module)}:{qualname}"
+
+    def is_gone(self, name: str) -> bool:
+        """Return whether a function, its class or its module was deleted by a decision."""
+        module, _, qualname = name.partition(":")
+        return bool({module, name, f"{module}:{qualname.partition('.')[0]}"} & {*self.gone})
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """Find the function of today that answers for a recorded one."""
+        function: Callable[..., Any] = found(self.now(name))[0]
+        if name in self.adapters:
+            adapters = importlib.import_module("tests.oracle.cassettes_adapters")
+            adapter = getattr(adapters, self.adapters[name])
+            return functools.partial(adapter, function)
+        return function
+
+
+def differ(a: Any, b: Any, at: str = "") -> str:
+    """Return where and how two values differ first, or nothing."""
+    if type(a) is not type(b):
+        return f"{at} {a!r:.60} is now {b!r:.60}"
+    if isinstance(a, np.ndarray) and (a.dtype, a.shape) != (b.dtype, b.shape):
+        return f"{at} {a.dtype} {a.shape} is now {b.dtype} {b.shape}"
+    if isinstance(a, float | complex | np.inexact):
+        return "" if _near(a, b) else f"{at} {a!r:.60} is now {b!r:.60}"
+    if isinstance(a, EXACT) and not isinstance(a, tuple):
+        return "" if a == b else f"{at} {a!r:.60} is now {b!r:.60}"
+    return next((d for name, x, y in _parts(a, b) if (d := differ(x, y, at + name))), "")
+
+
+def _parts(a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(a, np.ndarray):
+        whole = a.dtype.kind in "fcO"
+        yield ("[]", a.tolist(), b.tolist()) if whole else ("[]", a.tobytes(), b.tobytes())
+    elif isinstance(a, Mapping):
+        yield " keys", list(a), list(b)
+        yield from ((f"[{k!r:.40}]", a[k], b[k]) for k in a if k in b)
+    elif isinstance(a, list | tuple):
+        yield " length", len(a), len(b)
+        yield from ((f"[{i}]", *pair) for i, pair in enumerate(zip(a, b, strict=False)))
+    elif dataclasses.is_dataclass(a):
+        yield from (
+            (f".{f.name}", getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a)
+        )
+    elif isinstance(a, BaseException):
+        yield " error", kind_of(a), kind_of(b)
+    else:
+        yield " state", a.__reduce_ex__(5)[1:3], b.__reduce_ex__(5)[1:3]
+
+
+def _near(a: Any, b: Any) -> bool:
+    same = a == b or (a != a and b != b)  # noqa: PLR0124  not a number
+    return bool(
+        same or (np.isfinite(a) and np.isfinite(b) and abs(a - b) <= NEAR * max(abs(a), abs(b)))
+    )
+
+
+class TooLongError(BaseException):
+    """A case has not ended in time."""
+
+
+def _refuse(*_: object) -> None:
+    msg = "A recorded case may not signal processes."
+    raise PermissionError(msg)
+
+
+def _stop(*_: object) -> None:
+    raise TooLongError
+
+
+def guard() -> None:
+    """Keep recorded cases from signalling processes of this machine; for a process of its own."""
+    os.kill = os.killpg = _refuse
+    signal.signal(signal.SIGALRM, _stop)
+
+
+def again(function: Callable[..., Any], case: Case, names: Names) -> str:
+    """Ask once more; return how the answer differs, or nothing. Raise what cannot be asked."""
+    home, was = Path.cwd(), sys.argv
+    with emptied() as tmp:
+        lay_out(case.before, tmp)
+        args, kwargs, argv = given = Thaw(case.asked, tmp, names.now).load()
+        moved = case.how == "raised" and (names.now(case.what[0]), case.what[1])
+        expected = moved or Thaw(case.what, tmp, names.now).load()
+        changed = case.changed and Thaw(case.changed, tmp, names.now).load()
+        try:
+            sys.argv = argv or was
+            if case.at is not None:
+                os.chdir(tmp / case.at)
+            got = _answer(function, args, kwargs)
+            left = cassettes.files([tmp / rest for rest in case.roots], tmp)
+        finally:
+            os.chdir(home)
+            sys.argv = was
+        after = case.before if case.after is None else case.after
+        said = differ((case.how, expected), got) or differ(after, left, "files")
+        return said or (differ(changed, given, "arguments") if changed else "")
+
+
+@functools.cache
+def folder() -> tempfile.TemporaryDirectory[str]:
+    """Make one folder for all cases of this process, and of those forked from it."""
+    return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+
+
+@contextlib.contextmanager
+def emptied() -> Iterator[Path]:
+    """Lend one folder for temporary files to case after case, each time empty."""
+    tmp = Path(folder().name).resolve() / str(os.getpid())
+    tmp.mkdir(exist_ok=True)
+    try:
+        yield tmp
+    finally:
+        if any(tmp.iterdir()):
+            shutil.rmtree(tmp, ignore_errors=True)
+
+
+def _answer(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[str, Any]:
+    random.seed(0)
+    silent = io.StringIO()
+    signal.alarm(LONGEST_S)
+    try:
+        with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
+            it = function(*args, **kwargs)
+            return "gave", list(it) if isinstance(it, types.GeneratorType) else it
+    except (Exception, SystemExit) as e:  # noqa: BLE001  whatever it is, it is the answer
+        return "raised", kind_of(e)
+    except TooLongError:
+        return "raised", ("no answer in time", None)
+    finally:
+        signal.alarm(0)
+
+
+def lay_out(before: Files, tmp: Path) -> None:
+    """Write the files of a case again."""
+    for rest, content in before.items():
+        (tmp / rest).parent.mkdir(parents=True, exist_ok=True)
+        if content is None:
+            (tmp / rest).mkdir(exist_ok=True)
+        else:
+            (tmp / rest).write_bytes(in_tmp(content, tmp))
+
+
+Recording = dict[str, list[Case]]
+Ran = dict[str, list[set[str]]]
+
+
+def load(path: Path) -> Any:
+    """Read what a recording wrote."""
+    sys.modules.setdefault("cassettes", cassettes)
+    return pickle.loads(zlib.decompress(path.read_bytes()))
+
+
+def asked(function: Callable[..., Any], case: Case, names: Names) -> str:
+    """Ask again; what cannot be asked is a difference too."""
+    try:
+        return again(function, case, names)
+    except Exception as e:  # noqa: BLE001  counted, and shown
+        return f"cannot be asked: {e!r:.100}"
+
+
+def shortly(case: Case, names: Names) -> str:
+    """Show the arguments of a case, short."""
+    try:
+        args, kwargs, argv = Thaw(case.asked, Path("/tmp"), names.now).load()  # noqa: S108  never read
+        words = [f"{a!r:.40}" for a in args] + [f"{k}={v!r:.30}" for k, v in kwargs.items()]
+        return (" ".join(argv) if argv else ", ".join(words))[:160]
+    except Exception as e:  # noqa: BLE001  of a class that is not there
+        return f"{e!r:.80}"
+
+
+def replay(room: str, recording: Recording, names: Names, *, most: int = 5) -> Counter[str]:
+    """Replay a room and print what differs; return counts."""
+    counts = Counter[str]()
+    for name, cases in recording.items():
+        if names.is_gone(name):
+            counts["gone"] += 1
+            continue
+        counts["functions"] += 1
+        try:
+            function = names.function(name)
+        except (ImportError, AttributeError) as e:
+            print(f"{room} {name}: not found ({e!r:.80}). Name its place in {HERE / 'names.toml'}.")
+            counts["not found"] += 1
+            continue
+        said = [(case, d) for case in cases if (d := asked(function, case, names))]
+        counts.update({"cases": len(cases), "differences": len(said)})
+        for case, difference in said[:most]:
+            print(f"{room} {name}({shortly(case, names)}):{difference}")
+        if len(said) > most:
+            print(f"{room} {name}: {len(said) - most} more of {len(cases)} cases differ")
+    return counts
+
+
+class Lines:
+    """Note which lines and functions of the product run."""
+
+    def __init__(self, root: Path) -> None:
+        self.below = (f"{root}/harness/", f"{root}/engines/")
+        self.lines, self.codes = set[tuple[int, int]](), set[types.CodeType]()
+
+    def __call__(self, frame: types.FrameType, event: str, _: object) -> Any:
+        code = frame.f_code
+        if event == "call":
+            if not code.co_filename.startswith(self.below):
+                return None
+            self.codes.add(code)
+        elif event == "line":
+            self.lines.add((id(code), frame.f_lineno))
+        return self
+
+    def of(self, function: Callable[..., Any], case: Case, names: Names) -> str:
+        """Ask a case, and note what it runs."""
+        self.lines, self.codes = set(), set()
+        sys.settrace(self)
+        try:
+            return asked(function, case, names)
+        finally:
+            sys.settrace(None)
+
+
+def settle(recording: Recording, root: Path, names: Names) -> tuple[Recording, Ran, Counter[str]]:
+    """Leave out what does not come again, and keep cases that run lines others do not.
+
+    Returns also, by function and case, the functions that each case runs.
+    """
+    lines, counts = Lines(root), Counter[str]()
+    kept, ran = Recording(), Ran()
+    for name, cases in recording.items():
+        try:
+            function = names.function(name)
+        except (ImportError, AttributeError):
+            counts["functions not found"] += 1
+            continue
+        seen, steady = Counter[Any](), list[tuple[Any, Case, set[str]]]()
+        for case in cases:
+            if lines.of(function, case, names):
+                counts["cases left out"] += 1
+                continue
+            path = frozenset(lines.lines)
+            rank = seen[path] // 3, seen[path, case.what], len(steady)
+            seen.update([path, (path, case.what)])
+            steady.append((rank, case, {_name(code, root) for code in lines.codes}))
+        steady = sorted(steady, key=lambda one: one[0])[:KEPT]
+        kept[name], ran[name] = [case for _, case, _ in steady], [runs for *_, runs in steady]
+        counts.update({"functions": bool(steady), "cases": len(steady)})
+    return kept, ran, counts
+
+
+def _name(code: types.CodeType, root: Path) -> str:
+    parts = Path(code.co_filename).relative_to(root).with_suffix("").parts
+    module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return f"{module}:{code.co_qualname.partition('.<locals>')[0]}"
