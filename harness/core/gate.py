@@ -153,6 +153,8 @@ class StepDecision:
 
     @property
     def blocking(self) -> tuple[Finding, ...]:
-        """Findings that block the step, failures first."""
+        """Findings that block the step: failures first, then what was measured, then the others."""
         held = [f for f in self.findings if f.verdict is not Verdict.PASS]
-        return tuple(sorted(held, key=lambda f: f.verdict is not Verdict.FAIL))
+        return tuple(
+            sorted(held, key=lambda f: (f.verdict is not Verdict.FAIL, f.estimate is None))
+        )

@@ -9,6 +9,7 @@ from itertools import product
 import pytest
 
 from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
+from harness.core.scores import Estimate
 from harness.report.decision.decided import schema
 from tests.source import ROOT
 
@@ -98,3 +99,10 @@ def test_failures_stand_before_what_is_open() -> None:
     assert [f.verdict for f in blocking] == [FAIL, FAIL, OPEN, OPEN]
     assert [f.gate for f in blocking] == ["gate 2", "gate 5", "gate 1", "gate 4"]
     assert step(PASS).blocking == ()
+
+
+def test_what_was_measured_stands_before_what_was_not() -> None:
+    held = step(OPEN, OPEN, FAIL)
+    measured = replace(held.findings[1], estimate=Estimate(0.0, -0.1, 0.1, 40))
+    blocking = replace(held, findings=(held.findings[0], measured, held.findings[2])).blocking
+    assert [f.gate for f in blocking] == ["gate 2", "gate 1", "gate 0"]
