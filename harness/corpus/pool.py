@@ -24,7 +24,7 @@ from harness.core.files import write_text
 from harness.core.printable import many
 from harness.core.reading import numbered
 from harness.core.records import Judgement
-from harness.corpus import pool_times, trec
+from harness.corpus import trec
 
 HINT = "Make the pool again: harness pool."
 PUT_BACK = "Put the lines back, with ? where nothing is judged, or restore the file"
@@ -163,7 +163,6 @@ def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
             raise Overtaken(pool.grades[at])
         changed = pool.graded(at, grade)
         write_grades(path, changed)
-        pool_times.note(path, pair.query_id, pair.doc_id, grade)
         return changed
 
 

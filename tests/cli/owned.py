@@ -19,7 +19,6 @@ from harness.core.durable.owned import (
     EXPORT,
     HISTORY,
     MIGRATION,
-    PANEL,
     RUN,
     SHADOW_LOG,
     SHADOW_REPORT,
@@ -64,9 +63,6 @@ OWNED = {
         ("--dataset", "toy", "--arm", "fts5", *SHADOW[2:]), "--shadow-log", SHADOW_LOG, runs=False
     ),
     "history add": Owns(("--dataset", "toy"), "--at", HISTORY),
-    "panel begin": Owns(
-        ("pool.qrels", "--assessors", "a,b", "--double", "0.5", "--seed", "1"), "--out", PANEL
-    ),
     "migrate begin": Owns(("--serving", "fts5", "--policy", "mail.toml"), "--at", MIGRATION),
 }
 """Folders that a command makes. ``init`` makes one too, and leaves it to people."""
@@ -87,8 +83,7 @@ NEW = {
     "pool": ("--measure", "nDCG@10", "--size", "5", *PAIR),
     "decompose": PAIR,
     "judge": ("pool.qrels", "--machine", "judge.toml"),
-    "panel export": ("judged",),
-    "panel settle": ("judged",),
+    "panel settle": ("judged/pool.a.qrels", "judged/pool.b.qrels"),
     "history page": (),
     "plan": ("--policy", "policy/toy.toml", "--dataset", "toy"),
     "queries from-log": ("beir/queries.jsonl", "--size", "20"),
@@ -106,25 +101,25 @@ NEW = {
 """Commands that write a file, and its option."""
 FILE_OPTION = {
     "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
-    "panel export": "--to", "panel settle": "--out", "queries pool": "--out",
+    "panel settle": "--out", "queries pool": "--out",
     "queries from-log": "--out", "tune": "--out",
     "measure": "--to",
 }  # fmt: skip
-AGAIN = {"history page", "judge", "panel export", "tune"}
+AGAIN = {"history page", "judge", "tune"}
 """Of them, those that replace a file of their own."""
 IN_PLACE = {
-    ("init", "folder"), ("judge", "file"), ("panel import", "folder"), ("policy pin", "policy"),
+    ("init", "folder"), ("judge", "file"), ("policy pin", "policy"),
     ("mail-server", "--token-file"), ("shadow accept", "--register"),
     *((f"migrate {move}", "--at") for move in
       ("advance", "drill", "interleave", "mend", "observe", "rollback")),
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
-    "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--guidelines", "--human",
+    "--arm", "--arrivals", "--baseline", "--bounds", "--human",
     "--key", "--machine", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",
-    "folders", "log", "logs", "path", "pool", "qrels", "queries", "run", "sample",
+    "files", "folders", "log", "logs", "path", "pool", "qrels", "queries", "run", "sample",
     "topics",
 }  # fmt: skip
 """Options of these names are only read, but for those in the tables above."""

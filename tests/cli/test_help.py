@@ -31,7 +31,7 @@ COMMANDS = (
     "shadow replay", "shadow report", "shadow accept", "queries from-log", "queries drift",
     "queries pool",
     "assisted", "clicks report", "migrate interleave",
-    "labels", "import mbox", "panel begin", "panel import", "panel export", "panel settle",
+    "labels", "import mbox", "panel settle",
     "panel report",
 )  # fmt: skip
 

@@ -12,8 +12,8 @@ from harness.corpus.pool import Pair, Pool
 from harness.policy.load import load_policy
 from harness.policy.migration.status import CurrentDecision
 from harness.policy.model import Policy
-from harness.stages.judging.panel.panel import read
-from harness.stages.judging.panel.settle import settle
+from harness.stages.judging.settle import second_look, settle
+from harness.stages.judging.several import read
 from harness.stages.migrate import moves as migrate
 from tests.crash.server import NOW
 from tests.make.desk import OVERLAP, make_panel
@@ -81,11 +81,11 @@ def by_machine(project: Toy) -> None:
 
 def disagreed(project: Toy) -> None:
     """Let two people judge four pairs, one of them differently, and settle that."""
-    panel = make_panel(project.root)
-    first = panel.parts["a"].pairs[0]
-    pool.regrade(panel.path("a"), first, 1, 2)
-    settle(read(panel.folder), project.root / "settled.qrels")
-    pool.regrade(panel.disagreements, first, None, 2)
+    files, to = make_panel(project.root), project.root / "settled.qrels"
+    first = pool.read(files["a"]).pairs[0]
+    pool.regrade(files["a"], first, 1, 2)
+    settle(read([*files.values()]), to, [*files.values()])
+    pool.regrade(second_look(to), first, None, 2)
 
 
 def _pairs(first: int) -> tuple[Pair, ...]:
@@ -188,26 +188,15 @@ COMMANDS = {
         by_machine,
         ("labels.jsonl",),
     ),
-    "panel begin": Command(
+    "panel settle": Command(
         (
             "panel",
-            "begin",
-            "pool.qrels",
-            "--assessors",
-            "a,b",
-            "--double",
-            "1",
-            "--seed",
-            "1",
+            "settle",
+            "judged/pool.a.qrels",
+            "judged/pool.b.qrels",
             "--out",
-            "panel",
+            "settled.qrels",
         ),
-        unjudged,
-        ("panel",),
-        known="a panel began already",
-    ),
-    "panel settle": Command(
-        ("panel", "settle", "judged", "--out", "settled.qrels"),
         disagreed,
         ("settled.qrels",),
         known="is there already",

@@ -111,10 +111,8 @@ FILES: Mapping[str, Mapping[str, str]] = {
         " ([why](decisions/0028-a-folder-bears-the-mark-of-its-command.md)).",
         "POOL": "By `harness pool --out`: pairs to judge, `?` for a grade.",
         "POOL.jsonl": "Words of the query and of the document of each pair.",
-        "PANEL/NAME.qrels": "By `harness panel begin --out`: the pool of one assessor; its texts,"
-        " and the time of each grade in `NAME.qrels.times.jsonl`, lie beside it.",
-        "PANEL/disagreements.qrels": "By `harness panel settle`: pairs for a second look.",
-        "PANEL/panel.json": "Who judges, and by which seed the pairs were dealt.",
+        "POOL.NAME.qrels": "By `harness judge --by NAME`: the grades of one person.",
+        "OUT.disagreements.qrels": "By `harness panel settle`: pairs for a second look.",
         "build/NAME/labels/NAME.sample.json": "By `harness labels`: a judged sample as evidence.",
         "LABELS": "By `harness judge --machine --out`: a label a line, which says who judged.",
         ".cache/judges/NAME": "What the machine of that name answered and cost; deleting it pays"

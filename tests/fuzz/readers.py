@@ -17,7 +17,6 @@ from engines.stacks.agent_mail.mcp_tools import callers
 from engines.stacks.agent_mail.switch_file import value_in
 from harness.core import formats
 from harness.core.durable import journal
-from harness.core.durable.owned import PANEL, mark
 from harness.core.engine import Hit
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
@@ -29,7 +28,6 @@ from harness.corpus import (
     labels,
     mbox,
     pool,
-    pool_times,
     runs,
     score_table,
     topics,
@@ -47,7 +45,6 @@ from harness.shadow.log.record import Degradation
 from harness.stages import params
 from harness.stages.custody.dvc_lock import check_recorded
 from harness.stages.judging.machine import settings as judges
-from harness.stages.judging.panel import panel
 from harness.stages.load import files as load_files
 from harness.stages.migrate import ledger as migrate_ledger
 from harness.stages.race import times as race_times
@@ -92,16 +89,6 @@ def _pairs(path: Path) -> object:
     return pool.read(path.with_name("p"))
 
 
-def _panel(path: Path) -> object:
-    mark(path.parent, PANEL).touch()
-    return _within(panel.FILE, panel.read)(path)
-
-
-def _grade_times(path: Path) -> object:
-    path.rename(pool_times.beside(path.with_name("p")))
-    return pool_times.read(path.with_name("p"))
-
-
 _PAIR = json.dumps({
     "doc_id": "d", "narrows": 0.5, "query": "q", "query_id": "q", "scale": [0, 1], "snippet": "s",
     "title": "t",
@@ -111,7 +98,6 @@ _CLICKED = """\
 "documents": ["d"], "teams": [0]}
 {"id": "1", "document": "d"}
 """
-_PANEL = '{"assessors": ["a", "b"], "double": 0.5, "seed": 1, "pool_sha256": "%s"}' % ("0" * 64)
 _SPACE = """\
 [search]
 measure = "nDCG@10"
@@ -204,14 +190,6 @@ _SEEDS: dict[str, tuple[Read, str]] = {
         '{"query": "a", "results": 3}\n',
     ),
     "judge": (judges.read, OVERLAP),
-    "panel": (
-        _panel,
-        f'{{"assessors":["a","b"],"double":0.5,"seed":1,"pool_sha256":"{"0" * 64}"}}',
-    ),
-    "times of grades": (
-        _grade_times,
-        '{"at": "2026-01-01T00:00:00+00:00", "query_id": "q", "doc_id": "d", "grade": 1}\n',
-    ),
     "space": (
         space.read,
         _SPACE,

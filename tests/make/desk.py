@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from harness.corpus import pool as pools
 from harness.corpus.pool import Pair, Pool
 from harness.stages.judging.machine import purse
 from harness.stages.judging.machine.label import Labelled, label, opened
-from harness.stages.judging.panel.panel import Panel, begin, read
+from harness.stages.judging.several import own_file
 from tests.make.judge_server import Reply, Server, serving
 
 KEY = "sk-toy-secret"
@@ -76,11 +76,12 @@ def desk(folder: Path, monkeypatch: pytest.MonkeyPatch, *script: Reply) -> Itera
         yield Desk(folder, server)
 
 
-def make_panel(folder: Path, count: int = 4, assessors: str = "a,b", double: float = 1.0) -> Panel:
-    """Make a panel, ``judged``, of a pool of its own, in which all gave every pair a 1."""
-    (folder / "dealt").mkdir()
-    pool = write_pool(folder / "dealt", count)
-    made = begin(pool, assessors.split(","), double, 1, None, folder / "judged")
-    for name, part in made.parts.items():
-        pools.write_grades(made.path(name), Pool(part.pairs, (1,) * len(part.pairs)))
-    return read(made.folder)
+def make_panel(folder: Path, count: int = 4, names: Sequence[str] = ("a", "b")) -> dict[str, Path]:
+    """Make a pool, ``judged/pool.qrels``, and a file of each person, in which all grades are 1."""
+    (folder / "judged").mkdir()
+    pool = write_pool(folder / "judged", count)
+    files = {name: own_file(pool, name) for name in names}
+    for path in files.values():
+        pairs = pools.read(path).pairs
+        pools.write_grades(path, Pool(pairs, (1,) * len(pairs)))
+    return files

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from harness.serve.afterwards import afterwards
-from tests.make.desk import make_panel
 from tests.serve.conftest import make_pool
 
 
@@ -23,14 +22,6 @@ def test_a_pool_goes_into_a_data_set_that_is_there_or_becomes_one(tmp_path: Path
         ["harness", "judge", str(pool), "--merge", "NAME", "--by", "WHO"],
         shlex.split(f"harness import jsonl corpus.jsonl queries.jsonl {pool} --name NAME"),
     ]
-
-
-def test_a_part_of_a_panel_goes_through_the_panel(tmp_path: Path) -> None:
-    panel = make_panel(tmp_path)
-    folder = str(panel.folder)
-    settled = ["harness", "panel", "settle", folder, "--out", "settled.qrels"]
-    assert commands(panel.path("a")) == [["harness", "panel", "report", folder], settled]
-    assert commands(panel.folder / "disagreements.qrels") == [settled]
 
 
 @pytest.mark.parametrize("name", ["two words", "it's", "$HOME;x"])

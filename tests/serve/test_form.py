@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from harness.core.files import write_text
-from harness.corpus import pool, pool_times
+from harness.corpus import pool
 from harness.corpus.pool import Pool
 from harness.serve import form
 from harness.serve.form import FORM_BYTES, REMEMBERED, word_for
@@ -101,17 +101,6 @@ def test_the_best_grade_is_called_relevant_where_there_are_two(
     write_text(pool.beside(path), pool.texts_of(Pool(pairs, made.grades)))
     pool.write_grades(path, Pool(pairs, made.grades))
     assert tuple(re.findall(r"<kbd>\d</kbd> ?([a-z ]*)<", Judge(client).html)) == words
-
-
-def test_a_judged_part_of_a_panel_is_not_sent_past_the_panel(
-    client: TestClient, path: Path
-) -> None:
-    made = pool.read(path)
-    pool.write_grades(path, Pool(made.pairs, (1,) * len(made.pairs)))
-    write_text(path.with_name("panel.json"), "{}")
-    html = Judge(client).html
-    assert "--merge" not in html
-    assert f"harness panel settle {path.parent}" in html
 
 
 def test_it_goes_on_where_it_was_left_whoever_left_it(client: TestClient, path: Path) -> None:
@@ -331,17 +320,3 @@ def test_guidelines_are_shown_as_text_and_not_through_a_link(
     guidelines.symlink_to(path.with_name("secret.txt"))
     path.with_name("secret.txt").write_text("not to be shown")
     assert "not to be shown" not in Judge(client).html
-
-
-def test_a_pool_that_keeps_times_notes_each_key(client: TestClient, path: Path) -> None:
-    judge = Judge(client)
-    judge.press("1")
-    assert pool_times.read(path) == ()
-    pool_times.beside(path).write_text("")
-    judge.press("2")
-    judge.press("s")
-    judge.press("3")
-    judge.press("u")
-    given = pool_times.read(path)
-    assert [one.grade for one in given] == [2, 3, None]
-    assert [one.query_id for one in given] == ["q1", "q3", "q3"]

@@ -95,7 +95,9 @@ def judge(
     merge: Annotated[
         str, typer.Option(help="Ask nothing: add what was judged to this data set.")
     ] = "",
-    by: Annotated[str, typer.Option(help="With --merge: who judged, for the card.")] = "",
+    by: Annotated[
+        str, typer.Option(help="Your name, for a file of your own; with --merge: who judged.")
+    ] = "",
     machine: Annotated[
         Path | None, typer.Option(help="Let the judge of this TOML file judge every pair.")
     ] = None,
@@ -109,9 +111,10 @@ def judge(
     """Judge a pool, one pair at a time: a key gives the grade.
 
     Every key is written to the file at once; stop when you like, and the same command goes on.
-    Keys may also come from a pipe. --merge adds what was judged to a data set. --machine leaves
-    the pool as it is and writes labels that say who judged: judge, model and instructions.
-    Answers are kept, so none is paid twice.
+    Keys may also come from a pipe. With --by NAME your grades come into a file of your own beside
+    the pool; harness panel compares such files. --merge adds what was judged to a data set.
+    --machine leaves the pool as it is and writes labels that say who judged: judge, model and
+    instructions. Answers are kept, so none is paid twice.
 
     Example: harness judge out/pool.qrels --machine examples/judge/overlap.toml --out
     out/machine.jsonl
@@ -119,6 +122,7 @@ def judge(
     from harness.core.errors import HarnessError
     from harness.stages.judging.judge import judge as sit
     from harness.stages.judging.sampling import standing
+    from harness.stages.judging.several import own_file
 
     if machine is None and (to or dry_run):
         raise HarnessError("--out and --dry-run belong to --machine FILE; name the judge's file")
@@ -130,8 +134,11 @@ def judge(
     if merge:
         _merge(file, merge, by)
         return
+    if by:
+        file = own_file(file, by)
     done = sit(file, _keys(), _show)
-    out.print(f"{len(done.judgements)} of {len(done.pairs)} pairs are judged.", markup=False)
+    where = f" in {file}" if by else ""
+    out.print(f"{len(done.judgements)} of {len(done.pairs)} pairs are judged{where}.", markup=False)
     if not done.open and (seen := standing(file)):
         out.print(seen.words, markup=False)
 

@@ -13,76 +13,39 @@ from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.core.scores import Estimate
-    from harness.stages.judging.panel.agreement import Agreement
+    from harness.stages.judging.agreement import Agreement
 
-Folder = Annotated[Path, typer.Argument(help="Folder that harness panel begin made.")]
+Files = Annotated[
+    list[Path], typer.Argument(help="Files of the people, as harness judge POOL --by NAME makes.")
+]
 FEW = "too few queries were judged twice to say"
 
 
 def register(app: typer.Typer) -> None:
     """Put the group ``panel`` on the command line."""
-    group = typer.Typer(
-        no_args_is_help=True, help="Let several people judge one pool, and compare them."
-    )
-    for command in (begin, report, settle, export):
+    group = typer.Typer(no_args_is_help=True, help="Compare several people who judged one pool.")
+    for command in (report, settle):
         group.command()(command)
-    group.command("import")(import_)
     app.add_typer(group, name="panel")
 
 
-def begin(
-    pool: Annotated[Path, typer.Argument(help="The pool, as harness pool wrote it.")],
-    *,
-    assessors: Annotated[str, typer.Option(help="Their names: ada,ben,cyd.")],
-    double: Annotated[float, typer.Option(min=0, max=1, help="Share of the pairs that two judge.")],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of who judges what, in which order.")],
-    guidelines: Annotated[
-        Path | None, typer.Option(help="Text with what a grade means, shown beside each pair.")
-    ] = None,
-    to: Annotated[Path, typer.Option("--out", help="Folder to make, with a pool for each.")],
-) -> None:
-    """Deal a pool out to several people, each with a part in an order of its own.
-
-    Each judges their part by harness serve or harness judge, at the same time. A part does not say
-    which pairs another person judges too, or which arm showed a document.
-
-    Example: harness panel begin out/pool.qrels --assessors ada,ben --double 0.3 --seed 1 --out
-    out/panel
-    """
-    from harness.core.durable.owned import check_apart
-    from harness.stages.judging.panel.panel import begin as deal
-
-    check_apart(to, Project.here().sources)
-    made = deal(pool, assessors.split(","), double, seed, guidelines, to)
-    for name in made.assessors:
-        out.print(
-            f"{name}: {many(len(made.parts[name].pairs), 'pair')} in {made.path(name)}",
-            markup=False,
-        )
-    out.print(f"In a browser: harness serve {to}", markup=False)
-
-
-def report(folder: Folder) -> None:
-    """Say how far a panel is, and how far its people agree, with intervals.
+def report(files: Files) -> None:
+    """Print how far each person is, and how far they agree, with intervals.
 
     Krippendorff's alpha for ordered grades, Fleiss' kappa, and the weighted kappa of each two.
-    Of each person the median time of a pair, and the drift: the mean grade of the second half of
-    the work less that of the first.
 
-    Example: harness panel report out/panel
+    Example: harness panel report out/pool.ada.qrels out/pool.ben.qrels
     """
-    from harness.stages.judging.panel import panel as panels
-    from harness.stages.judging.panel.agreement import agreement
+    from harness.stages.judging.agreement import agreement
+    from harness.stages.judging.several import read
 
     confidence = Project.here().params.score.inference(1).confidence
-    _show(agreement(panels.read(folder), confidence))
+    _show(agreement(read(files), confidence))
 
 
 def _show(found: Agreement) -> None:
     for one in found.assessors:
-        pace = "" if one.median_s is None else f", {one.median_s:.0f} s a pair"
-        drift = "" if one.drift is None else f", drift {_signed(one.drift)}"
-        out.print(f"{one.name}: {one.judged} of {one.of} judged{pace}{drift}", markup=False)
+        out.print(f"{one.name}: {one.judged} of {one.of} judged", markup=False)
     out.print(
         f"{many(found.twice, 'pair was')} judged twice; {found.differ} differ, {found.far} of them"
         " by two grades or more",
@@ -100,35 +63,31 @@ def _said(found: Estimate | None) -> str:
     return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}], n = {many(found.n, 'pair')}"
 
 
-def _signed(found: Estimate) -> str:
-    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
-
-
 def settle(
-    folder: Folder,
+    files: Files,
     *,
     to: Annotated[Path, typer.Option("--out", help="Pool to write, with one grade a pair.")],
 ) -> None:
-    """Write one grade a pair: where all agree theirs, else that of a second look.
+    """Write one grade a pair: where all who judged it agree theirs, else that of a second look.
 
-    Pairs that were judged differently come into FOLDER/disagreements.qrels, the farthest apart
+    Pairs that were judged differently come into OUT.disagreements.qrels, the farthest apart
     first. Judge them there, then give the same command. Exit codes: 0 written, 3 disagreements
     are open.
 
-    Example: harness panel settle out/panel --out out/settled.qrels
+    Example: harness panel settle out/pool.ada.qrels out/pool.ben.qrels --out out/settled.qrels
     """
     from harness.core.durable.owned import check_apart
-    from harness.stages.judging.panel import panel as panels
-    from harness.stages.judging.panel.settle import settle as stage
+    from harness.stages.judging.settle import second_look
+    from harness.stages.judging.settle import settle as stage
+    from harness.stages.judging.several import read
 
     check_apart(to, Project.here().sources)
-    panel = panels.read(folder)
-    found = stage(panel, to)
-    left = f"; {found.unjudged} are not judged by all who have them" if found.unjudged else ""
+    found = stage(read(files), to, files)
+    left = f"; {many(found.unjudged, 'pair')} are not judged" if found.unjudged else ""
     if found.open:
         out.print(
             f"{found.open} disagreements are open{left}. Judge them: harness judge"
-            f" {panel.disagreements}",
+            f" {second_look(to)}",
             markup=False,
         )
         raise typer.Exit(3)
@@ -137,40 +96,3 @@ def settle(
         raise typer.Exit(3)
     out.print(f"{many(found.settled, 'pair is')} settled in {to}{left}", markup=False)
     out.print(f"Add them: harness judge {to} --merge DATASET --by WHO", markup=False)
-
-
-def export(
-    folder: Folder,
-    *,
-    to: Annotated[Path, typer.Option(help="File of labels to write: a row says who judged.")],
-) -> None:
-    """Write every judgement of every person, a line each, with who gave it.
-
-    Example: harness panel export out/panel --to out/people.jsonl
-    """
-    from harness.core.durable.owned import check_apart
-    from harness.stages.judging.panel import panel as panels
-    from harness.stages.judging.panel.exchange import export as stage
-
-    check_apart(to, Project.here().sources)
-    out.print(f"{many(stage(panels.read(folder), to), 'label')} in {to}", markup=False)
-
-
-def import_(
-    folder: Folder,
-    file: Annotated[Path, typer.Argument(help="TREC judgements, or labels of one person.")],
-    *,
-    assessor: Annotated[str, typer.Option(help="Whose judgements these are.")],
-) -> None:
-    """Take judgements that one person made elsewhere into their part.
-
-    Each must be a pair of the part, on the scale, and not judged otherwise there. Otherwise
-    nothing is taken in.
-
-    Example: harness panel import out/panel ada.qrels --assessor ada
-    """
-    from harness.stages.judging.panel import panel as panels
-    from harness.stages.judging.panel.exchange import take
-
-    found = take(panels.read(folder), file, assessor)
-    out.print(f"{assessor}: {many(found, 'judgement')} taken in", markup=False)

@@ -24,14 +24,13 @@ CONVERT = "harness convert"
 EXPERIMENT_LOG = "harness run log"
 CLICKS = "harness clicks"
 REPORT = "harness report"
-PANEL = "harness panel"
 HISTORY = "harness history"
 MIGRATION = "harness migrate"
 SHADOW_LOG = "harness shadow"
 SHADOW_REPORT = "harness shadow report"
 OWNERS = (
     RUN, EXPERIMENT_LOG, EXPORT, CONVERT, CLICKS, REPORT, HISTORY, MIGRATION, SHADOW_LOG,
-    SHADOW_REPORT, PANEL,
+    SHADOW_REPORT,
 )  # fmt: skip
 """Every command, or group of commands, that marks a folder."""
 PASSING = re.compile(r"\..*\.(?:lock|journal|partial)")

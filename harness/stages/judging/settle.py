@@ -1,7 +1,8 @@
-"""One grade a pair from a panel: where all agree theirs, else that of a second look."""
+"""One grade a pair from several people: where all agree theirs, else that of a second look."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from harness.core.durable.journal import changing, completed
 from harness.core.durable.owned import check_new
 from harness.corpus import pool as pools
 from harness.corpus.pool import Pair, Pool
-from harness.stages.judging.panel.panel import Panel
+from harness.stages.judging.several import Panel
 
 
 class Settled(NamedTuple):
@@ -17,37 +18,42 @@ class Settled(NamedTuple):
 
     settled: int
     unjudged: int
-    """Pairs that an assessor has still open."""
+    """Pairs that no one judged."""
     open: int
     """Disagreements that no second look has settled; nothing is written while there are some."""
 
 
-def settle(panel: Panel, to: Path) -> Settled:
+def second_look(to: Path) -> Path:
+    """Return where pairs lie that were judged differently, to be judged once more."""
+    return to.with_name(f"{to.stem}.disagreements{to.suffix}")
+
+
+def settle(panel: Panel, to: Path, files: Sequence[Path]) -> Settled:
     """Write a pool of what is settled into ``to``, once each disagreement has its second look.
 
-    Disagreements are put into a pool of their own, in the panel's folder, the farthest apart first.
-    Grades that were given there stay.
+    Disagreements are put into a pool of their own beside it, the farthest apart first. Grades that
+    were given there stay. ``files`` are those of the panel, which are never written to.
 
     Raises:
-        NotOurs: ``to`` is there already, or is in the panel's folder.
-        BadFile: a part cannot be read.
+        NotOurs: ``to`` is there already, or is one of the files.
+        BadFile: the disagreements cannot be read.
     """
     completed(to, within=(to.parent,))
     for file in (to, pools.beside(to)):
-        check_new(file, reads=(panel.folder,))
+        check_new(file, reads=files)
     pairs = {(p.query_id, p.doc_id): p for part in panel.parts.values() for p in part.pairs}
     agreed: dict[Pair, int] = {}
     apart: dict[Pair, int] = {}
     unjudged = 0
     for key, by in panel.grades.items():
-        grades = {grade for grade in by.values() if grade is not None}
-        if None in by.values():
+        grades = {*by.values()}
+        if not grades:
             unjudged += 1
         elif len(grades) == 1:
             agreed[pairs[key]] = grades.pop()
         else:
             apart[pairs[key]] = max(grades) - min(grades)
-    looked = _disagreements(panel, sorted(apart, key=lambda pair: -apart[pair]))
+    looked = _disagreements(second_look(to), sorted(apart, key=lambda pair: -apart[pair]))
     agreed |= {
         pair: grade
         for pair, grade in zip(looked.pairs, looked.grades, strict=True)
@@ -58,12 +64,11 @@ def settle(panel: Panel, to: Path) -> Settled:
     return Settled(len(agreed), unjudged, len(looked.open))
 
 
-def _disagreements(panel: Panel, pairs: list[Pair]) -> Pool:
-    """Bring the pool of disagreements up to what differs now, and give it."""
-    path = panel.disagreements
+def _disagreements(path: Path, pairs: list[Pair]) -> Pool:
+    """Bring the pool of disagreements up to what differs now, and return it."""
     if not pairs and not path.exists():
         return Pool((), ())
-    with changing(path, within=(panel.folder,), what="panel settle") as change:
+    with changing(path, within=(path.parent,), what="panel settle") as change:
         before = pools.read_held(path, strict=True) if path.exists() else Pool((), ())
         given = {
             (p.query_id, p.doc_id): g for p, g in zip(before.pairs, before.grades, strict=True)
