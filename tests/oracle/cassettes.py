@@ -19,9 +19,10 @@ import pkgutil
 import sys
 import time
 import types
+import weakref
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -36,7 +37,17 @@ TMP = "\x00tmp\x00"
 """Stands for the folder of temporary files in recorded text."""
 PROGRAM = "harness.cli:main"
 """Reads its arguments from ``sys.argv``, and works on the folder that it is called in."""
-SPECIAL = ("__post_init__", "__call__", "__iter__", "__contains__", "__getitem__", "__len__")
+SPECIAL = (
+    "__init__",
+    "__post_init__",
+    "__call__",
+    "__iter__",
+    "__contains__",
+    "__getitem__",
+    "__len__",
+)
+PROJECT = Path.cwd()
+"""Of the kept commit, while it is recorded."""
 METHODS = (classmethod, staticmethod, property, cached_property, types.FunctionType)
 Files = dict[str, bytes | None]
 """Contents by path below the folder of temporary files; None is a folder."""
@@ -59,11 +70,15 @@ class Case(NamedTuple):
     after: Files | None
 
 
-def made(kind: type, values: Mapping[str, object]) -> object:
-    """Make a data class from its fields alone: caches in its ``__dict__`` are not kept."""
+def made(kind: Any, values: Mapping[str, object]) -> object:
+    """Make a data class from its fields alone; what has a default today may be new."""
     it: object = object.__new__(kind)
-    for name, value in values.items():
-        object.__setattr__(it, name, value)
+    none = dataclasses.MISSING
+    for f in dataclasses.fields(kind):
+        if f.name not in values and f.default is none and f.default_factory is none:
+            raise TypeError(f"{kind.__name__} has a new field without a default: {f.name}")
+        new = f.default if f.default_factory is none else f.default_factory()
+        object.__setattr__(it, f.name, values.get(f.name, new))
     return it
 
 
@@ -77,12 +92,17 @@ def at_tmp(rest: str) -> Path:
     raise NotImplementedError(rest)
 
 
+def at_root(rest: str) -> Path:
+    """Name a path of the project, whose folder is the working one before a case begins."""
+    return Path.cwd() / rest
+
+
 class Freeze(pickle.Pickler):
     """Pickle plain values; paths below ``tmp`` are kept relative to it, and listed."""
 
     def __init__(self, to: io.BytesIO, tmp: Path, cwd: Path | None) -> None:
         super().__init__(to, 5)
-        self.tmp, self.cwd, self.paths = tmp, cwd, list[Path]()
+        self.tmp, self.cwd, self.whole, self.paths = tmp, cwd, False, list[Path]()
 
     def reducer_override(self, it: Any) -> Any:
         if isinstance(it, PurePath):
@@ -102,38 +122,50 @@ class Freeze(pickle.Pickler):
         if not it.is_absolute():
             self.paths += [self.cwd / it] if self.cwd else []
             return NotImplemented
+        if it.is_relative_to(PROJECT):
+            return at_root, (str(it.relative_to(PROJECT)),)
         if not it.is_relative_to(self.tmp):
             raise NotPlainError("path outside tmp")
         self.paths.append(Path(it))
         return at_tmp, (str(it.relative_to(self.tmp)),)
 
 
-class FreezeText(Freeze):
-    """Pickle as ``Freeze`` does, and replace ``tmp`` in text; slower."""
+class FreezeBorn(Freeze):
+    """Pickle as ``Freeze`` does, slower: replace ``tmp`` in text, and name how a thing was made."""
 
     def persistent_id(self, it: Any) -> Any:
         text, tmp = type(it) is str, str(self.tmp)
         if text or type(it) is bytes:
             was, stands = (tmp, TMP) if text else (tmp.encode(), TMP.encode())
             return it.replace(was, stands) if was in it else None
-        return None
+        born = BORN.get(id(it))
+        if self.whole or not born or born[0]() is not it:
+            return None
+        self.paths += [self.tmp / rest for rest in born[2].roots]
+        return born[1], born[2].asked
+
+
+BORN: dict[int, tuple[Any, str, Case]] = {}
+"""Things that are not plain, and the call that made each."""
 
 
 class Thaw(pickle.Unpickler):
-    """Read values back; ``moved`` names where a class or function is now."""
+    """Read values back; ``names`` knows where a class or function is now."""
 
-    def __init__(self, blob: bytes, tmp: Path, moved: Callable[[str], str]) -> None:
+    def __init__(self, blob: bytes, tmp: Path, names: Any) -> None:
         super().__init__(io.BytesIO(blob))
-        self.tmp, self.moved = tmp, moved
+        self.tmp, self.names = tmp, names
 
     def persistent_load(self, it: Any) -> Any:
-        it = it[1] if isinstance(it, tuple) else it
+        if isinstance(it, tuple):
+            args, kwargs, _ = Thaw(it[1], self.tmp, self.names).load()
+            return self.names.function(it[0])(*args, **kwargs)
         return in_tmp(it, self.tmp) if type(it) is bytes else it.replace(TMP, str(self.tmp))
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("cassettes", __name__):
             return self.tmp.joinpath if name == "at_tmp" else globals()[name]
-        module, _, name = self.moved(f"{module}:{name}").partition(":")
+        module, _, name = self.names.now(f"{module}:{name}").partition(":")
         return super().find_class(module, name)
 
 
@@ -149,21 +181,27 @@ def _reduces_itself(kind: Any) -> bool:
     return not same or kind.__getstate__.__qualname__ not in state
 
 
-def freeze(it: object, tmp: Path, cwd: Path | None = None) -> tuple[bytes, list[Path]]:
+def freeze(
+    it: object, tmp: Path, cwd: Path | None = None, *, whole: bool = False
+) -> tuple[bytes, list[Path]]:
     """Pickle a value, and list the paths in it; raise ``NotPlainError`` where it is not plain."""
-    for kind in (Freeze, FreezeText):
+    why = "text that names tmp"
+    for kind in (Freeze, FreezeBorn):
         pickler = kind(to := io.BytesIO(), tmp, cwd)
+        pickler.whole = whole
         try:
             pickler.dump(it)
-        except NotPlainError:
-            raise
-        except Exception as e:
-            raise NotPlainError(f"no pickle: {str(e)[:60]}") from e
+        except NotPlainError as e:
+            why = str(e)
+            continue
+        except Exception as e:  # noqa: BLE001  whatever a pickle cannot take
+            why = f"no pickle: {str(e)[:60]}"
+            continue
         if len(to.getvalue()) > BYTES:
             raise NotPlainError("too large")
         if str(tmp).encode() not in to.getvalue():
             return to.getvalue(), pickler.paths
-    raise NotPlainError("text that names tmp")
+    raise NotPlainError(why)
 
 
 def files(paths: Sequence[Path], tmp: Path) -> Files:
@@ -220,7 +258,8 @@ class Seam:
         self.calls += 1
         if self.calls > CALLS or self.spent > SECONDS:
             return self.was(*args, **kwargs)
-        given = (args, kwargs, sys.argv if self.name == PROGRAM else None)
+        makes = self.name.endswith(".__init__")
+        given = (args[makes:], kwargs, sys.argv if self.name == PROGRAM else None)
         began = time.perf_counter()
         key, case = self._begun(given)
         self.spent += time.perf_counter() - began
@@ -233,7 +272,7 @@ class Seam:
             raise
         if isinstance(it, types.GeneratorType) and self.watch:
             return self._passed_on(it, key, case, given)
-        self._keep(key, case, given, "gave", it)
+        self._keep(key, case, given, "gave", args[0] if makes else it)
         return it
 
     def _begun(self, given: Any) -> tuple[bytes, Case | None]:
@@ -268,7 +307,7 @@ class Seam:
         began = time.perf_counter()
         try:
             after = files([self.tmp / rest for rest in case.roots], self.tmp)
-            what = freeze(it, self.tmp)[0] if how == "gave" else it
+            what = freeze(it, self.tmp, whole=True)[0] if how == "gave" else it
             now = case.asked
             with contextlib.suppress(NotPlainError):
                 now = freeze(given, self.tmp)[0]
@@ -277,6 +316,9 @@ class Seam:
             self.cases[key] = case._replace(how=how, what=what, changed=changed, after=left)
         except NotPlainError as e:
             self.reasons[f"result: {e}"] += 1
+            self.seen.discard(key)
+            with contextlib.suppress(TypeError):
+                BORN[id(it)] = weakref.ref(it), self.name, case
         if len(self.cases) >= 4 * RAW:
             few = set(map(id, self.chosen()))
             self.cases = {k: c for k, c in self.cases.items() if id(c) in few}
@@ -325,7 +367,10 @@ def seams(packages: Sequence[str]) -> Iterator[str]:
 
 
 def _is_public(name: str, method: object) -> bool:
-    return isinstance(method, METHODS) and (not name.startswith("_") or name in SPECIAL)
+    code = getattr(method, "__code__", None)
+    written = not code or code.co_filename != "<string>"  # not by ``dataclass``
+    wanted = not name.startswith("_") or name in SPECIAL
+    return isinstance(method, METHODS) and written and wanted
 
 
 SEAMS: list[Seam] = []
