@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+TEST = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -91,3 +93,27 @@ def reached(module: Module) -> frozenset[Module]:
             parts = one.name.split(".")
             todo += [known()[".".join(parts[:at])] for at in range(1, len(parts))]
     return frozenset(found)
+
+
+@cache
+def _tests(root: Path) -> dict[str, list[str]]:
+    """Where each test function stands, by its name."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        for name in TEST.findall(path.read_text("utf-8")):
+            found.setdefault(name, []).append(f"{path.relative_to(root).as_posix()}::{name}")
+    return found
+
+
+def find_test(name: str, root: Path = ROOT) -> str:
+    """Return where a test function stands, as pytest names it.
+
+    Raises:
+        LookupError: there is none of that name, or another has it too.
+    """
+    if "/" in name:
+        return name
+    found = _tests(root).get(name, [])
+    if len(found) != 1:
+        raise LookupError(f"there is no {name}" if not found else f"{name} stands in {found}")
+    return found[0]

@@ -106,7 +106,7 @@ def promises(root: Path, came_out: str, *ids: str) -> Promises:
     (root / "tests" / "a" / "test_a.py").write_text("def test_it(): pass", "utf-8")
     page = root / "contract.md"
     page.write_text(
-        f"| {' | '.join(HEAD)} |\n| Q-1.1 | is kept | `harness run` | `{TEST}` | |\n", "utf-8"
+        f"| {' | '.join(HEAD)} |\n| Q-1.1 | is kept | `harness run` | `test_it` | |\n", "utf-8"
     )
     outcomes = Outcomes()
     outcomes.seen[TEST] = {came_out}

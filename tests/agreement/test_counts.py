@@ -8,7 +8,7 @@ from harness.agreement.agree import length_difference, serving_only, shadow_only
 from tests.agreement.strategies import depths, pair_of, rankings
 
 
-def test_worked_example() -> None:
+def test_worked_example_of_counts() -> None:
     pair = pair_of(list("abcde"), list("bcx"))
     assert serving_only(pair, 10).tolist() == [3]
     assert shadow_only(pair, 10).tolist() == [1]

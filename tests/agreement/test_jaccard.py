@@ -13,7 +13,7 @@ from tests.agreement.strategies import depths, pair_of, rankings
 
 @settings(deadline=None)
 @given(a=rankings, b=rankings, depth=depths)
-def test_is_the_formula_symmetric_and_between_0_and_1(
+def test_jaccard_is_the_formula_symmetric_and_between_0_and_1(
     a: list[str], b: list[str], depth: int
 ) -> None:
     here, there = jaccard(pair_of(a, b), depth), jaccard(pair_of(b, a), depth)

@@ -18,7 +18,7 @@ def value(a: list[str], b: list[str], depth: int = 10, p: float = 0.9) -> float:
 
 @settings(deadline=None)
 @given(a=rankings, b=rankings, depth=depths, p=st.floats(0.05, 0.99))
-def test_is_the_formula_symmetric_and_between_0_and_1(
+def test_rbo_is_the_formula_symmetric_and_between_0_and_1(
     a: list[str], b: list[str], depth: int, p: float
 ) -> None:
     here = rbo(pair_of(a, b), depth, p)

@@ -57,7 +57,7 @@ Read = Callable[[str], Any]
         (toml_of, "a = 2026-02-30", "Invalid date"),
     ],
 )
-def test_what_is_beyond_the_bounds_is_named(read: Read, text: str, says: str) -> None:
+def test_what_is_beyond_the_bounds_of_a_format_is_named(read: Read, text: str, says: str) -> None:
     with pytest.raises(Malformed, match=says):
         read(text)
 

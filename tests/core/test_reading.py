@@ -108,7 +108,7 @@ def test_a_small_archive_of_one_long_line_costs_no_more_either(tmp_path: Path) -
     assert peak(path) < 4 * MAX_LINE_BYTES
 
 
-def test_an_archive_that_unpacks_to_much_more_is_refused(
+def test_an_archive_that_unpacks_to_much_more_is_a_bad_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "UNPACKED_ANYWAY", 1 << 16)

@@ -36,7 +36,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("a: \x07", "special characters are not allowed"),
     ],
 )
-def test_what_is_beyond_the_bounds_is_named(text: str, says: str) -> None:
+def test_what_is_beyond_the_bounds_of_yaml_is_named(text: str, says: str) -> None:
     with pytest.raises(Malformed, match=says):
         yaml_of(text)
 

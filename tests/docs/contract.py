@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.docs import outcomes
 from tests.docs.outcomes import Results
 from tests.docs.pages import page
+from tests.source import find_test
 
 PAGE = page("docs/contract.md").path
 HEAD = ("id", "promise", "reached by", "tests", "decision")
 ID = re.compile(r"[A-Z]-[A-Z]?\w+(?:\.\w+)*")
-TEST = re.compile(r"`(tests/[\w/]+/test_\w+\.py::test_\w+)`")
+TEST = re.compile(r"`(test_\w+)`")
 WAYS = re.compile(r"`[^`]+`(?:, `[^`]+`)*")
 KEPT = frozenset({"passed"})
 
@@ -78,24 +78,16 @@ def repeated(found: Sequence[Row]) -> list[str]:
     return [str(row) for at, row in enumerate(found) if row.name in names[:at]]
 
 
-def exists(test: str, root: Path) -> bool:
-    """Tell whether there is a test of this name."""
-    path, _, name = test.partition("::")
-    return name in _defined(root / path)
-
-
-@cache
-def _defined(path: Path) -> frozenset[str]:
-    if not path.is_file():
-        return frozenset()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+def nodes(found: Iterable[Row], root: Path) -> Iterator[str]:
+    """Yield where the tests of rows stand, without those that are not there."""
+    for test in {test for row in found for test in row.tests}:
+        with suppress(LookupError):
+            yield find_test(test, root)
 
 
 def known(found: Iterable[Row], root: Path, seen: Results) -> Results:
     """Give how the tests of all rows came out: as was seen, and else by running them."""
-    wanted = {test for row in found for test in row.tests if exists(test, root)}
-    left = wanted - set(seen)
+    left = set(nodes(found, root)) - set(seen)
     if not left:
         return seen
     with TemporaryDirectory() as scratch:
@@ -106,10 +98,12 @@ def faults(row: Row, root: Path, came_out: Results) -> list[str]:
     """Say of each test of a row why it does not show the promise; nothing where all pass."""
     said = []
     for test in row.tests:
-        ways = came_out.get(test, frozenset())
-        if not exists(test, root):
-            said.append(f"{row}: there is no {test}")
-        elif not ways:
+        try:
+            ways = came_out.get(find_test(test, root), frozenset())
+        except LookupError as exc:
+            said.append(f"{row}: {exc}")
+            continue
+        if not ways:
             said.append(f"{row}: {test} did not run")
         elif ways != KEPT:
             said.append(f"{row}: {test} {', '.join(sorted(ways - KEPT))}")

@@ -49,15 +49,15 @@ def kept(mutant: Mutant) -> Path:
 def alone() -> list[Mutant]:
     """Give each fault with its tests; one that breaks promises with each test by itself."""
     return [
-        replace(one, tests=tests)
+        replace(one, by=by)
         for one in mutants()
-        for tests in (((test,) for test in one.tests) if one.rows else (one.tests,))
+        for by in (((test,) for test in one.by) if one.rows else (one.by,))
     ]
 
 
 def named(mutant: Mutant) -> str:
     """Name a fault, and whether it breaks a promise of docs/trust.md, for ``-k promise``."""
-    return f"{'promise-' if mutant.promise else ''}{mutant.id}-{mutant.tests[0]}"
+    return f"{'promise-' if mutant.promise else ''}{mutant.id}-{mutant.by[0]}"
 
 
 @pytest.mark.parametrize("mutant", alone(), ids=named)

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.listed import Mutant
+from tests.mutants.plant import plant
 from tests.source import ROOT
 
 LONGEST_S = 120
@@ -54,18 +55,19 @@ class Bench:
     @contextmanager
     def spoilt(self, mutant: Mutant) -> Iterator[None]:
         """Plant a fault, and take it back."""
-        path = self.root / mutant.file
-        honest = path.read_text("utf-8")
-        self._write(path, mutant.spoilt(honest))
+        spoilt = {self.root / file: text for file, text in plant(mutant).items()}
+        honest = {path: path.read_text("utf-8") for path in spoilt}
+        self._write(spoilt)
         try:
             yield
         finally:
-            self._write(path, honest)
+            self._write(honest)
 
-    def _write(self, path: Path, text: str) -> None:
-        path.write_text(text, "utf-8")
-        moment = next(self.moments)
-        os.utime(path, (moment, moment))
+    def _write(self, texts: Mapping[Path, str]) -> None:
+        for path, text in texts.items():
+            path.write_text(text, "utf-8")
+            moment = next(self.moments)
+            os.utime(path, (moment, moment))
 
     def fate(self, mutant: Mutant) -> tuple[Fate, str]:
         """Try one fault; what was said beside it, for people."""

@@ -11,7 +11,7 @@ from harness.core.errors import EvidenceError
 from harness.stats.holm import adjusted
 
 
-def test_worked_example() -> None:
+def test_worked_example_of_holm() -> None:
     found = adjusted(np.array([0.01, 0.04, 0.03, 0.005]))
     assert found.tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
 

@@ -37,7 +37,7 @@ def test_its_fields_are_the_contracts() -> None:
     ]  # fmt: skip
 
 
-def test_a_worked_example() -> None:
+def test_a_worked_example_of_a_comparison() -> None:
     found = compare_with_shadow("fts5", [1, 2, 3], "tantivy", [2, 4, 1, 5])
     assert (found.serving_engine, found.shadow_engine) == ("fts5", "tantivy")
     assert found.overlap_jaccard == 2 / 5

@@ -67,7 +67,7 @@ def test_several_refusals_leave_out_each(mail: Whole) -> None:
 
 @pytest.mark.parametrize("mode", SearchMode)
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_refused_is_never_shown(mail: Whole, way: str, mode: SearchMode) -> None:
+def test_a_refused_message_is_never_shown(mail: Whole, way: str, mode: SearchMode) -> None:
     found = WAYS[way](mail).ids(SearchQuery("review -deployment", mode=mode, limit=ALL))
     assert found
     assert set(found) <= set(lacking("deployment"))

@@ -15,7 +15,7 @@ rankings = st.dictionaries(
 )
 
 
-def test_a_worked_example() -> None:
+def test_a_worked_example_of_fusion() -> None:
     hits = fuse({"l": ["a", "b"], "s": ["b", "c"]}, {"l": 1.0, "s": 1.0}, rrf_k=60, k=10)
     assert [hit.doc_id for hit in hits] == ["b", "a", "c"]
     assert hits[0].raw_score == pytest.approx(1 / 62 + 1 / 61, abs=1e-15)

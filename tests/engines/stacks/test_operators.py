@@ -78,7 +78,7 @@ def shown(searcher: Searcher, text: str) -> set[str]:
     return {hit.doc_id for hit in searcher.search(text, 10).hits}
 
 
-def test_a_refusal_alone_gives_what_lacks_the_word(searcher: Searcher) -> None:
+def test_a_refusal_alone_gives_what_lacks_the_word_in_each_stack(searcher: Searcher) -> None:
     assert shown(searcher, "-deploy") == set(TEXTS) - {PLAN}
     assert shown(searcher, "-travel -release") == {BUDGET}
 
@@ -90,7 +90,7 @@ def test_what_is_refused_is_never_shown(searcher: Searcher) -> None:
         assert not found & {BOTH, TRAVEL}
 
 
-def test_what_must_be_there_is_there(searcher: Searcher) -> None:
+def test_what_must_be_there_is_there_in_each_stack(searcher: Searcher) -> None:
     found = shown(searcher, "+travel budget costs")
     assert BOTH in found
     assert found <= {BOTH, TRAVEL}

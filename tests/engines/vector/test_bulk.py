@@ -84,7 +84,7 @@ def test_embedders_do_not_share_what_they_know(tmp_path: Path) -> None:
     assert other.seen == ["text"]
 
 
-def test_a_killed_process_loses_only_the_part_in_work(
+def test_a_killed_process_loses_only_the_vectors_in_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "PART", 4)

@@ -22,7 +22,7 @@ from engines.vector.chosen import HashEmbedder, fnv1a_64
         (b"chongo was here!\n", 0x46810940EFF5F915),
     ],
 )
-def test_published_values(data: bytes, hashed: int) -> None:
+def test_published_values_of_the_hash(data: bytes, hashed: int) -> None:
     assert fnv1a_64(data) == hashed
 
 

@@ -46,7 +46,7 @@ def test_too_few_times_have_no_interval_for_a_far_percentile() -> None:
 
 
 @pytest.mark.parametrize("broken", [0, -5])
-def test_a_time_that_wrapped_is_refused(broken: int) -> None:
+def test_a_time_that_wrapped_has_no_quantile(broken: int) -> None:
     elapsed = times(1, (10, 2))
     elapsed[3, 1] = broken
     with pytest.raises(EvidenceError, match="not above 0"):

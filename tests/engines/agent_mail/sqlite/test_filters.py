@@ -98,7 +98,7 @@ def test_filters_that_nothing_passes(store: MessageStore, filters: Filters) -> N
     assert passing(store, filters) == []
 
 
-def test_bounds_of_time_are_inclusive(store: MessageStore, mail: Mail) -> None:
+def test_bounds_of_time_include_their_moments(store: MessageStore, mail: Mail) -> None:
     at = NOON + STEP * (MINUTES // 2)
     exactly = [m.message_id for m in mail.messages if m.created_ts == at]
     assert passing(store, Filters(time_range=TimeRange(at, at))) == exactly != []

@@ -75,7 +75,7 @@ def ids(found: CandidateList) -> list[int]:
 
 
 @given(text=TYPED)
-def test_no_text_is_an_error(store: MessageStore, text: str) -> None:
+def test_no_text_is_an_error_of_fts5(store: MessageStore, text: str) -> None:
     found = ask(Fts5Engine(store, WEIGHTS), text)
     assert not found.used_like_fallback
     assert not found.note
@@ -360,7 +360,7 @@ def test_a_rebuild_that_fails_leaves_the_index_as_it_was(
     assert ids(ask(engine, "br-2tnl")) == [2, 1]
 
 
-def test_closed_it_is_an_error_of_the_engine(path: Path) -> None:
+def test_closed_fts5_is_an_error_of_the_engine(path: Path) -> None:
     with opened(path) as store:
         engine = Fts5Engine(store, WEIGHTS)
     for text in ("salt", ""):

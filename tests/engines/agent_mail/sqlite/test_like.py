@@ -127,7 +127,7 @@ def test_random_questions_find_what_the_rules_say(store: MessageStore, mail: Mai
 
 
 @given(text=st.text(max_size=60))
-def test_no_text_is_an_error(store: MessageStore, text: str) -> None:
+def test_no_text_is_an_error_of_like(store: MessageStore, text: str) -> None:
     LikeEngine(store).search(text, Filters(), RELEVANCE, 3)
 
 

@@ -153,7 +153,7 @@ def test_no_text_lists_with_score_zero(mail: Case) -> None:
     assert (found.method, found.normalized_query) == (NAME, "a b")
 
 
-def test_where_all_tie_the_first_ids_are_shown(tmp_path: Path) -> None:
+def test_where_all_messages_tie_the_first_ids_are_shown(tmp_path: Path) -> None:
     ids = Random(2).sample(range(-300, 300), 600)
     mail = built(tmp_path / "mail", [], threads=2)
     mail.engine.update_incremental([upsert(one(at, "moss", "stone")) for at in ids])

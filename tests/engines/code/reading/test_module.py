@@ -61,7 +61,7 @@ def test_everything_that_a_module_defines_is_a_unit_with_its_lines() -> None:
     assert found["LIMIT"].facts.full == "m.LIMIT"
 
 
-def test_a_file_that_is_being_edited_keeps_what_parses() -> None:
+def test_a_module_that_is_being_edited_keeps_what_parses() -> None:
     text = (
         "import os\n\ndef good(one):\n    return os.path.join(one)\n\n"
         "def bad(:\n    pass\n\nclass Fine:\n    def go(self): ...\n"
