@@ -30,8 +30,7 @@ from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 from pypdf import PdfReader
 
-from benchmarks.documents_stages import BUDGET, Budget, drawn, enough, table, timed
-from benchmarks.lexical_weights import Collection as Judged
+from benchmarks.documents_stages import BUDGET, Budget, Judged, drawn, enough, table, timed
 from engines.stacks.documents import collection
 from engines.stacks.documents.settings import Settings
 from engines.stacks.documents.texts import files

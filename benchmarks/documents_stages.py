@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lexical_weights import Collection as Judged
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.models import Dense, Late, Sparse
 from engines.stacks.documents.ranking import Pipeline
@@ -28,7 +27,10 @@ from engines.stacks.documents.texts.chunking import Cutting, chunks
 from engines.stacks.documents.texts.sources import Source, of_document
 from harness.core.digest import of_bytes
 from harness.core.gate import Verdict
+from harness.core.records import Document, Query
 from harness.core.scores import Estimate
+from harness.corpus.beir import Beir
+from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import below
 from harness.replay.machine import machine
 from harness.stats.times.processes import percentile
@@ -38,6 +40,23 @@ Clock = Callable[[], int]
 Rows = NDArray[np.int64]
 Spans = dict[str, int]
 """Nanoseconds of each stage of one search."""
+
+
+class Judged(NamedTuple):
+    """What is searched and asked."""
+
+    documents: Callable[[], Iterator[Document]]
+    queries: tuple[Query, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> Judged:
+        """Read prepared data or a folder in BEIR layout."""
+        if (folder / "manifest.json").is_file():
+            data = Prepared.open(folder)
+            return cls(data.documents, data.queries())
+        beir = Beir(folder, "test")
+        judged = beir.qrels().grades
+        return cls(beir.documents, tuple(one for one in beir.queries() if one.query_id in judged))
 
 
 class Budget(NamedTuple):

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
-from benchmarks.fusion import pooled
 from benchmarks.legs import Collection
 from engines.lexical import title_names
 from engines.lexical.typed import exact_clauses
@@ -175,6 +175,23 @@ def _tuned(of: Measured) -> Values:
 def _cell(differences: Values) -> str:
     found = interval(differences, span=None, inference=SURE, clusters=None)
     return f"{found.value:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+
+
+def pooled(values: Sequence[float], errors: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean over collections and its interval at 95 %, as Hartung and Knapp have it.
+
+    ``errors`` are standard errors; the variance between collections is that of DerSimonian and
+    Laird ("Meta-analysis in clinical trials", Controlled Clinical Trials 7, 1986).
+    """
+    y, fixed = np.asarray(values), 1 / np.square(errors)
+    within = float(fixed @ np.square(y - fixed @ y / fixed.sum()))
+    spread = fixed.sum() - np.square(fixed).sum() / fixed.sum()
+    between = max(0.0, (within - (len(y) - 1)) / spread)
+    weights = 1 / (np.square(errors) + between)
+    mean = float(weights @ y / weights.sum())
+    variance = float(weights @ np.square(y - mean)) / ((len(y) - 1) * weights.sum())
+    half = float(stats.t.ppf(0.975, len(y) - 1)) * variance**0.5
+    return mean, mean - half, mean + half
 
 
 def _mean_row(gains: Sequence[Values], columns: int) -> str:

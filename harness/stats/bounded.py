@@ -28,7 +28,7 @@ from harness.stats.bootstrap import by_cluster
 CELLS_AT_ONCE = 1 << 16
 SHORT = 1.08
 """No tail is more than so many times r*. Of samples that were searched beside their exact tails
-(``benchmarks/adversarial.py short``), 1.053 is the worst at a level of 2.5 %, and 1.071 at 5e-7."""
+(``benchmarks/simulate.py bound``), 1.053 is the worst at a level of 2.5 %, and 1.071 at 5e-7."""
 ROUNDS = 200
 """Steps of Newton's method; about eight are needed, and sixty where each halves its bracket."""
 FINE = 1e-10

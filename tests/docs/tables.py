@@ -50,14 +50,12 @@ SMALLER = {
     "python benchmarks/documents.py pdf": {"--documents": "5"},
     "python benchmarks/documents.py places": {"--chunks": "40"},
     "python benchmarks/documents.py stages": {"--chunks": "40", "--queries": "3", "--rounds": "1"},
-    "python benchmarks/load.py": {"--seconds": "0.2"},
     "python benchmarks/rebuilds.py": {"--times": "4"},
     "python benchmarks/moving_folders.py": {"--minutes": "0.05"},
     "python benchmarks/moving_mail.py": {"--minutes": "0.05"},
     "python -m tests.fuzz": {"--minutes": "0.02"},
-    "python benchmarks/adversarial.py": {"--trials": "20"},
     "python benchmarks/verdicts.py": {"--trials": "12", "--queries": "30"},
-    "python benchmarks/simulations.py": {"--trials": "20"},
+    "python benchmarks/simulate.py": {"--trials": "20"},
 }
 """Options that are made small, also where a line leaves them to their defaults."""
 
@@ -66,19 +64,11 @@ MOST_ARMS = 3
 
 ONLY_HELP = {
     "python benchmarks/capacity.py": "it embeds, and indexes a hundred thousand messages",
-    "python benchmarks/folders.py code": "it indexes the standard library, for minutes",
-    "python benchmarks/folders.py notes": "it writes and indexes ten thousand notes",
     "python benchmarks/field.py": "it runs every arm on six collections",
-    "python benchmarks/fusion.py": "it embeds six collections",
     "python benchmarks/mail_search.py": "five rounds at least, of every engine",
-    "python benchmarks/mail_ingest.py": "it fills an index for each size of batch",
     "python benchmarks/measures.py": "its peers have an environment of their own",
-    "python benchmarks/kills.py": "it kills a hundred commands",
     "python benchmarks/package.py": "it installs environments from a package index",
-    "python benchmarks/proxy.py": "it starts servers, and times them for minutes",
-    "python benchmarks/soak.py": "four programs, for half an hour",
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",
-    "python benchmarks/shadow_reading.py": "it plants four faults in 4,000 attempts each",
 }
 """Only asked for their options, and why."""
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.simulations import SHOWN
+from benchmarks.simulate import TABLES
 
 pytestmark = [pytest.mark.slow, pytest.mark.simulation]
 PAGES = tuple(sorted(Path("docs").glob("*.md")))
-COMMAND = re.compile(r"benchmarks/simulations\.py (\w+) --trials (\d+)$", re.MULTILINE)
-FIRST = "short"
-TOO_LONG: tuple[str, ...] = ("judges",)
+COMMAND = re.compile(r"benchmarks/simulate\.py (\w+) --trials (\d+)$", re.MULTILINE)
+FIRST = "series"
+TOO_LONG = ("gates",)
 """Simulations that take a processor more than five minutes."""
 
 
@@ -38,7 +38,7 @@ def test_each_line_that_the_command_prints_stands_on_the_page(
     page: Path, part: str, trials: int
 ) -> None:
     lines = page.read_text(encoding="utf-8").splitlines()
-    printed = [line for line in SHOWN[part](trials) if line]
+    printed = [line for line in TABLES[part].lines(trials) if line]
     assert [line for line in printed if line not in lines] == []
     assert len(printed) > 2, "a head alone"
 

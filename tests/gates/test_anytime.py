@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.simulated_traffic import BOUND, COURSES, DAY_S, Course, passed
+from benchmarks.simulate_times import BOUND, COURSES, DAY_S, Course, passed
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Cause, Finding, Verdict
 from harness.gates import anytime_failures, anytime_overlap, anytime_slow
 from harness.gates.base.live import LiveSettings
 from tests.make import gate_inputs
-from tests.stats.test_simulations import chance
+from tests.make.chances import chance
 
 NS = 1_000_000_000
 EACH_S = 600

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.simulated_differences import losing
+from benchmarks.verdict_families import losing
 from harness.core.gate import Verdict
 from harness.core.scores import Scores
 from harness.stats.bounded import Span, chance_above
 from harness.stats.sequential import evalues
 from tests.make import gate_inputs
-from tests.stats.test_simulations import chance
+from tests.make.chances import chance
 
 SETTINGS = {
     "non_inferior": {"measure": "nDCG@10", "margin": 0.02},
@@ -86,7 +86,7 @@ def test_queries_of_one_cluster_count_once() -> None:
 def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() -> None:
     """A look each 25 queries at a mean on the margin; a single one errs in 2.5 % of the cases."""
     span = Span(-1.0, 1.0)
-    values = losing(0.02).draw(np.random.default_rng(3), (1_000, 300))
+    values = losing(np.random.default_rng(3), (1_000, 300), 0.4)
     once, ever = np.zeros(300, bool), np.zeros(300, bool)
     for size in range(100, 1_001, 25):
         once |= chance_above(values[:size], -0.02, span=span, clusters=None) < 0.025

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 from scipy.stats import beta, binom
 
-from benchmarks.simulated_bounds import exact_tail, overstated
+from benchmarks.simulate import exact_tail, overstated
 from harness.core.errors import EvidenceError
 from harness.stats.bounded import SHORT, Codes, Floats, Span, bounded_each, chance_above
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks.simulated_traffic_means import traffic_means
+from benchmarks.simulate import traffic_means
 from harness.core.errors import EvidenceError
 from harness.core.records import Drawn
 from harness.stats.bounded import Span, bounded_each

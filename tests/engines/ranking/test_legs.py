@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from benchmarks import fusion
 from benchmarks.legs import Collection
 
 TEXTS = {
@@ -39,5 +38,3 @@ def test_every_leg_finds_what_is_meant_and_is_kept(collection: Collection) -> No
     assert set(collection.near.queries) == set(QUERIES)
     for leg in (collection.vectors, collection.arm("dense"), collection.words):
         assert next(iter(leg["id:csv"])) == "pandas.read_csv"
-    fused = fusion.measured(collection.folder, collection.out)
-    assert fused.means["by score, 0.7"] == pytest.approx(1)

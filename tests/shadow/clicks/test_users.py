@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
-import numpy as np
 import pytest
 
-from benchmarks.simulated_clicks import Traffic, above_zero, called
+from benchmarks.verdict_families import FAMILIES
+from benchmarks.verdicts import cell
 from harness.core.errors import EvidenceError
 from harness.shadow.clicks.log import Clicks, ShownList
-from harness.shadow.clicks.users import ALIKE, HOURLY, SIGNS, preferences
-from harness.stats.sequential.evalues import evalues_each
+from harness.shadow.clicks.users import ALIKE, HOURLY, preferences
+from tests.make.chances import chance
 from tests.shadow.clicks.test_log import AT, shown
-from tests.stats.test_simulations import chance
 
 ALONE = ShownList("alone", AT, "q", ("fts5",), ("a",), (0,), user="s")
 
@@ -102,15 +101,11 @@ def test_a_log_without_a_comparison_is_refused() -> None:
         preferences(clicks([shown("1"), other]), confidence=0.95)
 
 
-@pytest.mark.sampled(1)
-def test_sessions_that_agree_are_called_a_preference_as_rarely_as_is_promised() -> None:
-    assert called(Traffic(5, 1.0), 75, 400).ever <= chance(0.025, 400)
-    assert called(Traffic(5, 1.0, lead=0.9), 75, 400).last > 0.9
-
-
-def test_the_simulated_verdict_is_that_of_the_product() -> None:
-    values = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], (20, 60), p=[0.2, 0.3, 0.5])
-    ends = evalues_each(values.T, span=SIGNS, confidence=0.95, clusters=None)
-    apart = above_zero(values, np.ones(values.shape, dtype=bool))
-    assert apart.tolist() == [one.low > 0 for one in ends]
-    assert 0 < apart.sum() < len(apart)
+@pytest.mark.parametrize(
+    "name", ["five agreeing sessions a user", "a robot, a tenth of the sessions"]
+)
+def test_sessions_that_agree_are_called_a_preference_as_rarely_as_is_promised(name: str) -> None:
+    family = next(one for one in FAMILIES if one.name == name)
+    found = cell(family, 75, 400, "test")
+    assert found.false <= chance(family.promised, 400)
+    assert found.power > 0.5

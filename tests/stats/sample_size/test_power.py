@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.simulated_differences import losing
-from benchmarks.simulated_power import delivered
+from benchmarks.verdict_families import losing
 from harness.core.errors import EvidenceError
 from harness.stats.bounded import Span
+from harness.stats.inference import Inference
+from harness.stats.interval import interval
 from harness.stats.sample_size.power import Pilot, queries_needed
 
 DIFFERENCES = Span(-1.0, 1.0)
@@ -45,14 +46,27 @@ def test_a_small_pilot_asks_for_more_than_a_large_one() -> None:
     assert needed(spread(0.0, 0.1, 30), -0.02) > 1.3 * needed(spread(0.0, 0.1, 3_000), -0.02)
 
 
+def settles(values: Floats) -> bool:
+    inference = Inference(confidence=0.95, resamples=1_000, seed=1)
+    found = interval(values, span=DIFFERENCES, inference=inference, clusters=None)
+    return found.low > -0.12 or found.high < -0.12
+
+
 @pytest.mark.slow
 def test_the_promised_number_has_the_promised_power() -> None:
     """On average over pilots that settled nothing; from mean and spread alone it was two thirds."""
-    found = delivered(losing(0.02), pilot=30, bound=-0.12, trials=90)
-    assert found is not None
-    assert found.open > 60
-    assert found.settled >= 0.8 - 2 * math.sqrt(0.8 * 0.2 / found.open)
-    assert found.as_seen < 0.75
+    rng = np.random.default_rng(4)
+    settled: list[bool] = []
+    as_seen: list[bool] = []
+    for _ in range(90):
+        pilot = losing(rng, (30,), 0.4)
+        if not settles(pilot):
+            plain = ((1.96 + 0.8416) * pilot.std(ddof=1) / abs(pilot.mean() + 0.12)) ** 2
+            for into, count in ((settled, needed(pilot, -0.12)), (as_seen, math.ceil(plain))):
+                into.append(settles(losing(rng, (max(2, min(count, 5_000)),), 0.4)))
+    assert len(settled) > 60
+    assert np.mean(settled) >= 0.8 - 2 * math.sqrt(0.8 * 0.2 / len(settled))
+    assert np.mean(as_seen) < 0.75
 
 
 @pytest.mark.parametrize("power", [0.5, 0.9])
