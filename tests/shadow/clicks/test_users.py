@@ -106,6 +106,6 @@ def test_a_log_without_a_comparison_is_refused() -> None:
 )
 def test_sessions_that_agree_are_called_a_preference_as_rarely_as_is_promised(name: str) -> None:
     family = next(one for one in FAMILIES if one.name == name)
-    found = cell(family, 75, 400, "test")
-    assert found.false <= chance(family.promised, 400)
+    found = cell(family, 300, 200, "test")
+    assert found.false <= chance(family.promised, 200)
     assert found.power > 0.5
