@@ -35,7 +35,7 @@ OURS = {
     "engines/stacks/code/reading/understand.py": "text of a document, indexed whatever it is",
     "harness/core/serving/lines.py": "a line within a bound that is refused, for its id alone",
     "harness/core/batches/processes.py": "work of the process that started it",
-    "harness/core/batches/cluster.py": "work that comes through the user's own scheduler",
+    "harness/core/batches/futures.py": "work that comes through the user's own executor",
     "harness/shadow/live/process.py": "questions of the process that started it",
     "harness/stages/contract/process.py": "questions and answers between two processes of ours",
     "engines/stacks/documents/tables.py": "the folder of an index, which the stack wrote",

@@ -41,7 +41,7 @@ def shared(workers: int, cluster: str, cache: Path) -> Iterator[None]:
     folder = cache.absolute() / "batches"
     with ExitStack() as until_done:
         if cluster:
-            from harness.core.batches.cluster import cluster as joined
+            from harness.core.batches.futures import cluster as joined
 
             found = until_done.enter_context(joined(cluster, folder, _tell))
             until_done.enter_context(using(found))

@@ -1,4 +1,4 @@
-"""Batches on a Dask cluster: the same parts, though a worker or the scheduler is killed."""
+"""Batches by an executor, a Dask cluster among them: the same parts, and what is gone is said."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from harness.core.batches import cluster as module
+from harness.core.batches import futures as module
 from harness.core.batches.batch import Batch
-from harness.core.batches.cluster import cluster
+from harness.core.batches.futures import Futures, cluster
 from harness.core.batches.mapping import map_batches, using
 from harness.core.errors import HarnessError, InvalidArm
 from tests.core.batches.works import Squares
 from tests.source import ROOT
 
-pytest.importorskip("distributed", reason='needs the extra "cluster"')
 pytestmark = pytest.mark.slow
 WANTED = {str(number): f"{number}: {number * number}" for number in range(8)}
 
@@ -26,6 +27,7 @@ WANTED = {str(number): f"{number}: {number * number}" for number in range(8)}
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Run a scheduler and two workers on loopback."""
+    pytest.importorskip("distributed", reason='needs the extra "cluster"')
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -79,15 +81,42 @@ def test_workers_leave_the_same_parts_whoever_dies(
                 map_batches(Squares(tmp_path), batches(tmp_path / "other"))
         process.kill()
         process.wait()
-        with pytest.raises(HarnessError, match=r"scheduler .* gone.*run the same command again"):
+        with pytest.raises(HarnessError, match=r"executor is gone.*run the same command again"):
             map_batches(Squares(tmp_path), batches(tmp_path / "two"))
     map_batches(Squares(tmp_path), batches(tmp_path / "two"))
     assert contents(tmp_path / "two") == WANTED
 
 
+def test_any_executor_leaves_the_same_parts(tmp_path: Path) -> None:
+    told: list[int] = []
+    with ThreadPoolExecutor(2) as pool, using(Futures(pool, tmp_path)):
+        map_batches(Squares(tmp_path), batches(tmp_path / "one"), advance=told.append)
+        with pytest.raises(HarnessError, match="three is wrong"):
+            map_batches(Squares(tmp_path, "refused", once=False), batches(tmp_path / "refused"))
+    assert contents(tmp_path / "one") == WANTED
+    assert sum(told) == len(WANTED)
+
+
+def test_an_executor_that_no_longer_answers_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TURN_S", 0.01)
+    with ThreadPoolExecutor(1) as pool:
+        go_on = Event()
+        pool.submit(go_on.wait)
+        with (
+            using(Futures(pool, tmp_path, lambda: False)),
+            pytest.raises(HarnessError, match="gone"),
+        ):
+            map_batches(Squares(tmp_path), batches(tmp_path / "one"))
+        go_on.set()
+    assert not (tmp_path / "one").exists()
+
+
 def test_an_address_without_a_scheduler_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("distributed", reason='needs the extra "cluster"')
     monkeypatch.setattr(module, "CONNECT_S", 1)
     with (
         pytest.raises(HarnessError, match=r"no scheduler at tcp://127.0.0.1:9 .*dask scheduler"),
