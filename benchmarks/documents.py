@@ -95,12 +95,10 @@ def stages(args: argparse.Namespace) -> str:
     """Build the collection, ask, and write a table."""
     given = Settings.model_validate({
         "tier": "pro",
-        "recall": args.recall,
         "embedder": "all-MiniLM-L6-v2",
         "sparse": "splade-tiny",
         "max_tokens": 256,
         "fusion": "specification",
-        "blend": "specification",
     })
     budget = Budget.read(args.budget)
     asked = drawn(args.folders, args.queries, budget.seed)
@@ -110,7 +108,7 @@ def stages(args: argparse.Namespace) -> str:
         with collection.opened(Path(folder), given, "benchmark") as opened:
             spans = timed(opened, asked, args.rounds, CLOCKS[args.clock], budget.seed)
     texts = [chunk.text for chunk in library.chunks]
-    about = f"{args.clock} clock, recall by {args.recall}"
+    about = f"{args.clock} clock"
     return "\n".join(table(spans, texts, budget, about))
 
 
@@ -131,7 +129,6 @@ def main() -> None:
     other.add_argument("--chunks", type=int, required=True)
     other.add_argument("--queries", type=int, required=True)
     other.add_argument("--rounds", type=int, default=3)
-    other.add_argument("--recall", choices=("bm25", "fts5", "tantivy"), default="bm25")
     other.add_argument("--clock", choices=sorted(CLOCKS), default="wall")
     other.add_argument("--cache", type=Path, default=Path(".cache"))
     other.add_argument("--budget", type=Path, default=BUDGET)

@@ -32,12 +32,10 @@ def settings(tier: str) -> Settings:
     """Give the specification's settings for a tier, or its words alone."""
     return Settings.model_validate({
         "tier": "pro" if tier == "pro" else "free",
-        "recall": "bm25",
         "embedder": "" if tier == "words" else "all-MiniLM-L6-v2",
         "sparse": "" if tier == "words" else "splade-tiny",
         "max_tokens": MAX_TOKENS,
         "fusion": "specification",
-        "blend": "specification",
     })
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.contract import manifest
-from engines.stacks.documents import collection, models, recall
+from engines.stacks.documents import collection, models
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.ranking import Ranked
 from engines.stacks.documents.settings import Settings
@@ -37,8 +37,8 @@ class Documents:
             UnknownName: the settings name a model that is in no table.
             ModelNotReady: a model is absent or not the pinned one.
         """
-        words = recall.version(self.settings.recall, OWN_VERSION)
-        parts = [f"chunks {OWN_VERSION}", words, models.identity(self.settings)]
+        own = f"chunks {OWN_VERSION}, bm25 {OWN_VERSION}"
+        parts = [own, models.identity(self.settings)]
         return ", ".join(filter(None, parts))
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:

@@ -53,7 +53,7 @@ def build(
     created = clock()
     texts = [chunk.text for chunk in library.chunks]
     ids = [chunk.provenance.chunk_id for chunk in library.chunks]
-    recall.build(settings.recall, library, folder)
+    recall.build(library, folder)
     Entities.of(texts).write(folder)
     models.build(settings, ids, texts, folder, cache)
     embedded = clock().isoformat() if settings.embedder or settings.sparse else None
@@ -72,10 +72,10 @@ def opened(folder: Path, settings: Settings, name: str) -> Iterator[Collection]:
     """
     library, times = tables.read(folder)
     found = models.opened(settings, len(library.chunks), folder)
-    with recall.opened(settings.recall, library, folder) as words:
-        vectors = found.dense.store.vectors if found.dense else None
-        graph = Graph(entities.Entities.open(folder, len(library.chunks)), vectors)
-        yield Collection(name, library, times, Pipeline(settings, words, found), graph)
+    words = recall.opened(library, folder)
+    vectors = found.dense.store.vectors if found.dense else None
+    graph = Graph(entities.Entities.open(folder, len(library.chunks)), vectors)
+    yield Collection(name, library, times, Pipeline(settings, words, found), graph)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,10 +109,7 @@ class Pipeline:
     def _blended(self, text: str, rows: NDArray[np.int64], base: Scores) -> Scores:
         if self.models.late is None:
             return base
-        maxsim = self.models.late.maxsims(text, rows)
-        if self.settings.blend == "specification":
-            return blend_as_specified(base, maxsim)
-        return blend_by_rank(base, maxsim)
+        return blend_as_specified(base, self.models.late.maxsims(text, rows))
 
 
 def _best(rows: NDArray[np.int64], scores: Scores) -> tuple[NDArray[np.int64], Scores]:
@@ -175,8 +172,3 @@ def by_rank(legs: Sequence[Leg], count: int) -> Scores:
 def blend_as_specified(base: Scores, maxsim: Scores) -> Scores:
     """0.4 * base + 0.6 * maxsim (specification 004, section 5)."""
     return clean(BASE_WEIGHT * base + MAXSIM_WEIGHT * np.maximum(maxsim, 0.0))
-
-
-def blend_by_rank(base: Scores, maxsim: Scores) -> Scores:
-    """Fuse both by rank, with the weights of the blend."""
-    return by_rank([Leg(base, BASE_WEIGHT), Leg(maxsim, MAXSIM_WEIGHT)], len(base))

@@ -111,12 +111,12 @@ def documents(arm: Documents, root: Path, place: Path) -> Live[FolderSearch]:
     """Follow a folder of documents with the settings of an arm of this stack.
 
     Raises:
-        HarnessError: the arm reranks token by token, or does not recall by its own BM25.
+        HarnessError: the arm reranks token by token.
     """
     settings = arm.settings
-    if settings.tier != "free" or settings.recall != "bm25":
+    if settings.tier != "free":
         raise HarnessError(
-            "a folder is kept for arms of the tier free that recall by bm25;"
+            "a folder is kept for arms of the tier free;"
             " take documents-free-words, documents-free-rank, documents-free or documents-bm25"
         )
     loaded = Loaded.of(settings)

@@ -15,8 +15,6 @@ class Settings(StackSettings):
 
     tier: Literal["free", "pro"]
     """``free`` recalls and ranks, ``pro`` reranks by late interaction as well."""
-    recall: Literal["bm25", "fts5", "tantivy"]
-    """Who finds the 500 candidates; ``bm25`` is the specification's."""
     embedder: str
     """E1, a model of ``engines.vector.models``; empty for none."""
     sparse: str
@@ -25,8 +23,6 @@ class Settings(StackSettings):
     """How much of a chunk the models read."""
     fusion: Literal["specification", "rank"]
     """weight / (60 + 1 / score) as written, or weight / (60 + rank)."""
-    blend: Literal["specification", "rrf"]
-    """0.4 * base + 0.6 * maxsim as written, or both by rank; for ``pro``."""
     recall_weight: float = Field(default=0.0, ge=0.0)
     """What the order of recall counts in a fusion by rank; the specification drops it."""
     chunk_characters: int = Field(default=2000, ge=20)

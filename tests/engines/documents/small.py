@@ -16,12 +16,10 @@ from harness.stages.contract.documents import DOCUMENTS
 
 PRO = {
     "tier": "pro",
-    "recall": "bm25",
     "embedder": "all-MiniLM-L6-v2",
     "sparse": "splade-tiny",
     "max_tokens": 64,
     "fusion": "specification",
-    "blend": "specification",
 }
 NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
 REPORT = Source(

@@ -149,12 +149,8 @@ def test_expansion_shows_what_is_related_and_not_found(pro: Collection) -> None:
             pro.expand(answer, most)
 
 
-@pytest.mark.parametrize("kind", ["bm25", "fts5", "tantivy"])
-def test_every_recall_finds_the_same_and_filters_before_it_cuts(
-    kind: recall.Kind, cache: Path
-) -> None:
-    given = settings(tier="free", recall=kind)
-    with built(cache / kind, given, cache) as opened:
+def test_recall_filters_before_it_cuts(cache: Path) -> None:
+    with built(cache / "filtered", settings(tier="free"), cache) as opened:
         found = opened.search("customers of the board, water, sea and salt", 50).results
         ids = {result.provenance.document_id for result in found}
         assert {"reports/q3.pdf", "tides", "bread"} <= ids
@@ -165,16 +161,12 @@ def test_every_recall_finds_the_same_and_filters_before_it_cuts(
         ]
 
 
-@pytest.mark.parametrize("kind", ["bm25", "fts5"])
-def test_an_index_of_words_of_other_chunks_is_not_ready(kind: recall.Kind, tmp_path: Path) -> None:
-    given = settings(tier="free", recall=kind, embedder="", sparse="")
+def test_an_index_of_words_of_other_chunks_is_not_ready(tmp_path: Path) -> None:
+    given = settings(tier="free", embedder="", sparse="")
     with built(tmp_path / "whole", given, tmp_path) as opened:
         fewer = replace(opened.library, chunks=opened.library.chunks[1:])
-    with (
-        pytest.raises(IndexNotReady, match="chunks where there are"),
-        recall.opened(kind, fewer, tmp_path / "whole"),
-    ):
-        pass
+    with pytest.raises(IndexNotReady, match="chunks where there are"):
+        recall.opened(fewer, tmp_path / "whole")
 
 
 def test_without_models_nothing_was_embedded(tmp_path: Path) -> None:

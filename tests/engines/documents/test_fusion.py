@@ -14,7 +14,6 @@ from engines.stacks.documents.ranking import (
     Leg,
     as_specified,
     blend_as_specified,
-    blend_by_rank,
     by_rank,
     clean,
     ranks,
@@ -56,11 +55,6 @@ def test_the_blend_of_section_5_as_it_is_written() -> None:
     assert scores.tolist() == pytest.approx([0.308, 0.004])
 
 
-def test_by_rank_the_blend_has_the_same_weights() -> None:
-    scores = blend_by_rank(np.array([0.9, 0.1]), np.array([0.1, 0.9]))
-    assert scores.tolist() == pytest.approx([0.4 + 0.6 * 61 / 62, 0.6 + 0.4 * 61 / 62], abs=1e-12)
-
-
 @given(PAIRS)
 def test_whatever_comes_in_what_comes_out_can_be_ordered(pairs: list[tuple[float, float]]) -> None:
     one, other = arrays(pairs)
@@ -69,7 +63,6 @@ def test_whatever_comes_in_what_comes_out_can_be_ordered(pairs: list[tuple[float
         as_specified(legs, len(pairs)),
         by_rank(legs, len(pairs)),
         blend_as_specified(clean(one), other),
-        blend_by_rank(one, other),
         clean(one),
     ):
         assert np.isfinite(found).all()

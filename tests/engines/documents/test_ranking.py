@@ -121,7 +121,7 @@ def test_stage_2_keeps_100_of_the_500(pro: Collection, monkeypatch: pytest.Monke
 
 
 def test_equal_chunks_come_by_id_at_every_stage(pro: Collection) -> None:
-    for one in (pro.pipeline, pipeline(pro, late=False), pipeline(pro, late=True, blend="rrf")):
+    for one in (pro.pipeline, pipeline(pro, late=False)):
         rows = one.rank("very same words copy").rows[:2].tolist()
         ids = [pro.library.chunks[row].provenance.chunk_id for row in rows]
         assert ids == ["twin-a#000000", "twin-b#000000"]

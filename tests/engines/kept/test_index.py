@@ -36,8 +36,8 @@ from tests.make.notes import SETTINGS as NOTES
 from tests.make.room import little_room
 
 WORDS = ("salt", "water", "sea", "boat", "harbour", "tide", "moon", "net")
-BY_WORDS = {"tier": "free", "recall": "bm25", "embedder": "", "sparse": "", "max_tokens": 64}
-FORMULA = {"fusion": "specification", "blend": "specification"}
+BY_WORDS = {"tier": "free", "embedder": "", "sparse": "", "max_tokens": 64}
+FORMULA = {"fusion": "specification"}
 LONG_AGO_NS = 10**18
 LINE = "its name holds the end of a line, or a control character"
 

@@ -16,12 +16,10 @@ from harness.stages.contract.documents import DOCUMENTS
 
 WORDS = {
     "tier": "free",
-    "recall": "bm25",
     "embedder": "",
     "sparse": "",
     "max_tokens": 32,
     "fusion": "specification",
-    "blend": "specification",
     "chunk_characters": 60,
     "chunk_overlap": 10,
 }
@@ -84,4 +82,4 @@ def test_settings_name_models_that_there_are(tmp_path: Path, index: Path) -> Non
     with pytest.raises(UnknownName, match="splade-tiny"):
         documents.engine({**FREE, "sparse": "splade-huge"}, tmp_path).build((), index)
     with pytest.raises(ValidationError):
-        documents.engine({**FREE, "recall": "grep"}, tmp_path)
+        documents.engine({**FREE, "fusion": "grep"}, tmp_path)

@@ -29,8 +29,8 @@ TEXTS = {
     "reverse": "A plan of release notes, and costs.",
 }
 DOCUMENTS = tuple(Document(doc_id, "", text) for doc_id, text in TEXTS.items())
-WORDS = {"tier": "free", "recall": "bm25", "embedder": "", "sparse": "", "max_tokens": 64}
-FORMULA = {"fusion": "specification", "blend": "specification"}
+WORDS = {"tier": "free", "embedder": "", "sparse": "", "max_tokens": 64}
+FORMULA = {"fusion": "specification"}
 
 
 def of_file(name: str) -> dict[str, Any]:
