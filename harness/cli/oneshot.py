@@ -15,7 +15,7 @@ from harness.cli.base.called import called
 from harness.cli.base.data import prepare
 from harness.cli.base.hands import Cluster, Workers, shared
 from harness.cli.base.imports import Fields, Forms
-from harness.cli.base.places import Threads, missing_rule, name_of, own
+from harness.cli.base.places import AskedTwice, Threads, missing_rule, name_of, own
 from harness.cli.base.project import Project
 
 
@@ -54,6 +54,7 @@ def run(
             " `empty`: the engine found nothing, and its writer leaves out such queries."
         ),
     ] = "lost",
+    aa: AskedTwice = "",
     threads: Threads = 1,
     workers: Workers = 1,
     cluster: Cluster = "",
@@ -122,6 +123,7 @@ def run(
             by_steps=policy is not None and not control,
             until=until,
             timed=timed,
+            aa=aa,
             threads=threads,
             missing=missing_rule(missing),
             licence=licence,

@@ -9,13 +9,14 @@ import typer
 from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
 from harness.cli.base.hands import Cluster, Workers, shared
-from harness.cli.base.places import Dataset, Threads, own
+from harness.cli.base.places import AskedTwice, Dataset, Threads, own
 from harness.cli.base.project import Project
 from harness.core.errors import HarnessError
 from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.core.evidence import Race
+    from harness.core.run import Run
     from harness.policy.model import Policy
 
 Arm = Annotated[
@@ -110,32 +111,38 @@ def _index(project: Project, dataset: str, arm: str, workers: int, cluster: str)
 
 
 def replay(
-    dataset: Dataset = "", arm: Arm = "", workers: Workers = 1, cluster: Cluster = ""
+    dataset: Dataset = "",
+    arm: Arm = "",
+    aa: AskedTwice = "",
+    workers: Workers = 1,
+    cluster: Cluster = "",
 ) -> None:
     """Ask an arm every query, from the text as typed to the ranked documents, twice.
 
     A query that failed or took too long is counted as such, never as an empty answer. The second
     replay asks in another order; it shows how steady the arm is by itself (A/A). Processes or a
     cluster share the queries in batches of 500, if the arm's stack is one of the program's own and
-    no server holds its index.
+    no server holds its index. A sample in the second replay (--aa sample) halves its time.
     """
+    from harness.stages.replay.stage import replay as stage
+
     project = Project.own()
+    asking = project.params.replay.asking_twice(aa)
     for name in project.datasets(dataset):
         for one in project.arms(arm):
-            _replay(project, name, one, workers, cluster)
+            with aside(), shared(workers, cluster, project.cache):
+                run = stage(project.layout(name), one, project.cache, asking)
+            _tell_replayed(run)
 
 
-def _replay(project: Project, dataset: str, arm: str, workers: int, cluster: str) -> None:
+def _tell_replayed(run: Run) -> None:
     from harness.core.run import Status
-    from harness.stages.replay.stage import replay as stage
     from harness.stages.replay.tally import remarks
 
-    with aside(), shared(workers, cluster, project.cache):
-        run = stage(project.layout(dataset), arm, project.cache, project.params.replay)
     lost = len(run) - run.count(Status.ANSWERED)
     out.print(
-        f"asked {arm} {many(len(run), 'query')}: {many(len(run.docs), 'hit')}, {lost} without an"
-        " answer"
+        f"asked {run.arm} {many(len(run), 'query')}: {many(len(run.docs), 'hit')}, {lost} without"
+        " an answer"
     )
     for said in remarks(run):
         out.print(said, markup=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -129,22 +129,26 @@ class Run:
             ),
         )
 
-    def first(self, count: int) -> Run:
-        """Keep the first ``count`` queries, and the documents that they show."""
-        ends = self.offsets[: count + 1]
-        used, docs = np.unique(self.docs[: ends[-1]], return_inverse=True)
+    def only(self, query_ids: Collection[str]) -> Run:
+        """Keep these queries, in their order here, and the documents that they show."""
+        wanted = set(query_ids)
+        rows = np.flatnonzero([query_id in wanted for query_id in self.query_ids])
+        lengths, at = self.lengths[rows], rows.tolist()
+        ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+        hits = np.repeat(self.offsets[rows] - ends[:-1], lengths) + np.arange(ends[-1])
+        used, docs = np.unique(self.docs[hits], return_inverse=True)
         return replace(
             self,
-            query_ids=self.query_ids[:count],
+            query_ids=tuple(self.query_ids[row] for row in at),
             vocabulary=tuple(self.vocabulary[code] for code in used.tolist()),
             offsets=ends,
             docs=docs.astype(np.int32),
-            score=self.score[: ends[-1]],
-            raw_score=self.raw_score[: ends[-1]],
-            status=self.status[:count],
-            served_by=self.served_by[:count],
-            errors=self.errors[:count],
-            duplicates=self.duplicates[:count],
+            score=self.score[hits],
+            raw_score=self.raw_score[hits],
+            status=self.status[rows],
+            served_by=tuple(self.served_by[row] for row in at),
+            errors=tuple(self.errors[row] for row in at),
+            duplicates=self.duplicates[rows],
         )
 
     def __len__(self) -> int:

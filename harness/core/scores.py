@@ -80,6 +80,10 @@ class Paired:
             MismatchedQueries: the arms have different queries.
             EvidenceError: the measures differ.
         """
+        one, other = ((s.measure, s.query_ids, len(s.undefined)) for s in (control, candidate))
+        if one == other == (control.measure, control.query_ids, 0):
+            values = control.values, candidate.values
+            return cls(control.measure, control.query_ids, *values, unpaired=())
         known = [
             set(s.query_ids).union(*s.undefined.values()) if s.undefined else set(s.query_ids)
             for s in (control, candidate)

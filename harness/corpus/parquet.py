@@ -11,10 +11,12 @@ import os
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from harness.core.reading import Malformed, naming, opened
 from harness.corpus.parquet_footer import ColumnSize, column_sizes
@@ -53,6 +55,15 @@ def table_of(path: Path, wanted: pa.Schema, nullable: Container[str] = ()) -> pa
         if name not in nullable and table.column(name).null_count:
             raise Malformed(f"{name} is not given in every row")
     return table
+
+
+def numbers(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
+    """Return the numbers of a column that has one in each row.
+
+    ``to_numpy`` gives the same, but imports pandas for it.
+    """
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.from_dlpack(whole)
 
 
 def _whole(file: _File) -> pa.Table:

@@ -15,7 +15,7 @@ from harness.core.errors import BadFile
 from harness.core.files import replacing
 from harness.core.run import Conditions, Run, Status
 from harness.corpus.once import parsed_once
-from harness.corpus.parquet import table_of
+from harness.corpus.parquet import numbers, table_of
 
 COLUMNS = pa.schema([
     ("query_id", pa.string()),
@@ -94,8 +94,8 @@ def read_run(path: Path) -> Run:
     vocabulary = tuple(map(intern, docs.dictionary.to_pylist()))
     if list(vocabulary) != sorted(set(vocabulary)):
         raise BadFile(path, "its documents are not in byte order of their ids", hint)
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    codes = docs.indices.to_numpy()
+    offsets = numbers(lists.offsets).astype(np.int64)
+    codes = numbers(docs.indices)
     query_ids = tuple(map(intern, table.column("query_id").to_pylist()))
     _refuse_repeats(path, query_ids, offsets, codes)
     return Run(
@@ -111,7 +111,7 @@ def read_run(path: Path) -> Run:
         ),
         served_by=tuple(map(intern, table.column("served_by").to_pylist())),
         errors=tuple(table.column("error").to_pylist()),
-        duplicates=table.column("duplicates").to_numpy().astype(np.int32),
+        duplicates=numbers(table.column("duplicates")).astype(np.int32),
         conditions=_conditions(path, about),
         retries=_count(path, about, "retries"),
         rate_limited=_count(path, about, "rate_limited"),
@@ -151,7 +151,7 @@ def _refuse_repeats(
 
 
 def _flat(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    values: np.ndarray[tuple[int], np.dtype[np.float64]] = (
-        table.column(name).combine_chunks().values.to_numpy().astype(np.float64)
-    )
+    values: np.ndarray[tuple[int], np.dtype[np.float64]] = numbers(
+        table.column(name).combine_chunks().values
+    ).astype(np.float64)
     return values

@@ -9,12 +9,13 @@ from sys import intern
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from harness.core.errors import BadFile
 from harness.core.files import replacing
 from harness.core.scores import Scores
 from harness.corpus.once import parsed_once
-from harness.corpus.parquet import table_of
+from harness.corpus.parquet import numbers, table_of
 
 Key = tuple[str, ...]
 """What the scores are of: an arm, or a control and a candidate."""
@@ -30,25 +31,26 @@ def write_scores(
     path: Path, key_names: Sequence[str], scores: Mapping[Key, Mapping[str, Scores]]
 ) -> None:
     """Write scores by key and measure; undefined values are null and carry their reason."""
-    rows = list(_rows(scores))
     schema = score_columns(key_names)
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    table = pa.table(
-        [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)],
-        schema.names,
-    )
+    parts = [_part(key, found, schema) for key, of in scores.items() for found in of.values()]
     with replacing(path) as beside:
-        pq.write_table(table, beside, compression="zstd")
+        pq.write_table(
+            pa.Table.from_batches(parts, schema).combine_chunks(), beside, compression="zstd"
+        )
 
 
-def _rows(scores: Mapping[Key, Mapping[str, Scores]]) -> Iterable[tuple[str | float | None, ...]]:
-    for key, by_measure in scores.items():
-        for measure, found in by_measure.items():
-            for query_id, value in found.by_query.items():
-                yield (*key, measure, query_id, value, None)
-            for reason, query_ids in found.undefined.items():
-                for query_id in query_ids:
-                    yield (*key, measure, query_id, None, reason)
+def _part(key: Key, found: Scores, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of one measure of one key."""
+    lost = [why for why, ids in found.undefined.items() for _ in ids]
+    ids = [*found.query_ids, *(query_id for of in found.undefined.values() for query_id in of)]
+    without = np.arange(len(ids)) >= len(found.values)
+    columns = [pa.repeat(pa.scalar(text, pa.string()), len(ids)) for text in (*key, found.measure)]
+    columns += [
+        pa.array(ids, pa.string()),
+        pa.array(np.append(found.values, np.zeros(len(lost))), pa.float64(), mask=without),
+        pa.array([*[None] * len(found.values), *lost], pa.string()),
+    ]
+    return pa.record_batch(columns, schema=schema)
 
 
 def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Scores]]:
@@ -67,23 +69,42 @@ def _read(path: Path, key_names: tuple[str, ...]) -> dict[Key, dict[str, Scores]
         table = table_of(path, wanted, ("value", "undefined"))
     except (OSError, ValueError) as exc:
         raise BadFile(path, f"no score table ({exc})", "Run again: dvc repro") from exc
-    defined: dict[tuple[Key, str], dict[str, float]] = {}
-    without: dict[tuple[Key, str], dict[str, list[str]]] = {}
-    for *key, measure, query_id, value, reason in zip(
-        *(table.column(name).to_pylist() for name in wanted.names), strict=True
-    ):
-        at = (tuple(key), measure)
-        defined.setdefault(at, {})
-        if reason is None:
-            defined[at][intern(query_id)] = value
-        else:
-            without.setdefault(at, {}).setdefault(reason, []).append(query_id)
+    if not len(table):
+        return {}
+    *named, asked = (_coded(table, name) for name in wanted.names[:-2])
+    group = _numbered(named)
+    values = np.array(table.column("value").to_pylist(), dtype=np.float64)
+    reasons = table.column("undefined").to_pylist()
+    lost = np.array([reason is not None for reason in reasons])
     found: dict[Key, dict[str, Scores]] = {}
-    for (whose, measure), values in defined.items():
-        found.setdefault(whose, {})[measure] = Scores(
+    same: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for rows in np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]):
+        *key, measure = (texts[codes[rows[0]]] for codes, texts in named)
+        codes, texts = asked
+        kept, gone = rows[~lost[rows]], rows[lost[rows]]
+        query_ids = tuple(map(texts.__getitem__, codes[kept].tolist()))
+        without: dict[str, list[str]] = {}
+        for row in gone.tolist():
+            without.setdefault(reasons[row], []).append(texts[codes[row]])
+        found.setdefault(tuple(key), {})[measure] = Scores(
             measure,
-            tuple(values),
-            np.array(list(values.values()), dtype=np.float64),
-            {why: tuple(ids) for why, ids in without.get((whose, measure), {}).items()},
+            same.setdefault(query_ids, query_ids),
+            values[kept],
+            {reason: tuple(ids) for reason, ids in without.items()},
         )
     return found
+
+
+def _coded(table: pa.Table, name: str) -> tuple[NDArray[np.int32], list[str]]:
+    """Return a column of texts as codes, and the text of each code."""
+    coded = table.column(name).combine_chunks().dictionary_encode()
+    return numbers(coded.indices), list(map(intern, coded.dictionary.to_pylist()))
+
+
+def _numbered(columns: Iterable[tuple[NDArray[np.int32], list[str]]]) -> NDArray[np.int64]:
+    """Count the combinations of codes in the order they come, and return that of each row."""
+    whole = np.zeros(1, dtype=np.int64)
+    for codes, texts in columns:
+        whole = whole * len(texts) + codes.astype(np.int64)
+    _, first, of = np.unique(whole, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[of]

@@ -32,7 +32,7 @@ from harness.stages.gate import gate, read_decision
 from harness.stages.imports.trec_run import import_run
 from harness.stages.index import index
 from harness.stages.layout import Layout
-from harness.stages.params import Params
+from harness.stages.params import Params, ReplayParams
 from harness.stages.race.stage import race
 from harness.stages.replay.stage import replay
 from harness.stages.replay.tally import remarks
@@ -79,6 +79,8 @@ class RunRequest:
     """The command line, for the report."""
     threads: int = 1
     """How many draw resamples."""
+    aa: str = ""
+    """Queries of the second replay; empty for those of ``params``."""
     missing: trec.Missing = trec.Missing.LOST
     """What a query without a line in ``runs`` is."""
 
@@ -109,13 +111,14 @@ def oneshot(
     policy = _judged_by(wanted, template, names)
     pairs = pairs_of(policy) if policy else {}
     params = measuring(params, policy.measures) if policy else params
+    asking = params.replay.asking_twice(wanted.aa)
     for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times):
         old.unlink(missing_ok=True)
     built = Built(layout)
     for arm in given.values():
         _indexed(layout, arm, cache, built, tell)
         tell(f"replaying {arm}")
-        _replayed(layout, arm, cache, params, tell)
+        _replayed(layout, arm, cache, asking, tell)
     _take_in(layout, wanted, tell)
     tell("scoring and comparing")
     score(layout, names, params.score, threads=wanted.threads)
@@ -190,9 +193,9 @@ def _take_in(layout: Layout, wanted: RunRequest, tell: Callable[[str], object]) 
 
 
 def _replayed(
-    layout: Layout, arm: str, cache: Path, params: Params, tell: Callable[[str], object]
+    layout: Layout, arm: str, cache: Path, params: ReplayParams, tell: Callable[[str], object]
 ) -> None:
-    run = replay(layout, arm, cache, params.replay, keep_parts=True)
+    run = replay(layout, arm, cache, params, keep_parts=True)
     for said in remarks(run):
         tell(said)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from harness.core.errors import BadPolicy
+from harness.core.errors import BadPolicy, UnknownName
 from harness.core.formats import MAX_YAML_BYTES, yaml_of
 from harness.core.names import Name, fault
 from harness.core.reading import Malformed, naming, text_of
@@ -31,6 +31,7 @@ def _arm(name: str) -> str:
     return name
 
 
+AskedAgain = Literal["all", "sample"]
 ArmName = Annotated[str, AfterValidator(_arm)]
 
 
@@ -44,6 +45,18 @@ class ReplayParams(_Section):
     k: int = Field(ge=1, le=MOST_HITS)
     time_limit_s: float = Field(gt=0, le=A_DAY_S)
     seed: int
+    aa: AskedAgain = "all"
+    """Queries of the second replay."""
+
+    def asking_twice(self, aa: str) -> ReplayParams:
+        """Return the settings with other queries for the second replay; the same for none.
+
+        Raises:
+            UnknownName: there is no such way.
+        """
+        if aa and aa not in (ways := get_args(AskedAgain)):
+            raise UnknownName("way of --aa", aa, ways)
+        return self.model_validate({**self.model_dump(), "aa": aa or self.aa})
 
 
 class ScoreParams(_Section):

@@ -27,6 +27,12 @@ Left = Annotated[
 Threads = Annotated[
     int, typer.Option(min=1, max=1024, help="How many draw resamples; no number depends on it.")
 ]
+AskedTwice = Annotated[
+    str,
+    typer.Option(
+        "--aa", help="Queries each arm is asked twice: `all`, or a `sample` of 50. [params.yaml]"
+    ),
+]
 
 
 def left_by_run(out: Path) -> Layout:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from sys import intern
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from harness.core.clusters import BY_TEXT, Clustering, independent
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import Agreement
 from harness.core.files import replacing, write_json
+from harness.core.run import Run
 from harness.core.scores import Estimate, Paired, Scores
 from harness.corpus.parquet import table_of
 from harness.corpus.prepared import Prepared
@@ -21,6 +23,7 @@ from harness.corpus.score_table import read_scores, write_scores
 from harness.measures.spans import span_of_difference
 from harness.measures.summary import summarise
 from harness.stages.custody import receipt
+from harness.stages.custody.proof import read_twice
 from harness.stages.layout import Layout
 from harness.stages.params import CompareParams
 from harness.stages.score.means import as_json
@@ -57,24 +60,31 @@ def compare(
     controls = dict.fromkeys((control, control) for control, _ in pairs)
     found: dict[Pair, Agreement] = {}
     for control, candidate in [*pairs, *controls]:
-        path = layout.again(control) if control == candidate else layout.run(candidate)
-        runs = read_run(layout.run(control)), read_run(path)
+        runs = runs_of(layout, control, candidate)
         agreement = agree(*runs, depths=params.depths, p=params.rbo_p)
         found[control, candidate] = agreement
     write_scores(layout.agreement, KEYS, {pair: dict(a.scores) for pair, a in found.items()})
-    rows = [
-        (*pair, query_id, name)
-        for pair, agreement in found.items()
-        for query_id, name in zip(agreement.query_ids, agreement.classes, strict=True)
-    ]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(CLASSES)
+    schema = CLASSES.with_metadata(_noted(found.values()))
+    parts = [_classes(pair, agreement, schema) for pair, agreement in found.items()]
     with replacing(layout.classes) as beside:
-        table = pa.table([pa.array(column, pa.string()) for column in columns], CLASSES.names)
-        pq.write_table(table.replace_schema_metadata(_noted(found.values())), beside)
+        pq.write_table(pa.Table.from_batches(parts, schema).combine_chunks(), beside)
     clusters = Prepared.open(layout.data).clusters(how)
     apart = differences(layout, pairs, inference, clusters)
     write_json(layout.differences, as_json({"~".join(pair): e for pair, e in apart.items()}))
     receipt.write(layout.compare_receipt, _files(layout, pairs))
+
+
+def runs_of(layout: Layout, control: str, candidate: str) -> tuple[Run, Run]:
+    """Read the two runs that are compared; of an arm and itself, those of its two replays."""
+    if control == candidate:
+        return read_twice(layout, control)
+    return read_run(layout.run(control)), read_run(layout.run(candidate))
+
+
+def _classes(pair: Pair, found: Agreement, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of one pair."""
+    fixed = [pa.repeat(pa.scalar(arm, pa.string()), len(found.query_ids)) for arm in pair]
+    return pa.record_batch([*fixed, pa.array(found.query_ids), pa.array(found.classes)], schema)
 
 
 def _noted(agreements: Iterable[Agreement]) -> dict[str, str]:
@@ -160,11 +170,13 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
         table = table_of(layout.classes, CLASSES)
     except (OSError, ValueError) as exc:
         raise BadFile(layout.classes, f"no classes ({exc})", hint) from exc
-    classes: dict[Pair, list[tuple[str, str]]] = {}
+    classes: dict[Pair, tuple[list[str], list[str]]] = {}
     for control, candidate, query_id, name in zip(
-        *(table.column(name).to_pylist() for name in CLASSES.names), strict=True
+        *(map(intern, table.column(name).to_pylist()) for name in CLASSES.names), strict=True
     ):
-        classes.setdefault((control, candidate), []).append((query_id, name))
+        ids, names = classes.setdefault((control, candidate), ([], []))
+        ids.append(query_id)
+        names.append(name)
     scores = read_scores(layout.agreement, KEYS)
     if classes.keys() != scores.keys():
         problem = f"its pairs of engines are not those of {layout.classes}"
@@ -173,10 +185,10 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
     depth = int(noted) if noted else None
     return {
         pair: Agreement(
-            tuple(query_id for query_id, _ in rows),
-            tuple(name for _, name in rows),
+            tuple(ids),
+            tuple(names),
             scores[pair],
             depth=depth,
         )
-        for pair, rows in classes.items()
+        for pair, (ids, names) in classes.items()
     }

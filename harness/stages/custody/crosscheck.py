@@ -19,7 +19,7 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores
 from harness.measures.quality import oracle
-from harness.stages.compare.stage import read_agreement
+from harness.stages.compare.stage import read_agreement, runs_of
 from harness.stages.layout import Layout
 
 Second = Mapping[str, Mapping[str, Scores]]
@@ -67,8 +67,7 @@ def check_agreements(layout: Layout, pairs: Collection[tuple[str, str]]) -> int:
     count = 0
     for (control, candidate), agreement in read_agreement(layout).items():
         if (control, candidate) in pairs or control == candidate:
-            path = layout.again(control) if control == candidate else layout.run(candidate)
-            crosscheck(read_run(layout.run(control)), read_run(path), agreement)
+            crosscheck(*runs_of(layout, control, candidate), agreement)
             count += len(agreement.query_ids)
     return count
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.core.engine import Manifest
-from harness.core.errors import BadFile, IndexNotReady
+from harness.core.errors import BadFile, EvidenceError, IndexNotReady
 from harness.core.formats import json_file
+from harness.core.printable import many
 from harness.core.run import Run
 from harness.corpus.cells.identity import without_own
 from harness.corpus.prepared import QUERIES, Prepared
-from harness.corpus.runs import write_run
+from harness.corpus.runs import read_run, write_run
 from harness.stages.custody import receipt
 from harness.stages.layout import Layout
+
+SAMPLE = 50
+"""Queries of a second replay that asks a sample: an engine that is not steady shows in fewer."""
 
 
 def read_manifest(layout: Layout, arm: str) -> Manifest:
@@ -69,6 +73,22 @@ def record_run(layout: Layout, first: Run, again: Run | None = None) -> Run:
     write_run(shown, layout.run(first.arm))
     note_run(layout, first.arm)
     return shown
+
+
+def read_twice(layout: Layout, arm: str) -> tuple[Run, Run]:
+    """Read both replays of an arm, of the queries that the second one asked.
+
+    Raises:
+        BadFile: a file is missing or no run.
+        EvidenceError: the second one asked fewer queries than a sample has.
+    """
+    first, again = read_run(layout.run(arm)), read_run(layout.again(arm))
+    if len(again) < min(SAMPLE, len(first)):
+        raise EvidenceError(
+            f"{layout.again(arm)}: has {many(len(again), 'query')} of {len(first)}, and a sample"
+            f" has {SAMPLE}. Run: harness replay --dataset {layout.root.name} --arm {arm}"
+        )
+    return first if len(again) == len(first) else first.only(again.query_ids), again
 
 
 def note_run(layout: Layout, arm: str) -> None:

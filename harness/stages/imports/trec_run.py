@@ -91,7 +91,7 @@ def import_run(
             f"{file}: shows {many(len(strange), 'document')} that {name} does not"
             f" have (for example {examples(strange, corpus)}); give a run over this corpus"
         )
-    run = read.first(len(asked))
+    run = read.only(asked)
     served_by = np.where(run.status == Status.ANSWERED, manifest.fingerprint, "").tolist()
     run = replace(run, served_by=tuple(map(intern, served_by)))
     write_json(layout.manifest(arm), asdict(manifest))

@@ -18,7 +18,6 @@ from harness.core.printable import many
 from harness.core.run import Run
 from harness.core.scores import Estimate, Paired, Scores
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores
 from harness.gates.base.rules import Rules
 from harness.measures.spans import span_of_difference
@@ -26,6 +25,7 @@ from harness.measures.summary import summarise
 from harness.policy.decide import decide
 from harness.policy.model import Policy
 from harness.stages.custody.policy_match import held_to
+from harness.stages.custody.proof import read_twice
 from harness.stages.evidence import sides
 from harness.stages.layout import Layout
 from harness.stages.params import CompareParams
@@ -115,9 +115,7 @@ def regress(
             control=was[arm],
             candidate=is_[arm],
             agreement=agree(was[arm].run, is_[arm].run, depths=params.depths, p=params.rbo_p),
-            noise=agree(
-                is_[arm].run, read_run(now.again(arm)), depths=params.depths, p=params.rbo_p
-            ),
+            noise=agree(*read_twice(now, arm), depths=params.depths, p=params.rbo_p),
             others={},
             slices=slices(queries),
             clusters=together,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -29,7 +30,13 @@ from harness.replay.drive import PART, drive
 from harness.replay.fresh import Advance, Work, started
 from harness.replay.machine import usable_cores
 from harness.stages.custody.freshness import asked_since, index_files, note_replayed
-from harness.stages.custody.proof import check_corpus, check_same, read_manifest, record_run
+from harness.stages.custody.proof import (
+    SAMPLE,
+    check_corpus,
+    check_same,
+    read_manifest,
+    record_run,
+)
 from harness.stages.index import check_index, sources
 from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
@@ -74,23 +81,34 @@ def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Ru
     wanted = read_manifest(layout, arm.name)
     counted = index_files(layout, arm.name)
     queries = len(Prepared.open(layout.data).queries())
+    once = params.model_copy(update={"aa": "all"})
     otherwise = params.model_copy(update={"seed": params.seed + AGAIN_SEED_STEP})
+    again_of = queries if params.aa == "all" else min(SAMPLE, queries)
     work = partial(_ask_alone, layout, str(arm.path), cache, otherwise)
-    with ahead(arm, queries, work) as wait:
+    with ahead(arm, again_of, work) as wait:
         with progress(f"asking {arm.name}", queries) as advance:
-            first = _ask(layout, arm, wanted, params, advance, cache=cache)
+            first = _ask(layout, arm, wanted, once, advance, cache=cache)
         if not (first.status == Status.ANSWERED).any():
             raise InvalidArm(
                 f"{arm.name}: not one of {len(first)} queries was answered;"
                 f" the first error is: {next(filter(None, first.errors), 'none')}"
             )
         done = wait()
-    with nullcontext(_untold) if done else progress(f"asking {arm.name} again", queries) as advance:
+    told = progress(f"asking {arm.name} again", again_of)
+    with nullcontext(_untold) if done else told as advance:
         again = _ask(layout, arm, wanted, otherwise, advance, cache=cache)
     first = record_run(layout, first, again)
     since = asked_since(began, layout.parts(arm.name))
     note_replayed(layout, arm.name, since, index_sha256=counted)
     return first
+
+
+def asked(queries: Sequence[Query], params: ReplayParams) -> Sequence[Query]:
+    """Return the queries to ask, in their order: all, or a sample of them that the seed draws."""
+    if params.aa == "all" or len(queries) <= SAMPLE:
+        return queries
+    places = sorted(random.Random(params.seed).sample(range(len(queries)), SAMPLE))
+    return [queries[at] for at in places]
 
 
 def _ask_alone(
@@ -115,7 +133,7 @@ def _ask(
     cache: Path,
 ) -> Run:
     data = Prepared.open(layout.data)
-    queries = data.queries()
+    queries = asked(data.queries(), params)
     source = {*Path(engines.__path__[0]).rglob("*.py"), *sources(arm)}
     check_index(layout, arm)
     check_corpus(layout, arm.name, wanted, data)

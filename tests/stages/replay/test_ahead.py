@@ -10,8 +10,10 @@ import pytest
 from engines import registry
 from engines.stacks.text.fts5 import Fts5Searcher
 from harness.core.engine import Answer
-from harness.core.errors import InvalidArm
+from harness.core.errors import EvidenceError, InvalidArm, UnknownName
+from harness.corpus.runs import read_run
 from harness.replay.fresh import Advance
+from harness.stages.custody import proof
 from harness.stages.replay import stage
 from harness.stages.replay import stage as stages
 from tests.make.toy import Toy
@@ -98,3 +100,28 @@ def test_code_that_a_user_brought_is_asked_by_one_process(tmp_path: Path) -> Non
     (tmp_path / "own.py").write_text("def engine(settings, cache): return object()\n")
     (tmp_path / "own.toml").write_text('summary = "Own."\nstack = "own.py"\n')
     assert not registry.load(str(tmp_path / "own.toml"), tmp_path).shared
+
+
+def test_a_sample_is_asked_twice_and_compared_with_itself(
+    project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (stage, proof):
+        monkeypatch.setattr(module, "SAMPLE", 3)
+    monkeypatch.setattr(stage, "WORTH", 1_000)
+    params = project.params.replay.asking_twice("sample")
+    first = stages.replay(project.layout, "fts5", project.cache, params)
+    assert len(asked) == len(first) + 3
+    shown, again = proof.read_twice(project.layout, "fts5")
+    drawn = read_run(project.layout.again("fts5")).query_ids
+    assert len(drawn) == 3
+    assert shown.query_ids == again.query_ids == drawn
+    assert shown.shown_sha256 == again.shown_sha256
+    assert [shown.ranking(q) for q in drawn] == [first.ranking(q) for q in drawn]
+    monkeypatch.setattr(proof, "SAMPLE", 4)
+    with pytest.raises(EvidenceError, match=r"has 3 queries of \d+, and a sample has 4\. Run: har"):
+        proof.read_twice(project.layout, "fts5")
+
+
+def test_another_way_of_asking_twice_is_refused(project: Toy) -> None:
+    with pytest.raises(UnknownName, match="way of --aa"):
+        project.params.replay.asking_twice("half")
