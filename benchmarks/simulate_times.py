@@ -111,7 +111,7 @@ def passed(
                 looks.append([
                     found.surely(bound, above=side, confidence=CONFIDENCE) for side in (False, True)
                 ])
-        each = np.array(looks or [(False, False)])
+        each = np.array(looks or [[False, False]])
         counts += each[:, 0].any(), each[-1, 0], each[:, 1].any()
     return Passed(*(counts / trials).tolist())
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -32,15 +35,44 @@ Force = Annotated[bool, typer.Option(help="Replace a data set of this name.")]
 NOT_STATED = "not stated"
 
 
-def target(
-    name: str, split: str, title: str, source: str, licence: str, *, dangling: bool, force: bool
+def _shared(
+    *,
+    name: Name,
+    split: Split = "test",
+    title: Title = NOT_STATED,
+    source: Source = NOT_STATED,
+    licence: Licence = NOT_STATED,
+    allow_dangling: Dangling = False,
+    force: Force = False,
 ) -> Target:
-    """Say where in the reader's own project a data set goes, and what its card says."""
+    """Return where in the reader's own project a data set goes, and what its card says."""
     from harness.stages.imports.collections import Target
     from harness.stages.imports.report import About
 
     root, about = Project.own().root, About(title, source, licence)
-    return Target(name, root / "datasets", root / "qrels", split, about, dangling, force)
+    return Target(name, root / "datasets", root / "qrels", split, about, allow_dangling, force)
+
+
+def importing(run: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that all imports share to a command, in place of its argument ``to``."""
+    own, shared = inspect.signature(run).parameters, inspect.signature(_shared).parameters
+    hints = get_type_hints(run, localns={"Target": object}, include_extras=True)
+    hints |= get_type_hints(_shared, localns={"Target": object}, include_extras=True)
+    given = [one for name, one in own.items() if name != "to"]
+    first = [one for one in given if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+    rest = [one for one in given if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    every = [*first, shared["name"], *rest, *(one for one in shared.values() if one.name != "name")]
+
+    @wraps(run)
+    def command(**options: Any) -> None:  # noqa: ANN401  of a command line
+        to = _shared(**{name: options.pop(name) for name in shared})
+        run(**options, to=to)
+
+    typed = [one.replace(annotation=hints[one.name]) for one in every]
+    command.__signature__ = inspect.Signature(typed)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in typed}
+    del command.__wrapped__
+    return command
 
 
 def shown(report: ImportReport) -> None:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.base.app import out
-from harness.cli.base.imports import (
-    NOT_STATED,
-    Dangling,
-    Force,
-    Licence,
-    Name,
-    Source,
-    Split,
-    Title,
-    shown,
-    target,
-)
+from harness.cli.base.imports import Split, importing, shown
 from harness.cli.base.places import name_of, own
 from harness.cli.base.project import Project
+
+if TYPE_CHECKING:
+    from harness.stages.imports.collections import Target
 
 
 def register(app: typer.Typer) -> None:
@@ -62,21 +54,16 @@ def convert(
             out.print(str(file), markup=False)
 
 
+@importing
 def ratings(
     path: Annotated[Path, typer.Argument(help="Ratings, as another tool exports them.")],
     corpus: Annotated[Path, typer.Argument(help="Documents as JSON lines.")],
     *,
-    name: Name,
+    to: Target,
     kind: Annotated[str, typer.Option("--format", help="quepid, rank-eval, opensearch or ltr.")],
     text: Annotated[
         str, typer.Option(help="Key of the query's text in rank-eval requests. [found]")
     ] = "",
-    split: Split = "test",
-    title: Title = NOT_STATED,
-    source: Source = NOT_STATED,
-    licence: Licence = NOT_STATED,
-    allow_dangling: Dangling = False,
-    force: Force = False,
 ) -> None:
     """Import queries and ratings of Quepid, Elasticsearch or OpenSearch.
 
@@ -89,23 +76,17 @@ def ratings(
     """
     from harness.stages.imports.ratings import import_ratings
 
-    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     shown(import_ratings(to, kind=kind, ratings_file=path, corpus_file=corpus, text=text))
 
 
+@importing
 def ir_datasets(
     collection: Annotated[str, typer.Argument(help="Its id, such as beir/scifact/test.")],
     *,
-    name: Name,
+    to: Target,
     download: Annotated[
         bool, typer.Option("--download", help="Let ir_datasets fetch what is not here.")
     ] = False,
-    split: Split = "test",
-    title: Title = NOT_STATED,
-    source: Source = NOT_STATED,
-    licence: Licence = NOT_STATED,
-    allow_dangling: Dangling = False,
-    force: Force = False,
 ) -> None:
     """Import a collection of ir_datasets, from the files that it has on this machine.
 
@@ -115,5 +96,4 @@ def ir_datasets(
     """
     from harness.stages.imports.ir_datasets import import_ir_datasets
 
-    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     shown(import_ir_datasets(to, collection=collection, download=download))

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.base.app import out
-from harness.cli.base.imports import (
-    NOT_STATED,
-    Dangling,
-    Fields,
-    Force,
-    Forms,
-    Licence,
-    Name,
-    Source,
-    Split,
-    Title,
-    shown,
-    target,
-)
+from harness.cli.base.imports import Fields, Forms, importing, shown
 from harness.cli.data.exchange import ir_datasets, ratings
+
+if TYPE_CHECKING:
+    from harness.stages.imports.collections import Target
 
 
 def register(app: typer.Typer) -> None:
@@ -37,18 +27,13 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="import")
 
 
+@importing
 def beir(
     path: Annotated[Path, typer.Argument(help="Folder: corpus.jsonl[.gz], queries, qrels/.")],
     *,
-    name: Name,
-    split: Split = "test",
+    to: Target,
     fields: Fields = "title,text",
     forms: Forms = False,
-    title: Title = NOT_STATED,
-    source: Source = NOT_STATED,
-    licence: Licence = NOT_STATED,
-    allow_dangling: Dangling = False,
-    force: Force = False,
 ) -> None:
     """Import a folder in BEIR layout.
 
@@ -61,27 +46,20 @@ def beir(
     from harness.corpus.beir import fields as named
     from harness.stages.imports.collections import import_beir
 
-    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     shown(import_beir(path, to, fields=named(fields), forms=forms))
 
 
+@importing
 def trec(
     topics: Annotated[Path, typer.Argument(help="Topics: <top> blocks, or ID<tab>TEXT lines.")],
     qrels: Annotated[Path, typer.Argument(help="Judgements: QUERY 0 DOCUMENT GRADE lines.")],
     corpus: Annotated[Path, typer.Argument(help="Documents as JSON lines.")],
     *,
-    name: Name,
-    split: Split = "test",
-    title: Title = NOT_STATED,
-    source: Source = NOT_STATED,
-    licence: Licence = NOT_STATED,
-    allow_dangling: Dangling = False,
-    force: Force = False,
+    to: Target,
 ) -> None:
     """Import TREC topics and judgements with documents as JSON lines."""
     from harness.stages.imports.collections import import_trec
 
-    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     shown(
         import_trec(
             to,
@@ -92,23 +70,17 @@ def trec(
     )
 
 
+@importing
 def jsonl(
     corpus: Annotated[Path, typer.Argument(help="Documents: doc_id (or _id), title, text.")],
     queries: Annotated[Path, typer.Argument(help="Queries: query_id (or _id), text.")],
     qrels: Annotated[Path, typer.Argument(help="Judgements: QUERY 0 DOCUMENT GRADE lines.")],
     *,
-    name: Name,
-    split: Split = "test",
-    title: Title = NOT_STATED,
-    source: Source = NOT_STATED,
-    licence: Licence = NOT_STATED,
-    allow_dangling: Dangling = False,
-    force: Force = False,
+    to: Target,
 ) -> None:
     """Import documents and queries as JSON lines with TREC judgements, or with a judged pool."""
     from harness.stages.imports.collections import import_jsonl
 
-    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     shown(
         import_jsonl(
             to,
@@ -119,18 +91,13 @@ def jsonl(
     )
 
 
+@importing
 def mbox(
     path: Annotated[Path, typer.Argument(help="Mail: one mbox file.")],
     *,
-    name: Name,
+    to: Target,
     queries: Annotated[Path, typer.Option(help="Queries as JSON lines: query_id, text.")],
     qrels: Annotated[Path, typer.Option(help="Judgements: QUERY 0 MESSAGE-ID GRADE lines.")],
-    split: Split = "test",
-    title: Title = NOT_STATED,
-    source: Source = NOT_STATED,
-    licence: Licence = NOT_STATED,
-    allow_dangling: Dangling = False,
-    force: Force = False,
 ) -> None:
     """Import mail from an mbox file; queries and judgements come from files of their own.
 
@@ -139,7 +106,6 @@ def mbox(
     """
     from harness.stages.imports.collections import import_mbox
 
-    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     mbox_import = import_mbox(
         to,
         mbox_file=path,

@@ -28,30 +28,42 @@ class Data:
     qrels: Qrels
 
 
-READ: Mapping[str, Callable[[Path, str], Ratings]] = {
-    "quepid": lambda path, _: quepid.read(path),
-    "rank-eval": rank_eval.read,
-    "opensearch": lambda path, _: opensearch.read(path),
-    "ltr": lambda path, _: ltr.read(path),
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A format that holds ratings alone, in one file."""
+
+    file: str
+    text: Callable[[Data], str]
+    read: Callable[[Path, str], Ratings]
+    """Reads a file; the text is the key of a query's text, where one is named."""
+
+    def write(self, to: Path, data: Data) -> None:
+        """Write the file into a folder."""
+        write_text(to / self.file, self.text(data))
+
+
+RATED: Mapping[str, Rated] = {
+    "quepid": Rated(
+        "ratings.csv",
+        lambda data: quepid.text(_distinct(data), data.qrels),
+        lambda path, _: quepid.read(path),
+    ),
+    "rank-eval": Rated(
+        "rank_eval.json",
+        lambda data: rank_eval.text(data.queries, data.qrels, data.name.lower()),
+        rank_eval.read,
+    ),
+    "opensearch": Rated(
+        "judgments.json",
+        lambda data: opensearch.text(_distinct(data), data.qrels, data.name),
+        lambda path, _: opensearch.read(path),
+    ),
+    "ltr": Rated(
+        "judgements.txt",
+        lambda data: ltr.text(data.queries, data.qrels),
+        lambda path, _: ltr.read(path),
+    ),
 }
-"""Ratings without documents: the file, and the key of the query's text where one is named."""
-
-
-def _quepid(to: Path, data: Data) -> None:
-    write_text(to / "ratings.csv", quepid.text(_distinct(data), data.qrels))
-
-
-def _rank_eval(to: Path, data: Data) -> None:
-    index = data.name.lower()
-    write_text(to / "rank_eval.json", rank_eval.text(data.queries, data.qrels, index))
-
-
-def _opensearch(to: Path, data: Data) -> None:
-    write_text(to / "judgments.json", opensearch.text(_distinct(data), data.qrels, data.name))
-
-
-def _ltr(to: Path, data: Data) -> None:
-    write_text(to / "judgements.txt", ltr.text(data.queries, data.qrels))
 
 
 def _trec(to: Path, data: Data) -> None:
@@ -82,10 +94,7 @@ WRITE: Mapping[str, Callable[[Path, Data], None]] = {
     "beir": _beir,
     "trec": _trec,
     "ir-datasets": _ir_datasets,
-    "quepid": _quepid,
-    "rank-eval": _rank_eval,
-    "opensearch": _opensearch,
-    "ltr": _ltr,
+    **{name: rated.write for name, rated in RATED.items()},
 }
 """Writes the files of a format into a folder."""
 
@@ -96,9 +105,9 @@ def reader(name: str) -> Callable[[Path, str], Ratings]:
     Raises:
         UnknownName: no format has the name.
     """
-    if name not in READ:
-        raise UnknownName("format of ratings", name, READ)
-    return READ[name]
+    if name not in RATED:
+        raise UnknownName("format of ratings", name, RATED)
+    return RATED[name].read
 
 
 def writer(name: str) -> Callable[[Path, Data], None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.corpus import card
-from harness.corpus.exchange.formats import READ
+from harness.corpus.exchange.formats import RATED
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 from tests.source import ROOT
@@ -23,7 +23,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", RATED)
 def test_a_data_set_comes_back_from_its_ratings(project: Toy, harness: Harness, kind: str) -> None:
     said = harness("convert", "toy", "--to", kind, "--out", "theirs")
     assert said.code == 0, said

@@ -11,7 +11,7 @@ from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 from harness.corpus import jsonl, topics, trec
 from harness.corpus.beir import Beir
-from harness.corpus.exchange.formats import READ, WRITE, Data, reader, writer
+from harness.corpus.exchange.formats import RATED, WRITE, Data, reader, writer
 
 DOCUMENTS = (
     Document("d1", "Title", "first\ttext\nof two lines", {"lang": "en"}),
@@ -31,7 +31,7 @@ def by_text(queries: tuple[Query, ...], qrels: Qrels) -> dict[str, dict[str, int
     return {texts[query_id]: dict(grades) for query_id, grades in qrels.grades.items()}
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", RATED)
 def test_ratings_come_back(tmp_path: Path, kind: str) -> None:
     writer(kind)(tmp_path, DATA)
     (path,) = tmp_path.iterdir()
@@ -78,4 +78,4 @@ def test_an_unknown_format_is_told_what_there_is() -> None:
         reader("csv")
     with pytest.raises(UnknownName, match="no format named 'csv'; there is beir"):
         writer("csv")
-    assert {*READ} < {*WRITE}
+    assert {*RATED} < {*WRITE}
