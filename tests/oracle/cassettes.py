@@ -49,6 +49,8 @@ SPECIAL = (
 PROJECT = Path.cwd()
 """Of the kept commit, while it is recorded."""
 METHODS = (classmethod, staticmethod, property, cached_property, types.FunctionType)
+LINK = b"\x00link\x00"
+"""Begins what stands for a link, before its target."""
 Files = dict[str, bytes | None]
 """Contents by path below the folder of temporary files; None is a folder."""
 
@@ -213,7 +215,9 @@ def files(paths: Sequence[Path], tmp: Path) -> Files:
                 raise NotPlainError("files outside tmp")
             around = [path.parent] if path.parent != tmp else []
             for one in (*around, path, *(path.rglob("*") if path.is_dir() else ())):
-                if one not in every and one.exists():
+                if one not in every and one.is_symlink():
+                    every[one] = LINK + str(one.readlink()).encode()
+                elif one not in every and one.exists():
                     size += 500 + (one.stat().st_size if one.is_file() else 0)
                     if size > TREE_BYTES:
                         raise NotPlainError("large files")

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from tests.oracle import cassettes
-from tests.oracle.cassettes import Case, Files, Thaw, found, in_tmp, kind_of
+from tests.oracle.cassettes import LINK, Case, Files, Thaw, found, in_tmp, kind_of
 
 HERE = Path(__file__).parent
 KEPT = int(os.environ.get("ORACLE_KEPT", "200"))
@@ -211,6 +211,8 @@ def lay_out(before: Files, tmp: Path) -> None:
         (tmp / rest).parent.mkdir(parents=True, exist_ok=True)
         if content is None:
             (tmp / rest).mkdir(exist_ok=True)
+        elif content.startswith(LINK):
+            (tmp / rest).symlink_to(in_tmp(content, tmp).removeprefix(LINK).decode())
         else:
             (tmp / rest).write_bytes(in_tmp(content, tmp))
 
