@@ -31,7 +31,7 @@ TREE = HOME / "tree"
 ROOMS = tomllib.loads((HERE / "rooms.toml").read_text("utf-8"))
 APART = re.compile(
     r"tests/crash|killed|/test_(locks|flocks|journal|strays|scratch|owned|leftovers)|core/serving"
-    r"|shadow/proxy/|shadow/live/(process|worker|shadowed)|test_live|test_at_once|/live/"
+    r"|shadow/proxy/|shadow/live/(process|worker|shadowed)|test_live|test_at_once|/live/|synced|test_durable|on_the_disk"
 )
 """Tests of crashes, locks, races and servers: a recorded call cannot show what they look at."""
 
@@ -80,11 +80,14 @@ def _env(*path: Path) -> dict[str, str]:
 
 def settle(room: str, code: Path) -> bool:
     """Leave out what this code answers otherwise."""
-    path, raw = HOME / f"{room}.cases", HOME / f"{room}.raw"
-    names = replaying.Names.read() if path.exists() else replaying.Names({}, {}, {}, {})
-    recording = replaying.load(path if path.exists() else raw)
-    recording, ran, counts = replaying.settle(recording, code, names)
-    write(HOME / f"{room}.ran", ran)
+    path, ran = HOME / f"{room}.cases", HOME / f"{room}.ran"
+    if path.exists():
+        recording, runs = replaying.load(path), replaying.load(ran)
+        counts = replaying.accept(recording, runs, replaying.Names.read())
+    else:
+        raw, stayed = replaying.load(HOME / f"{room}.raw"), replaying.Names({}, {}, {}, {})
+        recording, runs, counts = replaying.settle(raw, code, stayed)
+    write(ran, runs)
     write(path, recording)
     print(f"{room}: {told(counts)}")
     return False
@@ -125,23 +128,20 @@ def each_alone(rooms: Sequence[str], what: str, code: Path) -> int:
 def room_of(file: str) -> str:
     """Name the room whose packages hold a file; the longest name of a package wins."""
     module = file.removesuffix(".py").replace("/", ".")
-    every = [
-        (len(one), room)
-        for room, what in ROOMS.items()
-        for one in what["packages"]
-        if f"{module}.".startswith(f"{one}.")
-    ]
-    return max(every)[1] if every else "other"
+    packages = [(len(one), one, room) for room, what in ROOMS.items() for one in what["packages"]]
+    fits = [room for _, one, room in sorted(packages) if f"{module}.".startswith(f"{one}.")]
+    return fits[-1] if fits else "other"
 
 
 def faults(rooms: Sequence[str], sample: int, only: Sequence[str]) -> int:
     """Print by room how many of the planted faults the cassettes notice."""
     from tests.mutants.listed import mutants
+    from tests.mutants.plant import find
     from tests.oracle import cassettes_faults as planting
 
-    every = [
-        one for one in mutants() if room_of(one.file) in rooms and one.id in (only or [one.id])
-    ]
+    wanted = [one for one in mutants() if one.id in (only or [one.id])]
+    files = {one.id: find(one) for one in wanted}
+    every = [one for one in wanted if room_of(files[one.id]) in rooms]
     every = random.Random(1).sample(every, sample) if 0 < sample < len(every) else every
     recorded = [room for room in ROOMS if (HOME / f"{room}.cases").exists()]
     each = (
@@ -150,11 +150,13 @@ def faults(rooms: Sequence[str], sample: int, only: Sequence[str]) -> int:
     table: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for one, fate in planting.tried(planting.Bench(*each), every, Path(folder)):
-            apart = any(APART.search(place) for place in (*one.tests, one.file)) or one.survives
+            apart = (
+                any(APART.search(place) for place in (*one.tests, files[one.id])) or one.survives
+            )
             kind = "noticed" if fate.difference else "apart" if apart else "missed"
-            table.setdefault(room_of(one.file), Counter())[kind] += 1
+            table.setdefault(room_of(files[one.id]), Counter())[kind] += 1
             print(
-                f"{kind} {one.file} {one.id} ({fate.asked}): {fate.difference}{fate.remark}",
+                f"{kind} {files[one.id]} {one.id} ({fate.asked}): {fate.difference}{fate.remark}",
                 flush=True,
             )
     for room, row in sorted(table.items()):

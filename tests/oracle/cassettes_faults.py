@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants.listed import Mutant
+from tests.mutants.plant import plant
 from tests.oracle import cassettes_replay as replaying
 from tests.oracle.cassettes_replay import Ran, Recording
-from tests.source import ROOT, known, of_ours
+from tests.source import known, of_ours
 
 LONGEST_S, AT_ONCE = 300, 2
 DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -136,11 +137,6 @@ def _each(ran: Mapping[str, Ran]) -> Iterator[tuple[Place, set[str]]]:
             yield from (((room, name, i), runs) for i, runs in enumerate(each))
 
 
-def spoilt_by(mutant: Mutant) -> dict[str, str]:
-    """Return the source of each file with a fault in it."""
-    return {mutant.file: mutant.spoilt((ROOT / mutant.file).read_text("utf-8"))}
-
-
 def tried(bench: Bench, faults: Sequence[Mutant], to: Path) -> Iterator[tuple[Mutant, Fate]]:
     """Try faults, so many at once as there are processors; yield each as it ends."""
     running: dict[int, Mutant] = {}
@@ -165,7 +161,7 @@ def _alone(bench: Bench, mutant: Mutant, to: Path) -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
-        ((file, spoilt),) = spoilt_by(mutant).items()
+        ((file, spoilt),) = plant(mutant).items()
         fate = bench.ask(file, spoilt) if file.endswith(".py") else Fate(0, remark="no code")
     except BaseException as e:  # noqa: BLE001  shown in its row
         fate = Fate(0, remark=f"failed: {e!r:.200}")
