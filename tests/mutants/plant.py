@@ -12,6 +12,7 @@ lines do not matter. Either is an expression, a keyword argument (``limit=1``) o
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Nodes = list[Any]
 DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+WORD = re.compile(r"\w+")
 ASIDE = frozenset({"ctx", "type_comment", "kind"})
 
 
@@ -73,15 +75,15 @@ def find(mutant: Mutant) -> str:
     """
     old, new = _sides(mutant.edit)
     room, _, name = mutant.at.rpartition(":")
-    leaf = name.rpartition(".")[2]
+    parts = {*filter(None, name.split("."))}
     if "/" in mutant.at:
-        found = [mutant.at] * _text(ROOT / mutant.at).count(old)
+        found = [mutant.at] * (ROOT / mutant.at).read_text("utf-8").count(old)
     else:
         found = [
             module.file
             for module in known().values()
             if module.name == room or (name and f"{module.name}.".startswith(room and f"{room}."))
-            if leaf in _text(module.path)
+            if parts <= _words(module.path)
             for _ in spots(mutant, module.tree)
         ]
     if len(found) != 1 or old == new:
@@ -91,8 +93,8 @@ def find(mutant: Mutant) -> str:
 
 
 @cache
-def _text(path: Path) -> str:
-    return path.read_text("utf-8")
+def _words(path: Path) -> frozenset[str]:
+    return frozenset(WORD.findall(path.read_text("utf-8")))
 
 
 def spots(mutant: Mutant, tree: ast.Module) -> list[Spot]:
