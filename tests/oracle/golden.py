@@ -27,7 +27,8 @@ KEPT = Path(__file__).with_name("goldens")
 HOME = Path(os.environ.get("ORACLE_CACHE", Path.home() / ".cache" / "search-harness-oracle"))
 CACHE = HOME / "goldens"
 LONGEST_S = 1800
-QUICK, SLOW = ("thorns", "traffic"), ("checked",)
+QUICK = ("thorns", "traffic")
+"""Those of the normal suite."""
 TEXTS = {".json", ".jsonl", ".csv", ".md", ".html", ".xml", ".trec", ".txt", ".toml", ".parquet"}
 TEXTS |= {".tsv", ".tex", ".qrels", ".run", ".lock", ".yaml", ".js"}
 AWAY = {".cache", "index", "__pycache__"}
@@ -58,8 +59,14 @@ Texts = Mapping[str, str]
 
 def plain(text: str, root: Path) -> str:
     """Take out of a text what is of this machine, folder or version."""
-    for real, name in ((str(root), "TMP"), (str(ROOT), "ROOT"), (sys.executable, "PYTHON")):
-        text = text.replace(real, name)
+    shared = ROOT.parent / "shared"
+    for real, name in (
+        (root, "TMP"),
+        (ROOT, "ROOT"),
+        (shared, "SHARED"),
+        (sys.executable, "PYTHON"),
+    ):
+        text = text.replace(str(real), name)
     text = PYTHON.sub("MACHINE", HEX.sub("#", text))
     return LONG.sub(lambda found: f"{float(found[0]):.7g}", text)
 
@@ -119,14 +126,14 @@ def play(scenario: str, root: Path, out: Path) -> None:
     from tests.oracle import golden_scenes
 
     os.chdir(root)
-    begin, commands = golden_scenes.SCENES[scenario]
+    begin, commands = golden_scenes.scenes()[scenario]
     begin(root)
     watch = Watch(root)
     with out.open("w", encoding="utf-8") as file:
         for number, line in enumerate(commands):
             words = line(root) if callable(line) else line
             ended = golden_world.commanded(words.split())
-            name = f"{number:02} {words.replace(str(root), 'TMP')}"
+            name = f"{number:02} {plain(words, root)}"
             texts = {
                 f"{name}: exit": str(ended.code),
                 f"{name}: output": plain(ended.out, root),
@@ -144,7 +151,15 @@ def found(scenario: str) -> Texts:
         root.mkdir()
         named = {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "120", "PYTHONHASHSEED": "0"}
         kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
-        command = [sys.executable, "-m", "tests.oracle.golden", scenario, str(root), str(out)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.oracle.golden",
+            "play",
+            scenario,
+            str(root),
+            str(out),
+        ]
         done = subprocess.run(
             command,
             cwd=ROOT,
@@ -170,7 +185,7 @@ def is_shown(key: str) -> bool:
     """Tell whether a text is kept in git, to be read: exits, and what commands that decide said."""
     words = key.split()
     return key.endswith((": exit", ": messages")) or (
-        key.endswith(": output") and words[1] in {"decide", "traffic", "load"}
+        key.endswith(": output") and words[1] in {"run", "decide", "traffic", "load"}
     )
 
 
@@ -187,7 +202,12 @@ def keep(scenario: str, texts: Texts) -> None:
 
 def compared(scenario: str, texts: Texts) -> list[Difference]:
     """Compare what a scenario gave with its goldens."""
-    kept = json.loads((KEPT / f"{scenario}.json").read_text("utf-8"))
+    file = KEPT / f"{scenario}.json"
+    if not file.is_file():
+        return [
+            Difference(scenario, "no goldens are kept. Renew them at the commit to compare with")
+        ]
+    kept = json.loads(file.read_text("utf-8"))
     told = {key: difference(kept.get(key), texts.get(key)) for key in {**kept, **texts}}
     return [Difference(f"{scenario}, {key}", said) for key, said in told.items() if said]
 
@@ -208,26 +228,43 @@ def difference(was: str | Sequence[str] | None, now: str | None) -> str:
     return "\n    ".join(["differs:", *first[:2]]) if first else ""
 
 
-def check_goldens(*, only_quick: bool) -> list[Difference]:
-    """Run every scenario that can be run here, and list what differs."""
-    return [one for name in scenarios(only_quick=only_quick) for one in compared(name, found(name))]
+def check_goldens(*, only_quick: bool, named: Sequence[str] = ()) -> list[Difference]:
+    """Run every scenario whose data are here, or those named, and list what differs."""
+    names = named or scenarios(only_quick=only_quick)
+    return [one for name in names for one in compared(name, found(name))]
 
 
-def renew_goldens(*, only_quick: bool) -> list[Difference]:
+def renew_goldens(*, only_quick: bool, named: Sequence[str] = ()) -> list[Difference]:
     """Keep what comes out now, and list what that changes."""
     changed: list[Difference] = []
-    for name in scenarios(only_quick=only_quick):
+    for name in named or scenarios(only_quick=only_quick):
         texts = found(name)
-        if (KEPT / f"{name}.json").is_file():
-            changed += compared(name, texts)
+        changed += compared(name, texts)
         keep(name, texts)
     return changed
 
 
 def scenarios(*, only_quick: bool) -> Sequence[str]:
     """Name the scenarios whose data are here."""
-    return QUICK if only_quick else (*QUICK, *SLOW)
+    from tests.oracle import golden_scenes
+
+    there = golden_scenes.scenes()
+    if not only_quick and len(there) == len(golden_scenes.OWN):
+        print(f"skipped: the shared sets, for {golden_scenes.SHARED} is not here")
+    return QUICK if only_quick else tuple(there)
+
+
+def main(words: Sequence[str]) -> int:
+    """Check or renew the goldens: ``check`` or ``renew``, then ``quick``, scenarios, or nothing."""
+    what, *named = words
+    if what == "play":
+        play(named[0], Path(named[1]), Path(named[2]))
+        return 0
+    do = {"check": check_goldens, "renew": renew_goldens}[what]
+    differences = do(only_quick=named == ["quick"], named=[one for one in named if one != "quick"])
+    print("\n".join(map(str, differences)) or "nothing differs")
+    return int(bool(differences) and what == "check")
 
 
 if __name__ == "__main__":
-    play(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    sys.exit(main(sys.argv[1:]))

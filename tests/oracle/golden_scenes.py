@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.oracle import golden_thorns, golden_traffic
+from tests.source import ROOT
 
 Line = str | Callable[[Path], str]
 Scene = tuple[Callable[[Path], None], Sequence[Line]]
@@ -19,7 +20,6 @@ THORNS: Sequence[Line] = (
     "pool --run a --control ctl --candidate worse --measure nDCG@10 --size 40 --out pool.tsv",
     "pool --run a --control ctl --candidate worse --measure RR@10 --size 20 --order sample --out s",
     "convert thorns --to ltr --out ltr",
-    "--help",
 )
 CHECKED: Sequence[Line] = (
     BEGUN,
@@ -39,8 +39,32 @@ TRAFFIC: Sequence[Line] = (
     "shadow watch log --once --exit-code",
     "shadow report log --out shadow",
 )
-SCENES: Mapping[str, Scene] = {
+OWN: Mapping[str, Scene] = {
     "thorns": (golden_thorns.write, THORNS),
     "checked": (golden_thorns.write, CHECKED),
     "traffic": (golden_thorns.write, TRAFFIC),
 }
+SHARED = ROOT.parent / "shared" / "datasets"
+LEXICAL = {
+    "cosqa": "code.toml --until parity",
+    "r-mailing-lists": "messages.toml --until shadow",
+    "ubuntu-irc": "messages.toml --until shadow",
+    "cranfield": "writing.toml --until planner",
+    "scifact": "migration.toml --until shadow",
+}
+"""What else fits a set than ``pairwise.toml``, up to the first step that needs vectors."""
+
+
+def scenes() -> Mapping[str, Scene]:
+    """Give the commands of each scenario: our own, and one for each shared set that is here."""
+    there = sorted(SHARED.glob("*/queries.jsonl*"))
+    return {**OWN, **{f"set-{file.parent.name}": _shared(file.parent) for file in there}}
+
+
+def _shared(folder: Path) -> Scene:
+    split = "test" if (folder / "qrels" / "test.tsv").is_file() else "dev"
+    run = f"run --dataset {folder} --split {split} --forms --log looks"
+    policy, more = ROOT / "policy", LEXICAL.get(folder.name)
+    lines = [f"{run} --out a --arms fts5,tantivy --control fts5 --policy {policy}/pairwise.toml"]
+    lines += [f"{run} --out b --policy {policy}/{more}"] if more else []
+    return (lambda _: None), lines
