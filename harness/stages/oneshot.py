@@ -154,7 +154,7 @@ def oneshot(
         place=shlex.join(["--out", str(out)]),
     )
     if policy:
-        tell("trying the gates where the truth is known, and judging")
+        tell("judging")
         found = gate(layout, subject, now=datetime.now(UTC))
         found = replace(found, decisions=read_decision(layout)[0])
     else:

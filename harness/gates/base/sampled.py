@@ -91,7 +91,11 @@ def needed(
             " change the candidate, or the bound and its reason"
         )
     level, largest = rules.level / 2, rules.largest_cluster
-    least = min_queries(best, bound, span=span, level=level, largest=largest) if bound < best else 0
+    try:
+        few = bound < best
+        least = min_queries(best, bound, span=span, level=level, largest=largest) if few else 0
+    except EvidenceError as error:
+        return str(error)
     many = max(count, least, now + 1)
     asked = f"about {counted(many, 'judged query')} (now {now:,}) for power {rules.power:g}"
     if now < least:

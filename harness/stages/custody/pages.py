@@ -55,7 +55,7 @@ def check_exports(out: Path, layout: Layout, hint: str) -> tuple[str, str]:
             raise EvidenceError(f"{copy}: is gone or no copy of {of}. {hint}")
     runs = {out / "runs" / f"{arm}.trec": layout.run(arm) for arm in arms}
     for file, of in runs.items():
-        _same(file, trec.run_text(read_run(of)), f"{of} gives", hint)
+        _same(file, trec.run_text(read_run(of)), f"{of} gives.", hint)
     pages = check_pages(out, [layout], hint)
     tied = _check_ties(out / TIES, layout, [*arms], hint)
     checked = {*copies, *runs, *pages, *tied}
