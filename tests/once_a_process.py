@@ -23,7 +23,7 @@ from harness.core import digest
 from harness.report import svg
 from harness.report.load import figures as load_figures
 from harness.report.page import figures as page_figures
-from harness.report.page import forest, latency_tables
+from harness.report.page import forest
 from harness.report.shadow import figures as shadow_figures
 from harness.report.trends import figures as trend_figures
 from harness.stages.custody import verify
@@ -32,7 +32,7 @@ from harness.stages.layout import Layout
 from harness.stages.report.assemble import Subject
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
-DRAW = (forest, latency_tables, load_figures, page_figures, shadow_figures, trend_figures)
+DRAW = (forest, load_figures, page_figures, shadow_figures, trend_figures)
 """Modules that draw; each has tests that look at what it draws."""
 MOST_READ = 500
 """Texts whose reading is kept."""

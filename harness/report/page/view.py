@@ -19,9 +19,9 @@ from harness.report.load.inputs import LoadReport
 from harness.report.load.tables import notes, response
 from harness.report.page import custody_lines, figures, forest, latency_tables, tables
 from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, independence, paired
+from harness.report.page.figures import latency_curves
 from harness.report.page.gate_bars import sides
 from harness.report.page.headline import headline, reasons, remedies
-from harness.report.page.latency_tables import latency_curves
 from harness.report.page.merged import merged
 from harness.report.page.moved import QUERY, Moved, movers
 from harness.report.page.slice_tables import by_slice, slice_differences

@@ -18,7 +18,7 @@ from harness.gates.base.rules import Where
 from harness.report.inputs import ReportInput
 from harness.report.page import figures
 from harness.report.page.cards import paired
-from harness.report.page.latency_tables import latency_curves
+from harness.report.page.figures import latency_curves
 from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow
