@@ -66,7 +66,7 @@ resamples = 1000
 power = 0.8
 evidence_days = 2
 attempts = 10
-largest_cluster = 0.001
+largest_cluster = 0.0001
 
 [policy.premises]
 drawn = "made so"

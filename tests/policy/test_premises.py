@@ -121,4 +121,4 @@ def test_a_cluster_that_is_surely_too_large_refutes_the_key(
     found = premise(policy(tmp_path), replace(plain, clusters=clusters))
     assert (found is not None) is refuted
     if found:
-        assert "one need has 12 of 300 queries, and largest_cluster is 0.10%" in found.reason
+        assert "one need has 12 of 300 queries, and largest_cluster is 0.01%" in found.reason
