@@ -48,8 +48,6 @@ class Cause(StrEnum):
     """It would pass, but not if each unanswered query counts as the worst value."""
     UNJUDGED = "unjudged"
     """Missing judgements could change the verdict."""
-    NOT_COMPARED = "not_compared"
-    """Queries that were not compared could change the verdict."""
     TIES = "ties"
     """The order of hits with equal scores could change the verdict."""
     EMPTY = "passes_with_nothing"

@@ -30,8 +30,6 @@ class Noise(NamedTuple):
     """The same work as two arms."""
 
     rounds: int
-    median_ns: float
-    """Of one piece of work."""
     p50: float
     """The larger over the smaller of the two medians; 1 on a steady machine."""
     p95: float
@@ -87,7 +85,6 @@ def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> Noise:
     median = statistics.median((*times[0], *times[1]))
     return Noise(
         rounds,
-        median,
         max(medians) / min(medians),
         max(tails) / min(tails),
         max(map(max, times)) / median,

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 def steady(by: float) -> Noise:
-    return Noise(150, 1e6, 1.0, by, by * 2)
+    return Noise(150, 1.0, by, by * 2)
 
 
 def test_the_machine_is_described(

@@ -29,7 +29,7 @@ def _starts(times: list[int]) -> list[tuple[int, int]]:
 
 def test_a_steady_clock_shows_no_noise() -> None:
     found = noise(5, clock_of([7] * 10))
-    assert found == (5, 7, 1, 1, 1)
+    assert found == (5, 1, 1, 1)
 
 
 def test_each_arm_comes_first_as_often_as_second() -> None:
@@ -59,7 +59,6 @@ def test_one_round_says_nothing(rounds: int) -> None:
 def test_the_real_clock_runs() -> None:
     found = noise(2)
     assert found.p50 >= 1
-    assert found.median_ns > 0
 
 
 @pytest.mark.parametrize(

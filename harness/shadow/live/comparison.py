@@ -181,15 +181,6 @@ class Comparison:
         """Compare again."""
         self._gate.switch_on()
 
-    def change_rate(self, rate: int) -> None:
-        """Pick so many of a million queries from the next one on.
-
-        Raises:
-            HarnessError: the rate does not lie between 0 and a million.
-        """
-        with self._numbering:
-            self._sampler.change(rate, first=self._served + 1)
-
     @property
     def counts(self) -> Counts:
         """What was done since it was made."""

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from harness.core.errors import HarnessError
 
 MILLION = 1_000_000
-
-
-class _Stretch(NamedTuple):
-    """Queries for which one rate holds."""
-
-    first: int
-    """Number of its first query."""
-    phase: int
-    """Millionths of a pick that were left over before it."""
-    rate: int
 
 
 class Sampler:
@@ -36,28 +24,13 @@ class Sampler:
 
     def __init__(self, *, rate: int, seed: int) -> None:
         phase = int(np.random.default_rng(seed).integers(MILLION))
-        self._now = _Stretch(1, phase, _checked(rate))
-
-    @property
-    def rate(self) -> int:
-        """Picks in a million queries."""
-        return self._now.rate
+        self._phase, self.rate = phase, _checked(rate)
+        """``rate`` is picks in a million queries, ``_phase`` what is left over before the first."""
 
     def takes(self, number: int) -> bool:
-        """Tell whether the query of this number, from 1 and not of an earlier rate, is picked."""
-        first, phase, rate = self._now
-        before = phase + (number - first) * rate
-        return (before + rate) // MILLION > before // MILLION
-
-    def change(self, rate: int, *, first: int) -> None:
-        """Let ``rate`` hold from the query numbered ``first``; what was left over is kept.
-
-        Raises:
-            HarnessError: the rate does not lie between 0 and a million.
-        """
-        now = self._now
-        phase = (now.phase + (first - now.first) * now.rate) % MILLION
-        self._now = _Stretch(first, phase, _checked(rate))
+        """Tell whether the query of this number, from 1, is picked."""
+        before = self._phase + (number - 1) * self.rate
+        return (before + self.rate) // MILLION > before // MILLION
 
 
 def _checked(rate: int) -> int:

@@ -10,7 +10,6 @@ import harness
 from harness.core.digest import of_files
 from harness.core.durable.strays import is_stray
 
-JUDGING = ("core", "gates", "measures", "policy", "stats")
 """Packages of the harness that a verdict comes from."""
 
 
@@ -26,9 +25,3 @@ def code_sha256() -> str:
     files = [path for folder, path in found if not is_stray(path.relative_to(folder))]
     packaged = Path(harness.__path__[0]) / "packaged"
     return of_files([path for path in files if packaged not in path.parents])
-
-
-def judging_sha256() -> str:
-    """Digest of the source that a verdict comes from; what it shows is of another digest."""
-    root = Path(harness.__path__[0])
-    return of_files([path for package in JUDGING for path in (root / package).rglob("*.py")])

@@ -28,20 +28,6 @@ def test_every_window_has_its_share_but_for_one(rate: int, seed: int, start: int
     assert off_by([sampler.takes(start + n) for n in range(300)], rate) <= MILLION
 
 
-@given(old=rates, new=rates, seed=seeds, at=st.integers(2, 80))
-def test_a_change_of_the_rate_starts_no_burst(old: int, new: int, seed: int, at: int) -> None:
-    sampler = Sampler(rate=old, seed=seed)
-    before = [sampler.takes(n) for n in range(1, at)]
-    sampler.change(new, first=at)
-    after = [sampler.takes(n) for n in range(at, at + 100)]
-    drift, ends = 0, [0]
-    for picked, rate in [(p, old) for p in before] + [(p, new) for p in after]:
-        drift += MILLION * picked - rate
-        ends.append(drift)
-    assert max(ends) - min(ends) <= MILLION
-    assert sampler.rate == new
-
-
 def test_the_share_is_the_rate() -> None:
     sampler = Sampler(rate=97_003, seed=1)
     assert sum(sampler.takes(n) for n in range(1, MILLION + 1)) == 97_003
@@ -63,5 +49,3 @@ def test_the_same_seed_picks_the_same_and_another_seed_others() -> None:
 def test_a_share_beyond_all_is_refused(rate: int) -> None:
     with pytest.raises(HarnessError, match="in a million"):
         Sampler(rate=rate, seed=1)
-    with pytest.raises(HarnessError, match="in a million"):
-        Sampler(rate=1, seed=1).change(rate, first=2)

@@ -1,4 +1,4 @@
-"""Means with and without negative queries, and how sure they are."""
+"""Means of queries, and how sure they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.measures.means import mean_all, mean_answerable
 from harness.measures.spans import SHARE
 from harness.measures.summary import summarise, summarise_each
 from harness.stats.inference import Inference
@@ -19,18 +18,6 @@ SURE: dict[str, Any] = {
     "span": SHARE,
     "inference": Inference(confidence=0.95, resamples=400, seed=7),
 }
-
-
-def test_negative_queries_count_as_zero_in_one_mean_only() -> None:
-    scores = scores_of({"a": 1.0, "b": 0.5}, negative_query=("c",), failed=("d", "e"))
-    assert mean_answerable(scores) == 0.75
-    assert mean_all(scores) == 0.5
-
-
-def test_no_query_has_no_mean() -> None:
-    assert mean_answerable(scores_of({})) is None
-    assert mean_all(scores_of({}, failed=("a",))) is None
-    assert mean_all(scores_of({}, negative_query=("a",))) == 0.0
 
 
 def test_summary_is_the_interval_of_the_values() -> None:
