@@ -13,10 +13,12 @@ import hashlib
 import html
 import json
 import os
+import random
 import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,8 +146,8 @@ def play(scenario: str, root: Path, out: Path) -> None:
             file.flush()
 
 
-def found(scenario: str) -> Texts:
-    """Run a scenario in a process of its own."""
+def found(scenario: str, code: Path = ROOT) -> Texts:
+    """Run a scenario in a process of its own, with the code of a clone."""
     with tempfile.TemporaryDirectory() as folder:
         root, out = Path(folder).resolve() / "project", Path(folder) / "texts.jsonl"
         root.mkdir()
@@ -160,19 +162,24 @@ def found(scenario: str) -> Texts:
             str(root),
             str(out),
         ]
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**kept, **named, "PYTHONPATH": str(ROOT), "HARNESS_CALLED": "python3 run.py"},
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_S,
-            check=False,
-        )
+        env = {**kept, **named, "PYTHONPATH": str(code), "HARNESS_CALLED": "python3 run.py"}
+        try:
+            done = subprocess.run(
+                command,
+                cwd=code,
+                env=env,
+                capture_output=True,
+                text=True,
+                timeout=LONGEST_S,
+                check=False,
+            )
+            wrong = f"{done.returncode}\n{done.stderr[-2000:]}" if done.returncode else ""
+        except subprocess.TimeoutExpired:
+            wrong = f"no end within {LONGEST_S} s"
         lines = out.read_text("utf-8").splitlines() if out.is_file() else []
         texts = {key: text for line in lines for key, text in json.loads(line).items()}
-        if done.returncode:
-            texts["the process: exit"] = f"{done.returncode}\n{done.stderr[-2000:]}"
+        if wrong:
+            texts["the process: exit"] = wrong
         return texts
 
 
@@ -254,11 +261,39 @@ def scenarios(*, only_quick: bool) -> Sequence[str]:
     return QUICK if only_quick else tuple(there)
 
 
+def count_noticed(room: str, number: int) -> None:
+    """Plant so many faults of a room, and print which of them the quick goldens notice."""
+    from tests.mutants.listed import FOLDER, mutants
+    from tests.mutants.trial import Bench
+
+    names = tomllib.loads((FOLDER / f"{room}.toml").read_text("utf-8"))
+    every = [one for one in mutants() if one.id in names and not one.survives]
+    picked = random.Random(11).sample(every, min(number, len(every)))
+    noticed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench.of(Path(folder) / "code")
+        for one in picked:
+            with bench.spoilt(one):
+                all_of = (
+                    each for name in QUICK for each in compared(name, found(name, bench.root))
+                )
+                first = next(all_of, None)
+            noticed += first is not None
+            print(f"{'noticed' if first else 'missed'} {one.id}: {first or ''}", flush=True)
+    print(f"{room}: {noticed} of {len(picked)}")
+
+
 def main(words: Sequence[str]) -> int:
-    """Check or renew the goldens: ``check`` or ``renew``, then ``quick``, scenarios, or nothing."""
+    """Check or renew the goldens: ``check`` or ``renew``, then ``quick``, scenarios, or nothing.
+
+    ``faults ROOM NUMBER`` counts how many planted faults they notice.
+    """
     what, *named = words
     if what == "play":
         play(named[0], Path(named[1]), Path(named[2]))
+        return 0
+    if what == "faults":
+        count_noticed(named[0], int(named[1]))
         return 0
     do = {"check": check_goldens, "renew": renew_goldens}[what]
     differences = do(only_quick=named == ["quick"], named=[one for one in named if one != "quick"])
