@@ -52,7 +52,7 @@ class ReplayParams(_Section):
         """Return the settings with other queries for the second replay; the same for none.
 
         Raises:
-            UnknownName: there is no such way.
+            UnknownName: the way is unknown.
         """
         if aa and aa not in (ways := get_args(AskedAgain)):
             raise UnknownName("way of --aa", aa, ways)

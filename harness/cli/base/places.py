@@ -30,7 +30,7 @@ Threads = Annotated[
 AskedTwice = Annotated[
     str,
     typer.Option(
-        "--aa", help="Queries each arm is asked twice: `all`, or a `sample` of 50. [params.yaml]"
+        "--aa", help="Queries of the A/A replay: `all`, or a `sample` of 50. [params.yaml]"
     ),
 ]
 
