@@ -20,7 +20,7 @@ IMPORTED = (
     "engines.stacks.text.tantivy",
     "harness.cli.mail_server",
     "harness.shadow.live.process",
-    "harness.shadow.proxy.http_apart",
+    "harness.shadow.servers.http_searcher",
     "harness.stages.load.opener",
     "harness.stages.mail.changing",
     "harness.stages.mail.service",

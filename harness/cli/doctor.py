@@ -23,7 +23,7 @@ WITHOUT = {
     "documents": "Word files and the paragraphs of a PDF are not read",
     "pipeline": "`harness demo` and dvc.yaml do not run",
     "notebooks": "the notebooks do not open",
-    "serve": "`harness serve` and `harness shadow http` do not run",
+    "serve": "`harness serve` and `harness shadow receive` do not run",
     "http": "engines over HTTP, by a TOML file, do not run",
     "mcp": "engines and shadow runs over MCP, and the mail server, do not run",
     "postgres": "the arms over PostgreSQL do not run",

@@ -45,10 +45,10 @@ def serve(
     """
     from threading import Thread
 
+    from harness.core.serving.listening import bound, server
     from harness.serve.application import application
     from harness.serve.guard import loopback
     from harness.serve.shelf import folders as served_from
-    from harness.shadow.proxy.listening import bound, server
 
     address = loopback(host)
     served = served_from(folders or _usual())

@@ -10,12 +10,12 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from harness.core.files import write_text
+from harness.core.serving.listening import bound, server
 from harness.corpus import pool
 from harness.report.explore.page import to_explorer
 from harness.report.page.view import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
-from harness.shadow.proxy.listening import bound, server
 from tests.browser.watched import Watched
 from tests.make import report_inputs
 from tests.serve.conftest import make_pool, write_decision

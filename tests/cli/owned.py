@@ -57,7 +57,7 @@ OWNED = {
     "convert": Owns(("toy", "--to", "quepid"), "--out", CONVERT),
     "shadow report": Owns(("log", "--bounds", "watch.toml"), "--out", SHADOW_REPORT),
     "shadow run": Owns((*PAIR, "--count", "2", *SHADOW[2:]), "--out", SHADOW_LOG),
-    "shadow http": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
+    "shadow receive": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
     "shadow mcp": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
     "mail-server": Owns(
         ("--dataset", "toy", "--arm", "fts5", *SHADOW[2:]), "--shadow-log", SHADOW_LOG, runs=False

@@ -56,7 +56,7 @@ OPENS_NONE = {
     "assisted", "decide", "export", "init", "migrate begin", "migrate drill",
     "migrate interleave", "plan", "pool",
     "regress",
-    "selftest", "shadow http", "shadow mcp", "traffic",
+    "selftest", "shadow mcp", "shadow receive", "traffic",
     *(f"{kept} {does}" for kept in ("code", "docs", "notes") for does in ("ask", "index", "serve")),
 }  # fmt: skip
 """Commands that name engines and open none, or only such as come with the program."""
@@ -111,7 +111,7 @@ def ready(whole: Toy, project: Toy) -> Toy:
 @pytest.fixture(autouse=True)
 def unserved() -> Iterator[None]:
     """Let what would serve end at once."""
-    with mock.patch("harness.shadow.proxy.listening.server"):
+    with mock.patch("harness.core.serving.listening.server"):
         yield
 
 

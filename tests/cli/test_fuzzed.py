@@ -113,7 +113,7 @@ WORKS: dict[str, tuple[str, ...]] = {
         "--reason", "known", "--by", "Ada", "--until", "2099-01-01", "--class", "reorder",
         "--register", "{new}",
     ),
-    "shadow http": (*SERVERS, "--out", "{new}", "--shadow-settings", "shadow.toml"),
+    "shadow receive": (*SERVERS, "--out", "{new}", "--shadow-settings", "shadow.toml"),
     "shadow mcp": (*SERVERS, "--out", "{new}", "--shadow-settings", "shadow.toml"),
     "shadow replay": ("log", *DATA, *PAIR),
     "shadow report": ("log", "--out", "{new}"),
@@ -217,9 +217,9 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     )
     made.harness("migrate", "begin", "--serving", "fts5", "--at", "moved", "--policy", "mail.toml")
     with (
-        mock.patch("harness.shadow.proxy.listening.server"),
-        mock.patch("harness.shadow.proxy.http_proxy._serve", mock.AsyncMock(return_value=0)),
-        mock.patch("harness.shadow.proxy.mcp_proxy.server", mock.AsyncMock()),
+        mock.patch("harness.core.serving.listening.server"),
+        mock.patch("harness.stages.shadow.receive.server"),
+        mock.patch("harness.shadow.servers.mcp_proxy.server", mock.AsyncMock()),
         mock.patch("webbrowser.open"),
         mock.patch.dict(os.environ, {name: f"{PLANTED}-{name}" for name in SECRETS}),
     ):

@@ -25,7 +25,7 @@ COMMANDS = (
     "migrate drill", "migrate mend", "regress", "reproduce", "history add", "history page",
     "import beir", "import trec", "import jsonl", "import ratings", "import ir-datasets",
     "convert", "plan", "policy pin", "arm check",
-    "shadow run", "shadow http", "shadow mcp",
+    "shadow run", "shadow receive", "shadow mcp",
     "shadow watch", "notes index", "notes ask", "notes serve", "code index", "code ask",
     "code serve", "docs index", "docs ask", "docs serve",
     "shadow replay", "shadow report", "shadow accept", "queries from-log", "queries drift",

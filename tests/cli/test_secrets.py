@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.shadow.proxy.http_control import checked
+from harness.shadow.servers.http_searcher import check_address
 from tests.cli.conftest import Harness
 from tests.make.secrets import NAMES, PLANTED, holding
 from tests.make.toy import Toy
@@ -68,5 +68,5 @@ def test_a_secret_that_is_written_would_be_seen(planted: Toy, harness: Harness) 
 )
 def test_a_secret_of_an_address_is_not_in_its_refusal(address: str) -> None:
     with pytest.raises(HarnessError, match="is not an address of a server") as told:
-        checked(address)
+        check_address(address)
     assert PLANTED not in str(told.value)

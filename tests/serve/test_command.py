@@ -106,7 +106,7 @@ def test_a_port_that_is_taken_is_told(
 def test_no_other_machine_is_served(
     site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str
 ) -> None:
-    monkeypatch.setattr("harness.shadow.proxy.listening.server", lambda _: Server(None))
+    monkeypatch.setattr("harness.core.serving.listening.server", lambda _: Server(None))
     line = said(monkeypatch, capsys, str(site / "reports"), "--host", host, "--port", "0")
     assert "to this machine alone" in line
 
@@ -161,10 +161,10 @@ def test_a_browser_is_opened_where_it_is_asked_for(
 
     monkeypatch.setattr("webbrowser.open", browse)
     monkeypatch.setattr(err, "print", tell)
-    monkeypatch.setattr("harness.shadow.proxy.listening.server", lambda _: Server(None))
+    monkeypatch.setattr("harness.core.serving.listening.server", lambda _: Server(None))
     serve.serve([site / "reports"], port=0)
     assert addresses == []
-    monkeypatch.setattr("harness.shadow.proxy.listening.server", lambda _: Server(opened))
+    monkeypatch.setattr("harness.core.serving.listening.server", lambda _: Server(opened))
     capsys.readouterr()
     serve.serve([site / "reports"], port=0, opened=True)
     first, *said, last = capsys.readouterr().err.splitlines()

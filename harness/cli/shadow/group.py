@@ -12,12 +12,12 @@ HELP = "Mirror queries to a candidate; watch the log, replay divergences, report
 
 def register(app: typer.Typer) -> None:
     """Put the group ``shadow`` on the command line."""
-    from harness.cli.shadow import accept, http, mcp, replay, report, run, watch
+    from harness.cli.shadow import accept, mcp, receive, replay, report, run, watch
 
     group = typer.Typer(no_args_is_help=True, help=HELP)
     for add in (
         run.add,
-        http.add,
+        receive.add,
         mcp.add,
         watch.add,
         replay.add,

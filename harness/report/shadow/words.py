@@ -19,6 +19,8 @@ from harness.shadow.watch.suppressions import BLOCKING, Standing, Suppressions
 
 NS_PER_S = 10**9
 NOTHING_YET = "nothing yet"
+FAILURES_LEAD = 0.01
+"""Share of failed attempts of one arm above which the headline begins with it."""
 UNKNOWN = Between()
 
 
@@ -50,13 +52,15 @@ def moment(at: int) -> str:
 
 def headline(shadowed: Shadowed) -> str:
     """Say in one line what a reader should know first: alarms, agreement, divergences."""
-    said = ["No alarm is raised"]
+    said = _failing(shadowed.summary)
+    blocking = shadowed.judged.blocking
     if shadowed.raised:
         names = ", ".join(dict.fromkeys(one.name for one in shadowed.raised))
-        said = [f"{counted(len(shadowed.raised), 'alarm')} raised ({names})"]
+        said.append(f"{counted(len(shadowed.raised), 'alarm')} raised ({names})")
+    elif not said and not blocking:
+        said.append("No alarm is raised")
     if overlap := shadowed.summary.tracks["overlap"].now:
         said.append(f"mean Jaccard of the first hits {number(overlap.value)}")
-    blocking = shadowed.judged.blocking
     if blocking:
         queries = len({trace.query for trace in blocking})
         times = sum(trace.times for trace in blocking)
@@ -70,7 +74,17 @@ def headline(shadowed: Shadowed) -> str:
         said.append(f"{counted(count, 'served query')} could not be compared")
     said_of = f"{shadowed.between.said}: " if shadowed.between.said else ""
     text = "; ".join(said) + "."
-    return said_of + (text[0].lower() + text[1:] if said_of else text)
+    return said_of + (text[0].lower() if said_of else text[0].upper()) + text[1:]
+
+
+def _failing(summary: Summary) -> list[str]:
+    """State which arm failed in more than ``FAILURES_LEAD`` of the attempts."""
+    attempted = summary.tally.attempted
+    return [
+        f"the {arm} failed in {share(count, attempted)} of {counted(attempted, 'attempt')}"
+        for arm, count in summary.failures.items()
+        if count > FAILURES_LEAD * attempted
+    ]
 
 
 def title(shadowed: Shadowed) -> str:
@@ -113,9 +127,9 @@ def estimates(summary: Summary) -> Table:
         "failures": "failures: share of the candidate's answers that failed or were too late",
         "slow": f"slow: share of pairs slower than {bounds.slow_ratio:g} times the control",
         "ratio": "time: median of candidate / control",
+        "noise": "noise: share of repeated queries that the control answered differently",
     }
-    tracks = summary.tracks
-    rows = tuple(_estimate(names[name], tracks[name].now) for name in names)
+    rows = tuple(_estimate(names[name], track.now) for name, track in summary.tracks.items())
     sure = f"{100 * bounds.confidence:g} %"
     caption = f"How sure: {sure} confidence sequences, that hold however often they are read"
     return Table(caption, ("what", "so far", "lies within", "pairs"), rows)

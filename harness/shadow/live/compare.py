@@ -72,10 +72,13 @@ def judged(
         by_k[pair.attempt.served.k].append(_both(pair))
     found = Judged([], [], [])
     for k, group in by_k.items():
+        again = _repeated(group, k, persistence)
         for both, verdict in zip(group, _verdicts(group, k, persistence), strict=True):
             names = tuple(slices(both.pair.attempt.served.text, both.pair.attempt.served.params)
                           ) if slices else ()  # fmt: skip
-            found.observations.append(_observation(both, verdict, writer, names))
+            seen = _observation(both, verdict, writer, names)
+            noise = again.get(both.pair.attempt.number)
+            found.observations.append(replace(seen, again=noise))
             if verdict.outcome in DIVERGING:
                 found.divergences.append(_divergence(both, verdict.outcome, writer, names))
             found.degradations.extend(_degradations(both, verdict.outcome, writer))
@@ -114,6 +117,27 @@ def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[_Verdi
         _Verdict(outcome, None, None) if outcome in UNCOMPARED else _Verdict(outcome, a, b)
         for outcome, a, b in zip(classes, overlaps, orders, strict=True)
     ]
+
+
+def _repeated(group: Sequence[_Both], k: int, persistence: float) -> dict[int, Class]:
+    """Classify the control against its own second answer, by the number of the attempt."""
+    twice = [
+        both._replace(
+            candidate=of_control(
+                both.pair.attempt.served._replace(answer=both.pair.attempt.served.again),
+                both.pair.after,
+            ),
+            pair=both.pair._replace(shed=""),
+            stale="",
+        )
+        for both in group
+        if both.pair.attempt.served.again is not None
+    ]
+    if not twice:
+        return {}
+    numbers = [both.pair.attempt.number for both in twice]
+    found = _verdicts(twice, k, persistence)
+    return {number: one.outcome for number, one in zip(numbers, found, strict=True)}
 
 
 def _row(query_id: str, side: LoggedAnswer) -> Row:

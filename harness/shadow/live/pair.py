@@ -29,6 +29,8 @@ class Served(NamedTuple):
     """Of the control's index: before it was queried, or, of a server, as its answer tells."""
     client: str = ""
     """Who sent it, which may be a secret; the log has a key of it. Empty where that is unknown."""
+    again: object = None
+    """The control's answer to the same query once more; None where it was sent once."""
 
 
 def comparable(served: Served) -> Served:

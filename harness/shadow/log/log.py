@@ -8,6 +8,7 @@ closed, and else no more often than ``sync_ns``: a power cut may take as much.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -75,8 +76,11 @@ class Stream:
         """Write whole lines, or none where that fails.
 
         Raises:
-            OSError: the disk is full or gone; what was written of ``lines`` is taken back.
+            OSError: the disk is full or gone, or the file was deleted; what was written of
+                ``lines`` is taken back.
         """
+        if not os.fstat(self._file).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "the log was deleted")
         if self._size >= self._rotate_bytes:
             self.close()
             self._part += 1

@@ -161,6 +161,8 @@ class Observation:
     rbo: Share | None
     client: Annotated[str, Field(pattern=f"^([0-9a-f]{{{KEY_DIGITS}}})?$")] = ""
     """Key of who sent the query (``client_key``); empty where that is unknown."""
+    again: Class | None = None
+    """Class of the control's answer against its own second one; None without one."""
 
     @property
     def compared(self) -> bool:

@@ -12,11 +12,19 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.agreement.classes import Class, Tally, tally
+from harness.agreement.classes import UNCOMPARED, Class, Tally, tally
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.shadow.log.record import AnyRecord, Degradation, Divergence, Kind, Observation
+from harness.shadow.log.record import (
+    AGREED,
+    DIVERGING,
+    AnyRecord,
+    Degradation,
+    Divergence,
+    Kind,
+    Observation,
+)
 from harness.shadow.watch.alarms import ARMS, Alarm, Churn, Duplicates, Empty, Monitor
 from harness.shadow.watch.bounds import Bounds
 from harness.shadow.watch.change import Mix, Scores
@@ -73,7 +81,9 @@ class Summary:
         self.diverging = Diverging()
         self._counts: Counter[str] = Counter()
         self._numbers: dict[str, int] = {}
-        self._overlap, self._failed, self._slow = (Mean(confidence) for _ in range(3))
+        self._overlap, self._failed, self._slow, self._noise = (Mean(confidence) for _ in range(4))
+        self.beyond_noise = 0
+        """Pairs that differ although the control, asked twice, agreed with itself."""
         self._ratio = MedianRatio(confidence=confidence)
         self._ratios = Track(self._ratio.interval)
         self._times = {arm: array("q") for arm in ARMS}
@@ -97,6 +107,9 @@ class Summary:
             self.reasons[seen.outcome, seen.reason] += 1
         if seen.jaccard is not None:
             self._overlap.take(seen.jaccard, seen.at)
+        if seen.again is not None and seen.again not in UNCOMPARED:
+            self._noise.take(float(seen.again not in AGREED), seen.at)
+            self.beyond_noise += seen.outcome in DIVERGING and seen.again in AGREED
         self._arms(seen)
         self._timed(seen)
         self.diverging.see(seen)
@@ -165,12 +178,13 @@ class Summary:
     @property
     def tracks(self) -> dict[str, Track]:
         """Each estimate by its name, in the order of reading."""
-        return {
+        tracks = {
             "overlap": self._overlap.track,
             "failures": self._failed.track,
             "slow": self._slow.track,
             "ratio": self._ratios,
         }
+        return {**tracks, "noise": self._noise.track} if self._noise.track.now else tracks
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:

@@ -18,7 +18,7 @@ from harness.core.reading import Malformed, text_of
 from harness.policy import lines
 from harness.shadow.live.settings import Settings
 from harness.shadow.log.record import KEY_DIGITS
-from harness.shadow.proxy.reading import Reading
+from harness.shadow.servers.reading import Reading
 from harness.shadow.watch.bounds import Bounds
 from harness.shadow.watch.suppressions import ACCEPTABLE, Accepted, Suppressions
 

@@ -23,10 +23,10 @@ from harness.core.serving.pipes import StreamFailed
 from harness.core.serving.signals import run_until_signalled
 from harness.shadow.live.settings import ShadowLog
 from harness.shadow.log.between import Between
-from harness.shadow.proxy.backend import Backend
-from harness.shadow.proxy.mcp_control import McpControl
-from harness.shadow.proxy.mcp_proxy import KIND, serve
-from harness.shadow.proxy.reading import Reading, Unreadable
+from harness.shadow.servers.backend import Backend
+from harness.shadow.servers.mcp_control import McpControl
+from harness.shadow.servers.mcp_proxy import KIND, serve
+from harness.shadow.servers.reading import Reading, Unreadable
 
 
 @dataclass(frozen=True, slots=True)

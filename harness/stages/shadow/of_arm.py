@@ -17,7 +17,7 @@ from engines.stacks.http.template import PLACE
 from harness.core.durable.scratch import scratch
 from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import BadPolicy
-from harness.shadow.proxy.reading import (
+from harness.shadow.servers.reading import (
     AnswerTable,
     Bounds,
     Reading,

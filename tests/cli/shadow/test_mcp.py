@@ -18,7 +18,7 @@ from harness.cli.base.project import Project
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.run import Status
 from harness.shadow.log.record import AGREED
-from harness.shadow.proxy.reading import Unreadable
+from harness.shadow.servers.reading import Unreadable
 from harness.stages.index import index
 from harness.stages.shadow.files import read_reading
 from harness.stages.shadow.mcp import McpServer, mcp_candidate

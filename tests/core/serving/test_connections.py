@@ -17,7 +17,7 @@ from engines.stacks.agent_mail.mcp_tools.callers import digest
 from engines.stacks.agent_mail.mcp_tools.serving import Guard
 from harness.core.serving import connections
 from harness.core.serving.connections import BoundedProtocol, bounded
-from harness.shadow.proxy.listening import server
+from harness.core.serving.listening import server
 
 LONG_S = 30
 REQUEST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n{}"

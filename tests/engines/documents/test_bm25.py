@@ -116,7 +116,9 @@ def test_the_best_are_those_of_a_full_sort(scores: list[float], limit: int) -> N
     assert best(np.array(scores), limit).tolist() == order[:limit]
 
 
-def test_a_bm25_file_gives_back_what_was_written_and_a_broken_one_is_not_ready(tmp_path: Path) -> None:
+def test_a_bm25_file_gives_back_what_was_written_and_a_broken_one_is_not_ready(
+    tmp_path: Path,
+) -> None:
     made = Bm25.of(["moon sea", "sea"])
     made.write(tmp_path)
     assert Bm25.open(tmp_path).search("sea moon", 5).tolist() == [0, 1]

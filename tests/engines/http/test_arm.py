@@ -128,7 +128,9 @@ def test_more_hits_than_requested_fail(arm: Write, served: Served, index: Path) 
     assert "2 hits were shown, 1 were requested" in failed(seen(arm(), index, k=1))
 
 
-def test_of_more_hits_than_requested_an_arm_reads_none(arm: Write, served: Served, index: Path) -> None:
+def test_of_more_hits_than_requested_an_arm_reads_none(
+    arm: Write, served: Served, index: Path
+) -> None:
     """300,000 of them took half a minute before the query failed."""
     served.change = lambda answer: answer.update(hits=[{}, {}])
     assert failed(seen(arm(), index, k=1)) == "Malformed: 2 hits were shown, 1 were requested"

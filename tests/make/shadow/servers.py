@@ -1,4 +1,4 @@
-"""Two search servers over HTTP that tests can look into, and a proxy before the first."""
+"""Two search servers over HTTP that tests can look into, and a receiver of mirrored requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from queue import Queue
 from threading import Thread
 from time import monotonic, sleep
 from typing import NamedTuple
@@ -16,20 +15,29 @@ from typing import NamedTuple
 import httpx
 
 from harness.core.engine import Searcher
+from harness.core.serving.listening import CONNECTIONS, bound, server
 from harness.shadow.live.comparison import Comparison
+from harness.shadow.live.sampler import MILLION, Sampler
 from harness.shadow.live.worker import Worker
 from harness.shadow.log.streams import Read
-from harness.shadow.proxy.backend import Backend
-from harness.shadow.proxy.http_candidate import KIND, HttpSearcher
-from harness.shadow.proxy.http_offer import offers_of
-from harness.shadow.proxy.http_proxy import Room, Running, all_room, serve
-from harness.shadow.proxy.reading import Reading
+from harness.shadow.servers.backend import Backend
+from harness.shadow.servers.http_searcher import KIND, HttpSearcher, http_searcher
+from harness.shadow.servers.reading import Reading
+from harness.shadow.servers.receiver import Asking, Receiver
 from harness.stages.shadow.files import read_reading
 from tests.make.shadow.comparisons import drained, on_thread
 from tests.source import ROOT
 
 READING = read_reading(ROOT / "examples" / "shadow" / "http.toml")
 OTHER = "http://candidate.test"
+ALL = Asking(
+    workers=1,
+    per_second=1e6,
+    sampler=Sampler(rate=MILLION, seed=1),
+    repeats=Sampler(rate=0, seed=1),
+    client_header="x-real-ip",
+)
+"""A receiver that asks about every request, once."""
 DOCUMENTS = {"ab": "apple bread", "b": "bread", "c": "cheese and apple"}
 
 
@@ -150,45 +158,33 @@ def listening(control: Server) -> Iterator[str]:
 
 
 @contextmanager
-def passing(
-    address: str,
-    comparison: Comparison,
-    reading: Reading = READING,
-    *,
-    room: Room | None = None,
-    tell: Callable[[str], object] = lambda _: None,
+def receiving(
+    control: str, comparison: Comparison, reading: Reading = READING, asking: Asking = ALL
 ) -> Iterator[str]:
-    """Run the proxy before an address, and give its own."""
-    told: Queue[Running] = Queue()
-
-    def run() -> None:
-        offers = offers_of(address, reading, comparison)
-        serve(
-            address, reading, offers, ("127.0.0.1", 0), told.put,
-            room=room or all_room(), tell=tell,
-        )  # fmt: skip
-
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    running = told.get(timeout=30)
-    try:
-        yield running.url
-    finally:
-        running.stop()
+    """Run the receiver of mirrored requests, and yield its address."""
+    with (
+        http_searcher(control, reading) as searcher,
+        bound("127.0.0.1", 0) as (opened, url),
+    ):
+        receiver = Receiver(reading, searcher, comparison, asking)
+        serving = server(receiver, CONNECTIONS)
+        thread = Thread(target=serving.run, kwargs={"sockets": [opened]}, daemon=True)
+        thread.start()
+        yield url
+        serving.should_exit = True
         thread.join(30)
+        receiver.close()
     assert not thread.is_alive()
 
 
 @contextmanager
-def proxied(
-    control: Server, comparison: Comparison, reading: Reading = READING
+def mirrored(
+    control: Server, comparison: Comparison, reading: Reading = READING, asking: Asking = ALL
 ) -> Iterator[httpx.Client]:
-    """Give a client of the proxy before ``control``."""
+    """Yield a client that sends its requests to a receiver, which asks ``control``."""
     with (
         listening(control) as address,
-        passing(address, comparison, reading) as url,
+        receiving(address, comparison, reading, asking) as url,
         httpx.Client(base_url=url, trust_env=False) as made,
     ):
-        for name in ("accept", "accept-encoding", "user-agent"):
-            made.headers.pop(name, None)
         yield made

@@ -87,7 +87,7 @@ def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
     }  # fmt: skip
     assert said["latency_ns"]["control"]["p95"]["value"] == 1e6
     assert said["headline"] == (
-        "No alarm is raised; mean Jaccard of the first hits 0.9967;"
+        "Mean Jaccard of the first hits 0.9967;"
         " 1 attempt of 1 query diverged without being accepted."
     )
 

@@ -1,1 +1,0 @@
-"""Proxies before servers that speak HTTP or MCP, with a candidate beside them."""

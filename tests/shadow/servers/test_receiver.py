@@ -1,0 +1,369 @@
+"""The receiver of mirrored requests: what it asks, of whom, and what it drops."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from time import monotonic, sleep
+
+import httpx
+import pytest
+
+from harness.agreement.classes import Class
+from harness.core.errors import HarnessError
+from harness.core.run import Status
+from harness.shadow.live.comparison import Comparison
+from harness.shadow.live.sampler import MILLION, Sampler
+from harness.shadow.log.record import Kind
+from harness.shadow.servers.http_searcher import (
+    SENT_BY_US,
+    check_address,
+    http_candidate,
+    http_searcher,
+)
+from harness.shadow.servers.reading import Reading
+from harness.shadow.servers.receiver import (
+    LOOPED,
+    NOT_COMPARED,
+    NOT_SAMPLED,
+    TOO_FAST,
+    Mirrored,
+    Pace,
+    Receiver,
+)
+from tests.make.shadow.comparisons import HASTY, LIMITS, comparison
+from tests.make.shadow.servers import (
+    ALL,
+    OTHER,
+    READING,
+    Sent,
+    Server,
+    candidate,
+    found_of,
+    mirrored,
+    packed,
+    receiving,
+    says,
+    settled,
+)
+
+pytestmark = pytest.mark.slow
+
+
+def changed(table: str, **values: object) -> Reading:
+    whole = READING.model_dump()
+    return Reading.model_validate({**whole, table: {**whole[table], **values}})
+
+
+def fails(how: str) -> Server:
+    def act(sent: Sent) -> Sent:
+        match how:
+            case "status":
+                return Sent(503, [], sent.body)
+            case "garbage":
+                return Sent(200, [], b"<html>")
+            case "shape":
+                return Sent(200, [], b'{"hits": {"hits": 7}}')
+            case "long":
+                return Sent(200, [], b" " * 300 + sent.body)
+            case "bomb":
+                return Sent(200, [("Content-Encoding", "gzip")], gzip.compress(b" " * 9_000_000))
+            case _:
+                return Sent(200, [("Content-Encoding", "br")], b"\x01")
+
+    return Server(act)
+
+
+HOWS = ["status", "garbage", "shape", "long", "bomb", "encoded"]
+
+
+def test_a_query_is_asked_of_both_and_kept_with_all_it_takes(tmp_path: Path) -> None:
+    control, other = Server(), says(found_of("cheese", 9))
+    with (
+        comparison(tmp_path, candidate(other)) as made,
+        mirrored(control, made) as client,
+    ):
+        got = client.get("/search?q=apple&size=2", headers={"Authorization": "secret"})
+        found = settled(made)
+    assert (got.status_code, got.content) == (204, b"")
+    (one,) = found.divergences
+    assert (one.text, one.k, one.outcome) == ("apple", 2, Class.TRUNCATION)
+    assert one.params == {
+        "method": "GET", "target": "/search?q=apple&size=2", "type": "", "body": "",
+    }  # fmt: skip
+    assert [hit.doc_id for hit in one.control.hits] == ["ab", "c"]
+    assert [hit.raw_score for hit in one.control.hits] == [9.5, 8.5]
+    assert (one.control.elapsed_ns or 0) > 0
+    assert one.candidate.served_by == READING.manifest("http", OTHER).fingerprint
+    for server in (control, other):
+        (sent,) = server.asked
+        assert sent.url.raw_path == b"/search?q=apple&size=2"
+        assert "authorization" not in sent.headers
+        assert sent.headers[SENT_BY_US] == "1"
+    assert not found.degradations
+
+
+@pytest.mark.parametrize(
+    ("body", "how"),
+    [
+        (b'{"query": {"words": "\xc3\xbcber"}, "n": 3}', {"Content-Type": "application/json"}),
+        (
+            gzip.compress(b'{"query": {"words": "\xc3\xbcber"}, "n": 3}'),
+            {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+        ),
+    ],
+)
+def test_a_query_in_a_body_is_sent_unpacked(
+    tmp_path: Path, body: bytes, how: dict[str, str]
+) -> None:
+    reading = changed("request", compared=["POST /search"], text="/body/query/words", k="/body/n")
+    control, other = Server(), Server()
+    with (
+        comparison(tmp_path, candidate(other, reading)) as made,
+        mirrored(control, made, reading) as client,
+    ):
+        client.post("/search", content=body, headers=how)
+        found = settled(made)
+    assert found.tally.compared == 1
+    plain = '{"query": {"words": "über"}, "n": 3}'.encode()
+    assert other.asked[0].content == control.asked[0].content == plain
+    assert other.asked[0].headers["content-type"] == "application/json"
+    assert found.observations[0].k == 3
+
+
+def test_a_form_is_read_as_parameters(tmp_path: Path) -> None:
+    reading = changed("request", compared=["POST /search"], text="/body/q", k="/body/rows")
+    with (
+        comparison(tmp_path, candidate(Server(), reading)) as made,
+        mirrored(Server(), made, reading) as client,
+    ):
+        client.post("/search", data={"q": "apple pie", "rows": "2"})
+        found = settled(made)
+    assert (found.tally.compared, found.observations[0].k) == (1, 2)
+
+
+@pytest.mark.parametrize("path", ["/search/", "/other?q=apple", "/"])
+def test_a_request_that_is_not_named_is_asked_of_no_one(tmp_path: Path, path: str) -> None:
+    control, other = Server(), Server()
+    with comparison(tmp_path, candidate(other)) as made, mirrored(control, made) as client:
+        client.get(path)
+        client.delete("/search?q=apple")
+        client.post("/_bulk", content=b"{}")
+        client.get("/search?q=bread")
+        found = settled(made)
+    assert [sent.url.raw_path for sent in control.asked] == [b"/search?q=bread"]
+    assert [str(sent.url) for sent in other.asked] == [f"{OTHER}/search?q=bread"]
+    assert (found.tally.attempted, made.counts.faults) == (1, 0)
+
+
+def test_packed_answers_are_read(tmp_path: Path) -> None:
+    with (
+        comparison(tmp_path, candidate(Server(packed))) as made,
+        mirrored(Server(packed), made) as client,
+    ):
+        client.get("/search?q=apple")
+        assert settled(made).observations[0].outcome is Class.EXACT
+
+
+def test_null_scores_leave_the_order(tmp_path: Path) -> None:
+    sorted_by_date = says({"hits": {"hits": [{"_id": "b", "_score": None},
+                                             {"_id": "a", "_score": None}]}})  # fmt: skip
+    with (
+        comparison(tmp_path, candidate(sorted_by_date)) as made,
+        mirrored(sorted_by_date, made) as client,
+    ):
+        client.get("/search?q=apple")
+        assert settled(made).observations[0].outcome is Class.EXACT
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_server_that_fails_is_a_failure_of_its_side(tmp_path: Path, how: str) -> None:
+    small = changed("bounds", answer_bytes=300)
+    with (
+        comparison(tmp_path / "a", candidate(fails(how), small)) as made,
+        mirrored(Server(), made, small) as client,
+    ):
+        client.get("/search?q=apple")
+        (one,) = settled(made).observations
+    assert one.outcome is Class.ERROR
+    assert one.candidate is not None
+    assert one.candidate.status is Status.FAILED
+    with (
+        comparison(tmp_path / "b", candidate(Server(), small)) as made,
+        mirrored(fails(how), made, small) as client,
+    ):
+        client.get("/search?q=apple")
+        (two,) = settled(made).divergences
+    assert (two.outcome, two.control.status) == (Class.ERROR, Status.FAILED)
+    assert two.control.error
+    assert two.candidate.status is Status.ANSWERED
+
+
+@pytest.mark.parametrize("status", [301, 304])
+def test_a_redirect_is_nothing_to_compare(tmp_path: Path, status: int) -> None:
+    control = Server(lambda _: Sent(status, [("Location", "/elsewhere")], b""))
+    with comparison(tmp_path, candidate(Server())) as made, mirrored(control, made) as client:
+        client.get("/search?q=apple")
+        found = settled(made, faults=1)
+    assert found.tally.attempted == 0
+    assert f"HTTP {status}" in found.degradations[0].cause
+
+
+def test_a_hanging_candidate_is_a_timeout_and_the_mirror_is_answered(tmp_path: Path) -> None:
+    def hang(sent: Sent) -> Sent:
+        sleep(0.6)
+        return sent
+
+    start = candidate(Server(hang))
+    with comparison(tmp_path, start, limits=HASTY) as made, mirrored(Server(), made) as client:
+        assert client.get("/search?q=apple").status_code == 204
+        assert settled(made).observations[0].outcome is Class.TIMEOUT
+
+
+def test_a_slow_control_keeps_no_mirror_waiting(tmp_path: Path) -> None:
+    go = Event()
+
+    def wait(sent: Sent) -> Sent:
+        assert go.wait(60)
+        return sent
+
+    with comparison(tmp_path, candidate(Server())) as made, mirrored(Server(wait), made) as client:
+        codes = [client.get("/search?q=apple").status_code for _ in range(3)]
+        go.set()
+        assert settled(made, attempts=3).tally.compared == 3
+    assert codes == [204] * 3
+
+
+def test_a_degraded_answer_is_a_fallback(tmp_path: Path) -> None:
+    half = says({**found_of("apple", 10), "timed_out": True})
+    with comparison(tmp_path, candidate(half)) as made, mirrored(Server(), made) as client:
+        client.get("/search?q=apple")
+        (one,) = settled(made).degradations
+    assert (one.arm, one.kind) == ("candidate", Kind.FALLBACK)
+
+
+def test_requests_that_cannot_be_read_are_counted_with_their_cause(tmp_path: Path) -> None:
+    reading = changed("request", compared=["GET /search", "POST /search"])
+    small = reading.model_copy(update={"bounds": changed("bounds", request_bytes=10).bounds})
+    control = Server()
+    with comparison(tmp_path, candidate(Server())) as made, mirrored(control, made, small) as sent:
+        sent.get("/search?size=3")
+        sent.get("/search?q=apple&size=0")
+        sent.post("/search?q=apple", content=b"x" * 11)
+        sent.post("/search?q=apple", content=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
+        found = settled(made, faults=4)
+    assert (found.tally.attempted, control.asked) == (0, [])
+    assert {one.kind for one in found.degradations} == {Kind.NOT_TAKEN}
+    causes = " ".join(one.cause for one in found.degradations)
+    assert "there is nothing at /query/q" in causes
+    assert "more than 10 bytes" in causes
+    assert "gzip" in causes
+
+
+def test_shed_pairs_are_attempts(tmp_path: Path) -> None:
+    narrow = replace(LIMITS, budget_ns=1)
+    start = candidate(Server())
+    with comparison(tmp_path, start, limits=narrow) as made, mirrored(Server(), made) as client:
+        client.get("/search?q=apple")
+        settled(made)
+        client.get("/search?q=bread")
+        assert settled(made, attempts=2).tally.shed == 1
+
+
+def test_the_control_asked_twice_shows_its_own_noise(tmp_path: Path) -> None:
+    turns = iter(range(99))
+
+    def flips(sent: Sent) -> Sent:
+        hits = json.loads(sent.body)
+        if next(turns) % 2:
+            hits["hits"]["hits"].reverse()
+        return sent._replace(body=json.dumps(hits).encode())
+
+    twice = ALL._replace(repeats=Sampler(rate=MILLION, seed=1))
+    other = says(found_of("cheese", 9))
+    with (
+        comparison(tmp_path, candidate(other)) as made,
+        mirrored(Server(flips), made, asking=twice) as client,
+    ):
+        client.get("/search?q=apple")
+        client.get("/search?q=cheese")
+        found = settled(made, attempts=2)
+    assert [one.again for one in found.observations] == [Class.REORDER, Class.EXACT]
+    assert [one.outcome for one in found.observations] == [Class.TRUNCATION, Class.EXACT]
+
+
+def test_clients_are_logged_as_a_digest_alone(tmp_path: Path) -> None:
+    with comparison(tmp_path, candidate(Server())) as made, mirrored(Server(), made) as client:
+        client.get("/search?q=apple", headers={"X-Real-IP": "192.0.2.7"})
+        client.get("/search?q=bread", headers={"X-Real-IP": "192.0.2.7, 10.0.0.1"})
+        found = settled(made, attempts=2)
+    assert len({one.client for one in found.observations}) == 1
+    assert all("192.0.2.7" not in file.read_text() for file in tmp_path.glob("*.jsonl*"))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Comparison]:
+    with comparison(tmp_path, candidate(Server())) as found:
+        yield found
+
+
+SEARCH = Mirrored("GET", "/search?q=apple", {}, b"")
+
+
+def test_what_is_dropped_is_counted_exactly(made: Comparison) -> None:
+    asking = ALL._replace(per_second=2, sampler=Sampler(rate=MILLION // 2, seed=1))
+    with http_searcher("http://127.0.0.1:9", READING) as control:
+        receiver = Receiver(READING, control, made, asking)
+        for _ in range(40):
+            receiver.take(SEARCH)
+            receiver.take(SEARCH._replace(method="DELETE"))
+            receiver.take(SEARCH._replace(headers={SENT_BY_US: "1"}))
+        receiver.close()
+        found = settled(made, attempts=2)
+    dropped = receiver.dropped
+    assert (dropped[NOT_COMPARED], dropped[LOOPED], dropped[NOT_SAMPLED]) == (40, 40, 20)
+    assert found.tally.attempted + dropped[TOO_FAST] == 20
+    assert sum(one.times for one in found.degradations
+               if one.kind is Kind.NOT_TAKEN) == dropped[TOO_FAST]  # fmt: skip
+
+
+def test_a_pace_keeps_its_rate() -> None:
+    pace = Pace(20)
+    start, taken = monotonic(), 0
+    while monotonic() - start < 0.5:
+        taken += pace.takes()
+        sleep(0.001)
+    assert 20 <= taken <= 20 + 20 * (monotonic() - start) + 1
+
+
+def test_a_silent_client_and_a_flood_block_no_mirror(made: Comparison) -> None:
+    """A head of 3 KB with spaces and a NUL froze every client of the earlier proxy for 40 s."""
+    with receiving("http://127.0.0.1:9", made) as url:
+        host, _, port = url.removeprefix("http://").rpartition(":")
+        opened = [socket.create_connection((host, int(port)), 20) for _ in range(50)]
+        for at, one in enumerate(opened):
+            one.sendall(b"GET /search?q=a HTTP/1.1\r\nX:" + b" " * (3_000 * (at % 2)) + b"\0")
+        with httpx.Client(trust_env=False) as client:
+            start = monotonic()
+            assert client.get(f"{url}/none").status_code == 204
+            assert monotonic() - start < 10
+        for one in opened:
+            one.close()
+
+
+@pytest.mark.parametrize(
+    "server", ["localhost:9200", "ftp://a", "http://", "http://a?b", "http://u:p@a"]
+)
+def test_what_is_not_a_server_is_refused(server: str) -> None:
+    with pytest.raises(HarnessError, match="as http://127"):
+        check_address(server)
+
+
+def test_a_candidate_that_is_absent_opens_all_the_same() -> None:
+    with http_candidate("http://127.0.0.1:1", READING) as searcher:
+        assert searcher.manifest == READING.manifest("http", "http://127.0.0.1:1")
