@@ -16,6 +16,7 @@ import itertools
 import os
 import pickle
 import pkgutil
+import sqlite3
 import sys
 import time
 import types
@@ -99,6 +100,13 @@ def at_root(rest: str) -> Path:
     return Path.cwd() / rest
 
 
+def of_sqlite(content: bytes) -> sqlite3.Connection:
+    """Open a database from its content, in memory."""
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    connection.deserialize(content[:18] + b"\1\1" + content[20:])  # no journal of its own
+    return connection
+
+
 class Freeze(pickle.Pickler):
     """Pickle plain values; paths below ``tmp`` are kept relative to it, and listed."""
 
@@ -109,6 +117,8 @@ class Freeze(pickle.Pickler):
     def reducer_override(self, it: Any) -> Any:
         if isinstance(it, PurePath):
             return self._path(it)
+        if isinstance(it, sqlite3.Connection):
+            return of_sqlite, (it.serialize(),)
         if isinstance(it, Iterator):
             raise NotPlainError("iterator")
         if isinstance(it, type | types.FunctionType):

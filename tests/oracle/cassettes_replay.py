@@ -18,6 +18,7 @@ import pickle
 import random
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
@@ -117,6 +118,8 @@ def _parts(a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
         yield from (
             (f".{f.name}", getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a)
         )
+    elif isinstance(a, sqlite3.Connection):
+        yield " rows", list(a.iterdump()), list(b.iterdump())
     elif isinstance(a, BaseException):
         yield " error", kind_of(a), kind_of(b)
     else:
