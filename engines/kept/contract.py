@@ -26,6 +26,11 @@ class Reader(Protocol):
         ...
 
     @property
+    def models(self) -> str:
+        """What ``complete`` depends on: the models that are there; empty without any."""
+        ...
+
+    @property
     def tables(self) -> str:
         """SQL that makes its tables."""
         ...
@@ -34,7 +39,8 @@ class Reader(Protocol):
         """Take a file in.
 
         Raises:
-            BadFile: it cannot be read; nothing of it is kept.
+            BadFile: it cannot be read; nothing of it is kept. Of any other error the index names
+                the kind.
         """
         ...
 
@@ -42,11 +48,8 @@ class Reader(Protocol):
         """Give up what was made of a file."""
         ...
 
-    def complete(self, db: sqlite3.Connection) -> bool:
-        """Make what is still missing once all files are in, such as vectors.
-
-        False where it cannot be made yet, as its model is missing; the next update tries again.
-        """
+    def complete(self, db: sqlite3.Connection) -> None:
+        """Make what ``models`` have not made once all files are in, such as vectors."""
         ...
 
 

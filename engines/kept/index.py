@@ -1,8 +1,9 @@
 """An index that follows a folder: what did not change is not read again.
 
-A file counts as unchanged where size and time of change are as they were, and as the same where its
-content hash is. Files are taken in and given up in small transactions, so an update that is
-interrupted goes on where it ended.
+A file counts as unchanged where its size and both its times are as they were, and as the same where
+its content hash is. A program can set the one time back; the file system sets the other. Files are
+taken in and given up in small transactions, so an update that is interrupted goes on where it
+ended.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from harness.core.progress import progress
 from harness.core.reading import Malformed, whole_below
 
 FILE = "kept.db"
-VERSION = "1"
+VERSION = "2"
 """Of the tables here."""
 BATCH = 200
 """Files of a transaction at most."""
@@ -44,7 +45,7 @@ NO_TABLE = sqlite3.SQLITE_ERROR
 TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE file (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-  sha256 BLOB NOT NULL, fault TEXT NOT NULL);
+  ctime_ns INTEGER NOT NULL, sha256 BLOB NOT NULL, fault TEXT NOT NULL);
 """
 
 
@@ -169,12 +170,10 @@ class _Update:
 
     def follow(self, listed: Listed) -> Updated:
         """Give up what is gone, and take in what is new or other than it was."""
-        rows = self.db.execute("SELECT path, size, mtime_ns, sha256 FROM file")
-        known: dict[str, tuple[int, int, bytes]] = {row[0]: row[1:] for row in rows}
+        rows = self.db.execute("SELECT path, size, mtime_ns, ctime_ns, sha256 FROM file")
+        known: dict[str, tuple[int, int, int, bytes]] = {row[0]: row[1:] for row in rows}
         gone = sorted(known.keys() - {one.path for one in listed.files})
-        changed = [
-            one for one in listed.files if known.get(one.path, ())[:2] != (one.size, one.mtime_ns)
-        ]
+        changed = [one for one in listed.files if known.get(one.path, ())[:3] != one[1:]]
         taken: Counter[_Taken] = Counter()
         if gone or changed:
             self._follow(gone, changed, known, taken)
@@ -191,7 +190,7 @@ class _Update:
         self,
         gone: Sequence[str],
         changed: Sequence[Seen],
-        known: Mapping[str, tuple[int, int, bytes]],
+        known: Mapping[str, tuple[int, int, int, bytes]],
         taken: Counter[_Taken],
     ) -> None:
         """Write what changed, in small transactions, and count it in ``taken``."""
@@ -202,7 +201,7 @@ class _Update:
         since, count = time.monotonic(), 0
         with progress("reading", len(changed)) as advance:
             for one in changed:
-                taken[self._take(one, known.get(one.path, (0, 0, b""))[2])] += 1
+                taken[self._take(one, known.get(one.path, (0, 0, 0, b""))[3])] += 1
                 count += 1
                 if count == BATCH or time.monotonic() - since > BATCH_S:
                     self._commit()
@@ -212,14 +211,15 @@ class _Update:
         self._commit(other=bool(gone or taken[_Taken.READ] or taken[_Taken.REFUSED]))
 
     def complete(self) -> None:
-        """Make what is missing, unless that was done for this state."""
-        if _value(self.db, "complete") == _value(self.db, "generation"):
+        """Make what the models of the reader make, unless they did for this state."""
+        name = f"complete {self.reader.models}"
+        if not self.reader.models or _value(self.db, name) == _value(self.db, "generation"):
             return
         self.db.execute("BEGIN IMMEDIATE")
-        if self.reader.complete(self.db):
-            _bump(self.db)
-            state = _value(self.db, "generation")
-            self.db.execute("INSERT OR REPLACE INTO about VALUES ('complete', ?)", (state,))
+        self.reader.complete(self.db)
+        _bump(self.db)
+        state = _value(self.db, "generation")
+        self.db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, state))
         self.db.execute("COMMIT")
 
     def _commit(self, *, other: bool = True) -> None:
@@ -234,8 +234,9 @@ class _Update:
         data, fault = _bytes(self.root, one.path, self.reader.biggest)
         digest = hashlib.sha256(data + fault.encode()).digest()
         if known == digest:
-            row = (one.size, mtime, one.path)
-            self.db.execute("UPDATE file SET size = ?, mtime_ns = ? WHERE path = ?", row)
+            row = (one.size, mtime, one.ctime_ns, one.path)
+            set_to = "size = ?, mtime_ns = ?, ctime_ns = ?"
+            self.db.execute(f"UPDATE file SET {set_to} WHERE path = ?", row)  # noqa: S608  as above
             return _Taken.SAME
         self.reader.drop(self.db, one.path)
         self.db.execute("SAVEPOINT file")
@@ -245,9 +246,14 @@ class _Update:
         except BadFile as exc:
             self.db.execute("ROLLBACK TO file")
             fault = f"{exc.problem}. {exc.hint}"
+        except sqlite3.OperationalError:
+            raise  # of the disk of the index, not of the file
+        except Exception as exc:  # noqa: BLE001  a file may break its reader in any way
+            self.db.execute("ROLLBACK TO file")
+            fault = f"cannot be read ({type(exc).__name__}). Save it anew, or leave it out"
         self.db.execute("RELEASE file")
-        new = (one.path, one.size, mtime, digest, fault)
-        self.db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?)", new)
+        new = (one.path, one.size, mtime, one.ctime_ns, digest, fault)
+        self.db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?)", new)
         return _Taken.REFUSED if fault else _Taken.READ
 
 

@@ -29,6 +29,8 @@ class Seen(NamedTuple):
     """Below the folder, with forward slashes."""
     size: int
     mtime_ns: int
+    ctime_ns: int
+    """When its content, its name or its rights changed; no program can set it."""
 
 
 class Listed(NamedTuple):
@@ -87,7 +89,8 @@ def _below(root: Path, suffixes: frozenset[str]) -> tuple[list[Seen], list[Fault
                 else:
                     about = entry.stat(follow_symlinks=False)
                     if S_ISREG(about.st_mode):  # it may have become another thing
-                        files.append(Seen(f"{prefix}{name}", about.st_size, about.st_mtime_ns))
+                        times = about.st_mtime_ns, about.st_ctime_ns
+                        files.append(Seen(f"{prefix}{name}", about.st_size, *times))
     return files, unnamed
 
 

@@ -62,6 +62,10 @@ class CodeFiles:
         return f"code {VERSION} {self.arm.version(None)} {self.arm.settings.language}"
 
     @property
+    def models(self) -> str:
+        return self.embedder.identity if self.embedder else ""
+
+    @property
     def tables(self) -> str:
         return TABLES + vectors.TABLE
 
@@ -87,12 +91,10 @@ class CodeFiles:
             db.execute(gone, (rowid, *entry_of(*json_of(entry)).terms))
         db.execute("DELETE FROM unit WHERE path = ?", (path,))
 
-    def complete(self, db: sqlite3.Connection) -> bool:
-        if self.embedder is None:
-            return not self.arm.settings.embedder
-        texts = [row[0] for row in db.execute("SELECT text FROM unit")]
-        vectors.complete(db, self.embedder, texts, self.arm.cache)
-        return True
+    def complete(self, db: sqlite3.Connection) -> None:
+        if self.embedder is not None:
+            texts = [row[0] for row in db.execute("SELECT text FROM unit")]
+            vectors.complete(db, self.embedder, texts, self.arm.cache)
 
     def _module(self, path: str) -> str:
         """Name a module as it is imported: from the topmost folder that is a package."""

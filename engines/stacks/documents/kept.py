@@ -60,6 +60,11 @@ class DocumentFiles:
         return f"documents {VERSION} {tuple(self.settings.cutting)}, PDF {layout}"
 
     @property
+    def models(self) -> str:
+        there = (self.loaded.embedder, self.loaded.encoder)
+        return ", ".join(model.identity for model in there if model is not None)
+
+    @property
     def tables(self) -> str:
         return TABLES + read_by.TABLES
 
@@ -93,11 +98,9 @@ class DocumentFiles:
         db.execute("DELETE FROM page WHERE path = ?", (path,))
         db.execute("DELETE FROM chunk WHERE path = ?", (path,))
 
-    def complete(self, db: sqlite3.Connection) -> bool:
-        self.loaded.complete(
-            db, [row[0] for row in db.execute("SELECT text FROM chunk")], self.cache
-        )
-        return not self.loaded.missing
+    def complete(self, db: sqlite3.Connection) -> None:
+        texts = [row[0] for row in db.execute("SELECT text FROM chunk")]
+        self.loaded.complete(db, texts, self.cache)
 
 
 class Read(NamedTuple):

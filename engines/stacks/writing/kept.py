@@ -50,6 +50,10 @@ class Notes:
         return f"notes {VERSION} {given.tokenize} {given.chunk_characters}"
 
     @property
+    def models(self) -> str:
+        return ""
+
+    @property
     def tables(self) -> str:
         """The tables of a store; triggers keep its words in step with its chunks."""
         return TABLES.format(tokenize=self.settings.tokenize) + TRIGGERS
@@ -62,8 +66,8 @@ class Notes:
     def drop(self, db: sqlite3.Connection, path: str) -> None:
         db.execute("DELETE FROM chunk WHERE doc_id = ?", (path,))
 
-    def complete(self, db: sqlite3.Connection) -> bool:  # noqa: ARG002  nothing is made later
-        return True
+    def complete(self, db: sqlite3.Connection) -> None:
+        """Make nothing: there are no models."""
 
 
 def text_of(path: str, data: bytes) -> str:

@@ -131,6 +131,8 @@ def asked(live: Live[Opened], command: str, *, follow: bool) -> Iterator[Opened]
     try:
         if done is not None and done.is_change:
             err.print(summary(done), markup=False)
+        for line in grouped(done.faults if done is not None else ()):
+            err.print(line, markup=False)
         _told_of_nothing(done, live.kinds)
         yield now
     finally:

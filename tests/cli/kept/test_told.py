@@ -185,5 +185,6 @@ def test_a_file_that_is_damaged_is_told_of_at_the_next_query(
     (root / "harbour.md").write_bytes(b"\xff\xfe\xff")
     counts = "files: 0 read, 0 removed, 1 unchanged; 1 cannot be read"
     assert counts in harness(*words).err
+    assert "harbour.md: is not UTF-8" in harness(*words).err
     (root / "sub" / "harbour.md").unlink()
     assert "no file that is read" not in harness(*words).err

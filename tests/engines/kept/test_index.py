@@ -153,6 +153,46 @@ def test_a_change_in_the_moment_of_reading_is_seen(
     assert update().read == 1
 
 
+def test_another_file_of_the_same_size_and_time_is_read(
+    root: Path, update: Callable[[], Updated]
+) -> None:
+    update()
+    (root / "one.md").unlink()
+    write(root, "one.md", "# one.md\n\ntide water\n")
+    assert update() == Updated(1, 0, 2, ())
+
+
+def test_vectors_are_made_though_words_were_asked_first(root: Path, tmp_path: Path) -> None:
+    place, arms = tmp_path / "kept", {"words": "", "vectors": "hash"}
+    for name in ("words", "vectors", "words", "vectors"):
+        given = {**CODE, "embedder": arms[name], "mixed": "scores"}
+        arm = Code(CodeSettings.model_validate(given), tmp_path / "cache")
+        followed = code(arm, root, place)
+        with followed.now() as (now, _):
+            assert "missing" not in now.search("salt", CodeWish())
+        followed.close()
+    with index.reading(place) as db:
+        assert db.execute("SELECT count(*) FROM vector").fetchone()[0] > 0
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("broken", [ValueError, RecursionError, sqlite3.IntegrityError])
+def test_a_file_that_breaks_its_reader_is_named_and_stops_no_other(
+    update: Callable[[], Updated], broken: type[Exception]
+) -> None:
+    real = Notes.put
+
+    def put(self: Notes, db: sqlite3.Connection, path: str, data: bytes) -> None:
+        real(self, db, path, data)
+        if path == "one.md":
+            raise broken
+
+    with mock.patch.object(Notes, "put", put):
+        done = update()
+    why = f"cannot be read ({broken.__name__}). Save it anew, or leave it out"
+    assert done == Updated(2, 0, 0, (Fault("one.md", why),), refused=1)
+
+
 def test_what_is_gone_is_not_found(root: Path, tmp_path: Path) -> None:
     followed = live("notes", root, tmp_path / "kept")
     with followed.now() as (now, _):
