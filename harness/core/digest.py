@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,10 @@ from harness.core.reading import Malformed, naming, opened
 from harness.core.records import Document, Query
 
 CHUNK_BYTES = 1 << 20
+KEPT = 4096
+"""Digests that a process remembers."""
+SETTLED_NS = 20_000_000
+"""A clock of a file system ticks in less, so a second change shows in the times of a file."""
 
 
 def of_bytes(data: bytes) -> str:
@@ -23,9 +29,24 @@ def of_bytes(data: bytes) -> str:
 def of_file(path: Path, algorithm: str = "sha256") -> str:
     """Digest of a file's bytes, by an ``algorithm`` that hashlib knows.
 
+    A process reads each state of a file once: its identity, size and times are its state.
+
     Raises:
         BadFile: it is a folder, a pipe or a device.
     """
+    now, about = time.time_ns(), path.stat()
+    if now - about.st_ctime_ns < SETTLED_NS:
+        return _of_bytes_in(path, algorithm)
+    state = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+    return _of_state(path, algorithm, state)
+
+
+@lru_cache(maxsize=KEPT)
+def _of_state(path: Path, algorithm: str, _: tuple[int, ...]) -> str:
+    return _of_bytes_in(path, algorithm)
+
+
+def _of_bytes_in(path: Path, algorithm: str) -> str:
     found = hashlib.new(algorithm, usedforsecurity=False)
     try:
         with naming(path), opened(path) as file:

@@ -11,9 +11,9 @@ import sqlite3
 from functools import cached_property
 from pathlib import Path
 
-import engines
 from engines.contract import manifest
 from engines.registry import Arm
+from harness.core.batches.source import code_sha256
 from harness.core.digest import of_files, of_json
 from harness.core.durable.leftovers import sweep
 from harness.core.errors import HarnessError
@@ -67,7 +67,7 @@ class Built:
     def _code(self) -> str:
         """Digest of code and packages, which are those of this process for all arms of a run."""
         here = [platform.python_version(), sqlite3.sqlite_version, *versions().values()]
-        return of_json([of_files(Path(engines.__path__[0]).rglob("*.py")), here])
+        return of_json([code_sha256(), here])
 
 
 def _read(path: Path) -> dict[str, str]:

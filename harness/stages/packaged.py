@@ -14,10 +14,10 @@ from pathlib import Path
 
 import yaml
 
+from harness.core.batches.source import code_sha256
 from harness.core.files import replacing_folder, write_json, write_text
 from harness.core.formats import yaml_file
 from harness.corpus import card
-from harness.stages.custody.code import code_sha256
 from harness.stages.custody.provenance import versions
 
 INSTALLED, PIPELINE = "installed.json", "dvc.yaml"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 from hypothesis import given
@@ -22,6 +25,41 @@ def test_published_values(tmp_path: Path) -> None:
     assert digest.of_bytes(b"abc") == abc
     (tmp_path / "abc").write_bytes(b"abc")
     assert digest.of_file(tmp_path / "abc") == abc
+
+
+def test_a_file_is_read_once_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def opened(path: Path) -> IO[bytes]:
+        read.append(path)
+        return path.open("rb")
+
+    monkeypatch.setattr(digest, "opened", opened)
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    about = path.stat()
+    time.sleep(2 * digest.SETTLED_NS / 1e9)
+    assert digest.of_file(path) == digest.of_file(path) == digest.of_bytes(b"old")
+    assert read == [path]
+    path.write_bytes(b"new")
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    time.sleep(2 * digest.SETTLED_NS / 1e9)
+    assert digest.of_file(path) == digest.of_bytes(b"new")
+
+
+def test_a_change_within_one_tick_of_the_clock_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    about = path.stat()
+    monkeypatch.setattr(time, "time_ns", lambda: about.st_ctime_ns + 1)
+    monkeypatch.setattr(Path, "stat", lambda _: about)
+    assert digest.of_file(path) == digest.of_bytes(b"old")
+    path.write_bytes(b"new")
+    assert digest.of_file(path) == digest.of_bytes(b"new")
 
 
 def test_values_are_the_same_from_day_to_day() -> None:

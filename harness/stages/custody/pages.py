@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core import digest
+from harness.core.batches.source import code_sha256
 from harness.core.durable.owned import RUN, mark
 from harness.core.engine import IMPORTED
 from harness.core.errors import BadFile, EvidenceError
@@ -22,7 +23,6 @@ from harness.report.decision.write import texts
 from harness.report.inputs import Links, ReportInput
 from harness.stages.compare.ties import ties
 from harness.stages.custody import receipt
-from harness.stages.custody.code import code_sha256
 from harness.stages.custody.proof import read_manifest
 from harness.stages.custody.rederive import policy_of, subject_of
 from harness.stages.layout import Layout

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core import digest
+from harness.core.batches.source import code_sha256
 from harness.core.errors import EvidenceError
 from harness.core.formats import json_file
 from harness.core.printable import many
@@ -15,7 +16,6 @@ from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
 from harness.corpus.runs import read_run
 from harness.stages.custody import receipt
-from harness.stages.custody.code import code_sha256
 from harness.stages.custody.dvc_lock import LOCK, check_recorded
 from harness.stages.custody.pages import check_exports, check_pages, shown_in
 from harness.stages.custody.proof import read_manifest

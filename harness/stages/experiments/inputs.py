@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.core import digest
+from harness.core.batches.source import code_sha256
 from harness.core.errors import BadFile
 from harness.core.experiment import Clocked, Inputs, Setting
 from harness.core.formats import json_file
 from harness.corpus.inventory import Inventory
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
-from harness.stages.custody.code import code_sha256
 from harness.stages.experiments import log as experiment_log
 from harness.stages.layout import Layout
 from harness.stages.load.files import trials_of

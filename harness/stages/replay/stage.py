@@ -13,12 +13,12 @@ from pathlib import Path
 from threading import local
 from typing import Final
 
-import engines
 from engines import registry
 from engines import registry as arms
 from engines.registry import Arm
 from harness.core.batches.mapping import current
-from harness.core.digest import of_files
+from harness.core.batches.source import code_sha256
+from harness.core.digest import of_files, of_json
 from harness.core.durable.locks import held
 from harness.core.engine import Manifest, Searcher, TakesParams
 from harness.core.errors import HarnessError, InvalidArm
@@ -134,7 +134,6 @@ def _ask(
 ) -> Run:
     data = Prepared.open(layout.data)
     queries = asked(data.queries(), params)
-    source = {*Path(engines.__path__[0]).rglob("*.py"), *sources(arm)}
     check_index(layout, arm)
     check_corpus(layout, arm.name, wanted, data)
     parts = layout.parts(arm.name) / str(params.seed)
@@ -149,7 +148,7 @@ def _ask(
             time_limit_s=params.time_limit_s,
             seed=params.seed,
             parts=parts,
-            code_sha256=of_files(source),
+            code_sha256=of_json([code_sha256(), of_files(sources(arm))]),
             advance=advance,
             opener=OpenedIndex.of(layout, arm.path, cache, wanted) if arm.shared else None,
         )

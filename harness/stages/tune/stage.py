@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-import engines
 from engines import registry
 from engines.registry import Arm
+from harness.core.batches.source import code_sha256
 from harness.core.clusters import BY_TEXT
-from harness.core.digest import of_files
+from harness.core.digest import of_files, of_json
 from harness.core.errors import BadFile, BadPolicy, EvidenceError, InvalidArm, UnknownName
 from harness.core.files import write_text
 from harness.core.progress import progress
@@ -84,7 +84,7 @@ def tune(wanted: TuneRequest) -> Tuned:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise EvidenceError(f"two data sets are called {twice[0]}; name each once")
     rows = _rows(collections, search.seed)
-    code = of_files({*Path(engines.__path__[0]).rglob("*.py"), *sources(given)})
+    code = of_json([code_sha256(), of_files(sources(given))])
     queries = sum(len(one.queries) for one in collections)
     with progress(f"tuning {given.name}", queries * (len(arms) + 1)) as advance:
         k, limit, indexes = wanted.replay.k, wanted.replay.time_limit_s, wanted.folder / "index"

@@ -10,8 +10,8 @@ import pytest
 
 import engines
 import harness
+from harness.core.batches import source
 from harness.corpus.prepared import Prepared
-from harness.stages.custody import code
 from harness.stages.custody.provenance import provenance
 from harness.stages.evidence import sides
 from tests.make.toy import ARMS, CONTROL, Toy
@@ -51,8 +51,8 @@ def test_the_codes_digest_is_of_every_module_and_arm(
     for package in (harness, engines):
         folder = tmp_path / package.__name__
         shutil.copytree(package.__path__[0], folder, ignore=shutil.ignore_patterns("*.pyc"))
-        monkeypatch.setattr(package, "__path__", [str(folder)])
-    code_sha256 = code.code_sha256.__wrapped__
+        monkeypatch.setattr(package.__spec__, "submodule_search_locations", [str(folder)])
+    code_sha256 = source.code_sha256.__wrapped__
     before = code_sha256()
     assert code_sha256() == before
     seen = {before}
