@@ -14,7 +14,8 @@ FILLED = {
     "LOG": "out/shadow",
     "MBOX": "collections/mine/mbox",
     "NAME": "theirs",
-    "NGINX": "nginx",
+    "NEWER": ".",
+    "OLDER": ".",
     "OWNER": "acme",
     "PATH": "collections",
     "PEERS": ".venv",
@@ -115,6 +116,7 @@ REMOTE = "examples/remote_mcp/over-stdio.toml"
 SERVER = "it serves until it is stopped: "
 ELSEWHERE = {
     "": Elsewhere("it prints what there is", "tests/test_run.py"),
+    "python -m tests.oracle.golden check": Elsewhere("minutes", "tests/oracle/test_golden.py"),
     "demo": Elsewhere("minutes", "tests/cli/test_demo.py::test_the_decision_is_printed"),
     "dvc metrics show": Elsewhere(
         "it reads a pipeline of DVC's",
@@ -160,9 +162,9 @@ ELSEWHERE = {
         SERVER + "on a port of its own, until Ctrl-C",
         "tests/serve/test_command.py::test_it_serves_and_ends_at_a_ctrl_c",
     ),
-    "harness shadow http": Elsewhere(
+    "harness shadow receive": Elsewhere(
         SERVER + "two servers and clients over sockets",
-        "tests/cli/shadow/test_http.py::test_a_client_sees_the_control_and_the_log_sees_both",
+        "tests/cli/shadow/test_receive.py::test_mirrored_queries_are_in_the_log_and_a_stop_loses_none",
     ),
     "harness shadow mcp": Elsewhere(
         SERVER + "two servers and a client",

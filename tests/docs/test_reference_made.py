@@ -50,10 +50,11 @@ def test_every_command_and_option_is_there() -> None:
 
 
 def test_every_variable_that_is_read_is_named() -> None:
-    """Those that are only handed on to programs of others are not ours."""
+    """Those handed on to programs of others are not ours; a recorder's are its own."""
     known = {*reference_words.ENVIRONMENT, *reference.variables()}
     read: dict[str, str] = {}
-    files = [path for name in SOURCES for path in (ROOT / name).rglob("*.py")]
+    every = (path for name in SOURCES for path in (ROOT / name).rglob("*.py"))
+    files = [path for path in every if "oracle" not in path.parts]
     for path in (*files, ROOT / "run.py"):
         text = path.read_text(encoding="utf-8")
         if not re.search("environ|getenv|env.setdefault", text):

@@ -177,7 +177,7 @@ def _cards(root: Path) -> None:
             (r"^\[texts\.packages\]\n(?:.+\n)+", TEXTS),
         )
         folder = root / "datasets" / name
-        folder.mkdir(parents=True)
+        shutil.copytree(ROOT / "datasets" / name, folder)
         (folder / "card.toml").write_text(_changed(text, changes))
 
 
