@@ -30,15 +30,14 @@ import numpy as np
 
 from benchmarks.made import base
 from engines.vector.scan import nearest
-from harness.cli.base.project import Project
-from harness.stages.compare.stage import compare
-from harness.stages.imports.collections import Target, import_beir
-from harness.stages.imports.report import About
+from harness.cli.project import Project
+from harness.stages.compare import compare
+from harness.stages.imports import About, Target, import_beir
 from harness.stages.index import index
 from harness.stages.layout import Layout
 from harness.stages.prepare import prepare
-from harness.stages.replay.stage import replay
-from harness.stages.score.stage import score
+from harness.stages.replay import replay
+from harness.stages.score import score
 
 NAME, SEED, WORDS = "messages", 20_260_101, 3
 ARMS = ("fts5", "tantivy", "dense")

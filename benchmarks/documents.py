@@ -31,11 +31,9 @@ from matplotlib.figure import Figure
 from pypdf import PdfReader
 
 from benchmarks.documents_stages import BUDGET, Budget, Judged, drawn, enough, table, timed
-from engines.stacks.documents import collection
-from engines.stacks.documents.settings import Settings
-from engines.stacks.documents.texts import files
-from engines.stacks.documents.texts.chunking import Cutting, chunks
-from engines.stacks.documents.texts.provenance import Provenance
+from engines.stacks.documents import collection, texts
+from engines.stacks.documents.library import Settings
+from engines.stacks.documents.texts import Cutting, Provenance, chunks
 
 SMALLEST, LARGEST = 40, 4000
 A4 = (8.27, 11.69)
@@ -57,7 +55,7 @@ def original(place: Provenance) -> str:
 def places(folder: Path, wanted: int, seed: int) -> str:
     """Count chunks that their places do not give back."""
     dice = random.Random(seed)
-    read = files.folder(folder)
+    read = texts.folder(folder)
     checked = wrong = 0
     while checked < wanted:
         source = dice.choice(read.sources)

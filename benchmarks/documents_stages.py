@@ -2,7 +2,7 @@
 
 The stages are timed where they run, inside of one whole search. A round asks every question once,
 in an order of its own; the first round is thrown away. Intervals are over questions and rounds, as
-in the gates on latency (``harness.stats.times.processes.percentile``), and so is the verdict: PASS
+in the gates on latency (``harness.stats.times.percentile``), and so is the verdict: PASS
 where the whole interval lies below the budget, FAIL where it lies above.
 """
 
@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.stacks.documents.collection import Collection
+from engines.stacks.documents.formats import Source, of_document
 from engines.stacks.documents.models import Dense, Late, Sparse
 from engines.stacks.documents.ranking import Pipeline
 from engines.stacks.documents.recall import Recall
-from engines.stacks.documents.texts.chunking import Cutting, chunks
-from engines.stacks.documents.texts.sources import Source, of_document
+from engines.stacks.documents.texts import Cutting, chunks
 from harness.core.digest import of_bytes
 from harness.core.gate import Verdict
 from harness.core.records import Document, Query
@@ -33,7 +33,7 @@ from harness.corpus.beir import Beir
 from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import below
 from harness.replay.machine import machine
-from harness.stats.times.processes import percentile
+from harness.stats.times import percentile
 
 BUDGET = Path(__file__).with_suffix(".toml")
 Clock = Callable[[], int]

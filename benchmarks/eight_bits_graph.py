@@ -1,4 +1,4 @@
-"""Draw the graph of ``engines/vector/eight_bits.py`` and say where its weights lie.
+"""Draw the graph of ``engines/vector/embedder.py`` and say where its weights lie.
 
     python3 run.py uv pip install onnx==1.23.2
     python3 run.py python benchmarks/eight_bits_graph.py
@@ -21,8 +21,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from engines.vector import eight_bits
-from engines.vector.models import MINILM
+from engines.vector import embedder
+from engines.vector.embedder import MINILM
 from harness.core.files import replacing, write_json
 
 LAYERS, HEADS, WIDTH = 6, 12, 384
@@ -170,12 +170,12 @@ def write(folder: Path) -> None:
     )
     versions = [helper.make_opsetid("", 17), helper.make_opsetid(OWN, 1)]
     made = helper.make_model(graph, opset_imports=versions, ir_version=8)
-    write_json(folder / eight_bits.PLACES.name, places)
-    graph_file = folder / eight_bits.GRAPH.name
+    write_json(folder / embedder.PLACES.name, places)
+    graph_file = folder / embedder.GRAPH.name
     with replacing(graph_file) as beside:
         beside.write_bytes(made.SerializeToString(deterministic=True))
     sys.stdout.write(f"{len(places)} weights, {graph_file.stat().st_size:,} bytes\n")
 
 
 if __name__ == "__main__":
-    write(eight_bits.GRAPH.parent)
+    write(embedder.GRAPH.parent)

@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.legs import Collection
-from engines.lexical import title_names
-from engines.lexical.typed import exact_clauses
-from engines.ranking.convex import combine
+from engines.lexical import query
+from engines.lexical.terms import exact_clauses
+from engines.ranking import combine
 from engines.stacks.text.blend import BlendSearcher, LegScores, is_name
 from harness import Inference, score
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.stats.interval import interval
 
 MEASURE, DEPTH, K = "nDCG@10", 100, 10
@@ -91,7 +91,7 @@ def measure(of: Collection) -> Measured:
 def _as_before(searcher: BlendSearcher, text: str, legs: LegScores) -> LegScores:
     """Search as a name where any part of a query is quoted."""
     wanted = exact_clauses(text)
-    named = title_names.joined(wanted, searcher.title_names) or is_name(wanted)
+    named = query.joined(wanted, searcher.title_names) or is_name(wanted)
     if named or not any(clause.quoted for clause in wanted):
         return legs
     return searcher.legs(text, text, DEPTH, named=True)

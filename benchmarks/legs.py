@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from engines import registry
 from engines.stacks.text.blend import BlendSearcher
-from engines.vector.chosen import embedder_of
+from engines.vector.embedder import embedder_of
 from harness.core.engine import Searcher
 from harness.core.files import write_json
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Scalar
+from harness.core.records import Document, Qrels, Scalar
 from harness.corpus.beir import Beir
 
 WHOLE, TOKENS = "all-MiniLM-L6-v2", 256

@@ -17,19 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.made import base
-from engines.stacks.agent_mail import documents
-from engines.stacks.agent_mail.contract.events import Event, Payload
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.sqlite import fts5, store
+from engines.stacks.agent_mail import arm
+from engines.stacks.agent_mail.contract import Event, Message, Payload
+from engines.stacks.agent_mail.sqlite import search, store
 from engines.stacks.agent_mail.sqlite.store import MessageStore
-from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
+from engines.stacks.agent_mail.tantivy import index
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 
 SEED = 20_260_101
 WEIGHTS = (2, 1, 4)
 """Of subject, body and identifiers, as in the arms."""
-FTS5_WEIGHTS = fts5.Weights(*WEIGHTS)
-TANTIVY_WEIGHTS = tantivy_schema.Weights(WEIGHTS[0], WEIGHTS[2])
+FTS5_WEIGHTS = search.Weights(*WEIGHTS)
+TANTIVY_WEIGHTS = index.Weights(WEIGHTS[0], WEIGHTS[2])
 _WORD = re.compile(r"[^\W_]{3,}")
 _TICKET = re.compile(r"\b[a-z]{2}-[a-z0-9]{4}\b")
 _KINDS = {
@@ -67,7 +66,7 @@ class Ratio(NamedTuple):
 
 def messages(count: int) -> list[Message]:
     """Make so many messages, the same ones every time."""
-    made = [documents.message(at, d) for at, d in enumerate(base(SEED, count), start=1)]
+    made = [arm.message(at, d) for at, d in enumerate(base(SEED, count), start=1)]
     return made[:count]
 
 

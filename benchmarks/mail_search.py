@@ -41,17 +41,22 @@ from benchmarks.mail_corpus import (
     silent,
     tantivy_over,
 )
-from engines.lexical.analysis import analyzer
-from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, MailEngine, Message
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchQuery
+from engines.lexical.tantivy import analyzer
+from engines.stacks.agent_mail.contract import (
+    Change,
+    DocChange,
+    Filters,
+    MailEngine,
+    Message,
+    RankingMode,
+    SearchQuery,
+)
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite import letters, store
-from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine
-from engines.stacks.agent_mail.sqlite.match import match_expression
-from engines.stacks.agent_mail.sqlite.remembered import Remembered
-from engines.stacks.agent_mail.sqlite.store import MessageStore
+from engines.stacks.agent_mail.sqlite import store
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine, match_expression
+from engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
 from engines.stacks.agent_mail.tantivy import index as tantivy_index
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.stacks.agent_mail.tantivy.index import Opened
@@ -131,7 +136,7 @@ def by_fts5(path: Path, engine: Fts5Engine, texts: Sequence[str], k: int) -> dic
 
 def selected(opened: MessageStore, engine: TantivyMailEngine, texts: Sequence[str], k: int) -> Way:
     """Read the messages of an answer by one statement: the least that it costs to read them."""
-    sql = f"{letters.READ} WHERE m.id IN (SELECT value FROM json_each(?))"  # noqa: S608  our own text
+    sql = f"{store.READ} WHERE m.id IN (SELECT value FROM json_each(?))"  # noqa: S608  our own text
 
     def ids(text: str) -> str:
         found = engine.search(text, Filters(), RankingMode.RELEVANCE, k).candidates

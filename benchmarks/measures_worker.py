@@ -71,8 +71,8 @@ def library(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) 
 
 def ours(graded: Any) -> list[float]:  # noqa: ANN401  a Graded, imported where it is made
     """Values and means by our kernels."""
-    from harness.measures.columnar import kernels
-    from harness.measures.columnar.spec import MeasureSpec
+    from harness.measures import kernels
+    from harness.measures.kernels import MeasureSpec
 
     return [float(kernels.evaluate(graded, MeasureSpec(*asked)).mean()) for asked in OURS]
 
@@ -103,10 +103,9 @@ def contestant(name: str, run: pa.Table, qrels: pa.Table) -> Round:
 
 
 def _ours(start: str, run: pa.Table, qrels: pa.Table) -> Round:
-    from harness.core.qrels import Qrels
+    from harness.core.records import Qrels
     from harness.core.run import Run, Status
-    from harness.measures.columnar.graded import Graded
-    from harness.measures.columnar.tables import code_table, grade_table
+    from harness.measures.kernels import Graded, code_table, grade_table
     from harness.measures.quality import score
 
     if start == "table":

@@ -32,16 +32,15 @@ import psutil
 
 from engines.stacks.typesense import cluster
 from engines.stacks.typesense.cluster import Cluster
-from harness.cli.base.project import Project
+from harness.cli.project import Project
 from harness.core.errors import InvalidArm
 from harness.core.run import Run
 from harness.corpus.runs import read_run
-from harness.stages.imports.collections import Target, import_beir
-from harness.stages.imports.report import About
+from harness.stages.imports import About, Target, import_beir
 from harness.stages.index import index
 from harness.stages.layout import Layout
 from harness.stages.prepare import prepare
-from harness.stages.replay.stage import replay
+from harness.stages.replay import replay
 
 KEY = "NODE_FAILURES_KEY"
 NAME = "generated"

@@ -29,8 +29,8 @@ from time import perf_counter, sleep
 import numpy as np
 import psutil
 
-from harness.shadow.log import streams
-from harness.shadow.log.record import Kind
+from harness.shadow import log as shadow_log
+from harness.shadow.record import Kind
 
 ROOT = Path(__file__).resolve().parent.parent
 READING = ROOT / "examples" / "shadow" / "http.toml"
@@ -206,7 +206,7 @@ def flood(rate: float, seconds: float) -> None:
             early, spent = process.memory_info().rss, process.cpu_times()
             sent = len(asyncio.run(timed(url, rate, seconds)))
             late, after = process.memory_info().rss, process.cpu_times()
-        log = streams.read(folder / "log")
+        log = shadow_log.read_logs(folder / "log")
     tally = log.tally
     dropped = sum(one.times for one in log.degradations if one.kind is Kind.NOT_TAKEN)
     work = after.user + after.system - spent.user - spent.system

@@ -30,12 +30,9 @@ import numpy as np
 from engines import registry as arms
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.corpus.prepared import Prepared
-from harness.shadow.live.comparison import Comparison
-from harness.shadow.live.limits import Limits, Recording
-from harness.shadow.live.process import ProcessWorker
-from harness.shadow.live.sampler import MILLION, Sampler
-from harness.shadow.live.shadowed import Shadowed
-from harness.shadow.live.worker import ThreadWorker, Worker
+from harness.shadow.comparison import Comparison, Shadowed
+from harness.shadow.limits import MILLION, Limits, Recording, Sampler
+from harness.shadow.worker import ProcessWorker, ThreadWorker, Worker
 
 CONTROL, CANDIDATE = "fts5", "tantivy"
 SEED, K = 20_261_122, 10

@@ -37,10 +37,8 @@ from harness.core.scores import Estimate
 from harness.gates.base.rules import TOUCH, Where, above
 from harness.stats.bounded import SHORT, Span, chance_above, low_ends
 from harness.stats.inference import Inference
-from harness.stats.interval import interval_each
-from harness.stats.proportion import share
-from harness.stats.sample_size.planning import Target, planned
-from harness.stats.stratified import traffic_mean_each
+from harness.stats.interval import interval_each, share, traffic_mean_each
+from harness.stats.sample_size import Target, planned
 
 POWER = 0.8
 LEVEL = (1 - CONFIDENCE) / 2

@@ -13,9 +13,8 @@ from scipy.signal import lfilter
 from scipy.special import ndtri
 
 from harness.core.scores import Estimate
-from harness.stats.sequential.blocks import NS_PER_S, blocks
-from harness.stats.times.processes import fewest_for, percentile, ratio, slowdown
-from harness.stats.times.series import series_interval
+from harness.stats.sequential import NS_PER_S, blocks
+from harness.stats.times import fewest_for, percentile, ratio, series_interval, slowdown
 
 SEED, CONFIDENCE = 20_261_122, 0.95
 Rng = np.random.Generator

@@ -44,12 +44,11 @@ from benchmarks.verdict_questions import (
     Times,
     paged,
 )
-from harness.core.clusters import codes
-from harness.core.qrels import Qrels
-from harness.core.records import Query
+from harness.core.records import Qrels, Query
+from harness.core.scores import codes
 from harness.corpus.clusters import near_duplicates, of_queries
-from harness.measures.unjudged.missing import missing
-from harness.stats.calibration import UniqueHits
+from harness.measures.missing_judgements import missing
+from harness.stats.prediction import UniqueHits
 
 Rng = np.random.Generator
 STEPS = np.array([1.0, 0.6309, 0.5, 0.4307, 0.3691, 0.1309, 0.0693])
@@ -79,7 +78,7 @@ class Family:
     draw: Callable[[Rng, Draws], Any]
     promised: float = LEVEL
     premise: str = ""
-    """The one that the family breaks (``harness.policy.premises``); empty where it keeps all."""
+    """The one that the family breaks (``harness.policy.decision``); empty where it keeps all."""
 
 
 def equal(rng: Rng, shape: tuple[int, ...], moved: float = MOVED) -> Floats:

@@ -21,29 +21,24 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Stolen, Traffic
 from harness.core.evidence import Sample as Sampled
 from harness.core.gate import Finding, Verdict
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
-from harness.gates.base.live import MIN_PERIODS, SECONDS
+from harness.gates.base.queries import share_of
 from harness.gates.base.rules import TOUCH, Rules, below
-from harness.gates.base.shares import share_of
+from harness.gates.base.traffic import MIN_PERIODS, SECONDS
+from harness.measures.missing_judgements import Missing, draw, rate_of
+from harness.measures.missing_judgements import judge as judge_sample
 from harness.measures.quality import score
-from harness.measures.unjudged.drawn import draw, rate_of
-from harness.measures.unjudged.drawn import judge as judge_sample
-from harness.measures.unjudged.missing import Missing
+from harness.policy.decision import open_premises, over_budget
 from harness.policy.load import load_policy
 from harness.policy.looks import Looks as Counted
 from harness.policy.model import Gate
-from harness.policy.premises import open_premises
-from harness.policy.reservations import over_budget
-from harness.shadow.clicks.log import Clicks as ClickLog
-from harness.shadow.clicks.log import ShownList
-from harness.shadow.clicks.users import preferences
-from harness.stats.assisted import FEWEST, assisted
+from harness.shadow.clicks import Clicks as ClickLog
+from harness.shadow.clicks import ShownList, preferences
 from harness.stats.bounded import Span, chance_above, low_ends
-from harness.stats.calibration import UniqueHits
-from harness.stats.sequential.blocks import blocks
-from harness.stats.sequential.evalues import evalues_each
+from harness.stats.prediction import FEWEST, UniqueHits, assisted
+from harness.stats.sequential import blocks, evalues_each
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

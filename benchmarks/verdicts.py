@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.verdict_families import FAMILIES, Draws, Family
 from benchmarks.verdict_questions import is_open
 from harness.core.gate import Verdict
-from harness.stats.proportion import share
+from harness.stats.interval import share
 
 SIZES = (30, 75, 200, 1_000)
 TRIALS, BLOCK, CHECKED = 2_000, 500, 6

@@ -13,11 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from engines import stacks
-from engines.contract import brought
-from engines.contract.lines import line_of_key, line_of_value
-from engines.contract.replaced import opened_whole
-from engines.contract.settings import with_values
+from engines import contract, stacks
+from engines.contract import line_of_key, line_of_value, opened_whole, with_values
 from engines.stacks import remote, text
 from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import BadPolicy, InvalidArm, UnknownName
@@ -65,7 +62,7 @@ class Arm:
         Raises:
             InvalidArm: the engine cannot; BadPolicy: the arm's file names what is unknown.
         """
-        with _written_in(self.path), brought.named(self.name, "its index cannot be built"):
+        with _written_in(self.path), contract.named(self.name, "its index cannot be built"):
             return self.engine.build(documents, index)
 
     @contextmanager
@@ -78,9 +75,9 @@ class Arm:
             BadPolicy: the arm's file names what is unknown.
         """
         with ExitStack() as until_closed:
-            with _written_in(self.path), brought.named(self.name, "its index cannot be opened"):
+            with _written_in(self.path), contract.named(self.name, "its index cannot be opened"):
                 searcher = until_closed.enter_context(opened_whole(self.engine, index))
-            with brought.named(self.name, "its engine ended", only=SystemExit):
+            with contract.named(self.name, "its engine ended", only=SystemExit):
                 yield searcher
 
 
@@ -128,13 +125,13 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
         raise BadPolicy(path, f"not TOML: {exc}", "Correct it", exc.line) from exc
     _check_keys(path, about)
     settings = with_values(about.get("settings", {}), instead or {})
-    brought.check_allowed(path, about["stack"], settings)
+    contract.check_allowed(path, about["stack"], settings)
     with _written_in(path):
         stack = _stack(path, about["stack"])
     try:
         with (
             _written_in(path),
-            brought.named(path.stem, "its engine cannot be made", but=ValidationError),
+            contract.named(path.stem, "its engine cannot be made", but=ValidationError),
         ):
             engine = stack.engine(settings, cache)
     except ValidationError as exc:
@@ -178,12 +175,12 @@ def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
 
 def _stack(path: Path, stack: str) -> ModuleType:
     """Import a built-in stack, or a Python file beside the arm's own."""
-    if stack.endswith(brought.SUFFIX):
-        return brought.module_of(path, stack)
+    if stack.endswith(contract.SUFFIX):
+        return contract.module_of(path, stack)
     known = known_stacks()
     if stack not in known:
         raise UnknownName("stack", stack, (*known, "or a Python file beside the arm"))
-    with brought.named(path.stem, f"the stack {stack} cannot be imported"):
+    with contract.named(path.stem, f"the stack {stack} cannot be imported"):
         return import_module(f"{stacks.__name__}.{known[stack]}")
 
 

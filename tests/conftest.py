@@ -124,7 +124,7 @@ def draws(pytestconfig: pytest.Config) -> Callable[[int, int], int]:
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Run the stages up to the race once; a test may read it and must not write to it."""
-    from harness.cli.base.project import Project
+    from harness.cli.project import Project
     from tests.make.toy import Toy
 
     return Toy(Project(once(tmp_path_factory, "measured", _measure)))

@@ -16,23 +16,19 @@ from typing import IO, Any
 import pytest
 from matplotlib.figure import Figure
 
-from engines.sparse.splade import Splade
-from engines.vector.onnx import OnnxEmbedder
-from engines.vector.packaged import PackagedModel
+from engines.sparse import Splade
+from engines.vector.embedder import OnnxEmbedder, PackagedModel
 from harness.core import digest
-from harness.report import svg
-from harness.report.load import figures as load_figures
+from harness.report import load, shadow_page, svg, trends
 from harness.report.page import figures as page_figures
 from harness.report.page import forest
-from harness.report.shadow import figures as shadow_figures
-from harness.report.trends import figures as trend_figures
 from harness.stages.custody import verify
 from harness.stages.custody.rederive import Rederived, rederive
 from harness.stages.layout import Layout
-from harness.stages.report.assemble import Subject
+from harness.stages.report_inputs import Subject
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
-DRAW = (forest, load_figures, page_figures, shadow_figures, trend_figures)
+DRAW = (forest, load, page_figures, shadow_page, trends)
 """Modules that draw; each has tests that look at what it draws."""
 MOST_READ = 500
 """Texts whose reading is kept."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from harness.replay import ask
+from harness.replay import drive
 from harness.replay import race as replay_race
 from harness.replay.race import Meter, Reading, Taken
 
@@ -53,7 +53,7 @@ def steady() -> Iterator[None]:
     """Let a race of this process read ``CLOCK``."""
     with (
         patch.object(replay_race, "perf_counter_ns", CLOCK.read),
-        patch.object(ask, "perf_counter_ns", CLOCK.read_by_turns),
+        patch.object(drive, "perf_counter_ns", CLOCK.read_by_turns),
         patch.object(Meter, "taken", _taken),
     ):
         yield

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from harness.stages.init import ACTION
-from harness.stages.report.ci import COMMENT, DECISION, QUALITY, VALUES
+from harness.stages.report import COMMENT, DECISION, QUALITY, VALUES
 from tests.source import ROOT
 
 GITHUB = ROOT / ACTION / "action.yml"

@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from harness.core.extras import EXTRAS
+from harness.core.errors import EXTRAS
 from tests.source import ROOT
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ sys.meta_path = [Without(finder) for finder in sys.meta_path]
 """A ``sitecustomize`` that hides packages, so that only the core is installed."""
 TYPED = """\
 import harness
-from engines.contract.settings import StackSettings
+from engines.contract import StackSettings
 from harness import load_run
 from harness.core.run import Run
 
@@ -211,8 +211,9 @@ def test_without_an_extra_it_is_named(site: Path, core_only: Path, tmp_path: Pat
 @pytest.mark.slow
 def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
     begin = (
-        "from pathlib import Path; from harness.cli.base.project import Project;"
-        "from harness.stages.packaged import begin; begin(Project.here().root, Path('demo'))"
+        "from pathlib import Path; from harness.cli.project import Project;"
+        "from harness.stages.init import begin_packaged;"
+        "begin_packaged(Project.here().root, Path('demo'))"
     )
     assert run(tmp_path, "-c", begin, path=(site,)).returncode == 0
     for name in (

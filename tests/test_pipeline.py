@@ -11,7 +11,7 @@ import typer
 import yaml
 
 from harness.cli import application
-from harness.core.durable.strays import STRAYS
+from harness.core.folders import STRAYS
 from harness.policy.load import load_policy
 from harness.stages.layout import Layout
 from tests.source import ROOT, Module, known, parsed, reached
@@ -137,7 +137,7 @@ def used_params(stage: str) -> set[str]:
 
     Those are private functions of its module and methods of ``Project``.
     """
-    methods = functions(ROOT / "harness/cli/base/project.py")
+    methods = functions(ROOT / "harness/cli/project.py")
     found: set[str] = set()
     beside = functions(ROOT / "harness/cli/pipeline.py")
     todo: list[ast.AST] = [beside[stage]]

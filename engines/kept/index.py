@@ -1,32 +1,254 @@
-"""An index that follows a folder: what did not change is not read again.
-
-A file counts as unchanged where its size and both its times are as they were, and as the same where
-its content hash is. A program can set the one time back; the file system sets the other. Files are
-taken in and given up in small transactions, so an update that is interrupted goes on where it
-ended.
-"""
+"""An index that follows a folder: what did not change is not read again."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path, PurePosixPath
+from sqlite3 import Connection
+from stat import S_ISREG
+from threading import Lock
+from typing import Generic, NamedTuple, Protocol, TypeVar
+from unicodedata import category
 
-from engines.kept import listing
-from engines.kept.contract import Fault, Reader, Updated
-from engines.kept.listing import Listed, Seen
-from harness.core.disk import naming
-from harness.core.durable.locks import held
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.vector.bulk import embed_all
+from engines.vector.embedder import Embedder
 from harness.core.errors import BadFile, IndexNotReady
+from harness.core.files import held, naming
 from harness.core.progress import progress
 from harness.core.reading import Malformed, whole_below
+
+
+class Reader(Protocol):
+    """What a stack makes of files; it keeps that in tables of its own."""
+
+    @property
+    def suffixes(self) -> frozenset[str]:
+        """Endings of the files that it reads, with their dot, in lower case."""
+        ...
+
+    @property
+    def biggest(self) -> int:
+        """Bytes of a file; a bigger one is refused by name."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """All that its tables depend on beside the files; another one begins anew."""
+        ...
+
+    @property
+    def models(self) -> str:
+        """What ``complete`` depends on: the models that are there; empty without any."""
+        ...
+
+    @property
+    def tables(self) -> str:
+        """SQL that makes its tables."""
+        ...
+
+    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> None:
+        """Take a file in.
+
+        Raises:
+            BadFile: it cannot be read; nothing of it is kept. Of any other error the index names
+                the kind.
+        """
+        ...
+
+    def drop(self, db: sqlite3.Connection, path: str) -> None:
+        """Give up what was made of a file."""
+        ...
+
+    def complete(self, db: sqlite3.Connection) -> None:
+        """Make what ``models`` have not made once all files are in, such as vectors."""
+        ...
+
+
+class Fault(NamedTuple):
+    """A file that cannot be read, or a folder, and why."""
+
+    path: str
+    """Below the folder, on one line."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """What an update did; no file is counted twice in what is read, unchanged or in ``faults``."""
+
+    read: int
+    removed: int
+    unchanged: int
+    faults: tuple[Fault, ...]
+    """Of all files of the folder, those that cannot be found, by path."""
+    refused: int = 0
+    """Those among them that this update looked at."""
+
+    @property
+    def is_change(self) -> bool:
+        """Tell whether the index changed."""
+        return bool(self.read or self.removed or self.refused)
+
+
+ENVIRONMENT = "pyvenv.cfg"
+"""A folder that holds it is a Python environment: installed code, not documents."""
+SKIPPED = frozenset({"__pycache__", "node_modules"})
+NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories that are in no name that is read: controls, halves of pairs, ends of lines."""
+BYTES = range(0xDC80, 0xDD00)
+"""Characters by which Python writes the bytes of a name that are not UTF-8."""
+ASCII = 0x80
+
+
+class Seen(NamedTuple):
+    """A file as the file system tells of it; nothing of it was read."""
+
+    path: str
+    """Below the folder, with forward slashes."""
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    """When its content, its name or its rights changed; no program can set it."""
+
+
+class Listed(NamedTuple):
+    """What a folder holds of the kinds that are read."""
+
+    files: tuple[Seen, ...]
+    """By path."""
+    unnamed: tuple[Fault, ...]
+    """Files and folders that are left out for their names, which are escaped here."""
+
+
+def listed(root: Path, suffixes: frozenset[str]) -> Listed:
+    """List the regular files below ``root`` with one of ``suffixes``, in lower case.
+
+    Links are not followed. Hidden files and folders are left out, and so are environments of
+    Python, ``node_modules`` and ``__pycache__``.
+
+    Raises:
+        BadFile: ``root`` is not a folder, or cannot be listed.
+    """
+    if not root.is_dir():
+        raise BadFile(root, "is not a folder", "Give the folder that holds the files")
+    try:
+        files, unnamed = _below(root, suffixes)
+    except OSError as exc:
+        named = exc.filename or root
+        hint = "Look at its rights, or move it out of the folder"
+        raise BadFile(named, f"cannot be listed ({exc.strerror})", hint) from exc
+    return Listed(tuple(sorted(files)), tuple(sorted(unnamed)))
+
+
+def _below(root: Path, suffixes: frozenset[str]) -> tuple[list[Seen], list[Fault]]:
+    """List in no order; it runs before each query, so it looks at names without paths.
+
+    What is removed, or becomes a link, while it is listed is left out.
+    """
+    files: list[Seen] = []
+    unnamed: list[Fault] = []
+    with os.scandir(root) as entries:
+        folders = [("", list(entries))]
+    while folders:
+        prefix, within = folders.pop()
+        for entry in within:
+            name = entry.name
+            if name.startswith(".") or name in SKIPPED:
+                continue
+            with suppress(FileNotFoundError, NotADirectoryError):
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not _is_read(entry, suffixes, is_folder=is_folder):
+                    continue
+                if not _is_text(name):
+                    unnamed.append(_unnamed(prefix, name, is_folder=is_folder))
+                elif is_folder:
+                    with os.scandir(entry.path) as entries:
+                        folders.append((f"{prefix}{name}/", list(entries)))
+                else:
+                    about = entry.stat(follow_symlinks=False)
+                    if S_ISREG(about.st_mode):  # it may have become another thing
+                        times = about.st_mtime_ns, about.st_ctime_ns
+                        files.append(Seen(f"{prefix}{name}", about.st_size, *times))
+    return files, unnamed
+
+
+def _is_read(entry: os.DirEntry[str], suffixes: frozenset[str], *, is_folder: bool) -> bool:
+    """Tell whether a folder is looked into, or a file is of a kind that is read."""
+    if is_folder:
+        return not Path(entry.path, ENVIRONMENT).is_file()
+    ending = entry.name[entry.name.rfind(".") :].lower()
+    return ending in suffixes and entry.is_file(follow_symlinks=False)
+
+
+def _is_text(name: str) -> bool:
+    """Tell whether a name is characters, also unseen ones and spaces of any width, on a line."""
+    return name.isprintable() or not any(category(one) in NO_NAME for one in name)
+
+
+def _unnamed(prefix: str, name: str, *, is_folder: bool) -> Fault:
+    """Name what is left out for its name, and say why."""
+    foreign = any(ord(one) in BYTES for one in name)
+    what = "is not UTF-8" if foreign else "holds the end of a line, or a control character"
+    if is_folder:
+        return Fault(f"{prefix}{escaped(name)}/", f"its name {what}. Rename the folder to read it")
+    return Fault(f"{prefix}{escaped(name)}", f"its name {what}. Rename it")
+
+
+def escaped(name: str) -> str:
+    r"""Write a name on one line: ``\n`` for the end of a line, and ``\xff`` for a byte."""
+    return "".join(_escaped(one) if category(one) in NO_NAME else one for one in name)
+
+
+def _escaped(one: str) -> str:
+    code = ord(one)
+    if code in BYTES:
+        return f"\\x{code - 0xDC00:02x}"
+    return one.encode("unicode_escape").decode() if code < ASCII else f"\\u{code:04x}"
+
+
+TABLE = "CREATE TABLE vector (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
+Half = NDArray[np.float16]
+
+
+def key_of(embedder: Embedder, text: str) -> bytes:
+    """Name the vector of a text by an embedder."""
+    return hashlib.sha256(f"{embedder.identity}\n{text}".encode("utf-8", "replace")).digest()
+
+
+def complete(db: sqlite3.Connection, embedder: Embedder, texts: Sequence[str], cache: Path) -> None:
+    """Embed the texts that have no vector yet, and forget the vectors of texts that are gone."""
+    wanted = {key_of(embedder, text): text for text in texts}
+    known = {row[0] for row in db.execute("SELECT key FROM vector")}
+    for key in known - wanted.keys():
+        db.execute("DELETE FROM vector WHERE key = ?", (key,))
+    missing = [key for key in wanted if key not in known]
+    if missing:
+        made = embed_all([wanted[key] for key in missing], embedder, cache)
+        rows = zip(missing, (row.tobytes() for row in made), strict=True)
+        db.executemany("INSERT INTO vector VALUES (?, ?)", rows)
+
+
+def matrix(db: sqlite3.Connection, embedder: Embedder, texts: Sequence[str]) -> Half | None:
+    """Read the vectors of texts, shape (texts, dimension); None where one is missing."""
+    held = dict(db.execute("SELECT key, value FROM vector"))
+    rows = [held.get(key_of(embedder, text)) for text in texts]
+    if any(row is None for row in rows):
+        return None
+    flat = np.frombuffer(b"".join(row for row in rows if row is not None), dtype=np.float16)
+    return flat.reshape(len(texts), embedder.dimension)
+
 
 FILE = "kept.db"
 VERSION = "2"
@@ -57,7 +279,7 @@ def update(root: Path, place: Path, reader: Reader) -> Updated:
         OSError: the disk of ``place`` is full or read-only; it names the index.
         Locked: another process updates it and does not come to an end.
     """
-    found = listing.listed(root, reader.suffixes)
+    found = listed(root, reader.suffixes)
     place.mkdir(parents=True, exist_ok=True)
     with naming(place / FILE), held(place / FILE):
         db = _opened(place / FILE, root, reader)
@@ -269,3 +491,51 @@ def _bytes(root: Path, path: str, most: int) -> tuple[bytes, str]:
         return b"", f"cannot be opened ({exc.strerror}). Look at its permissions"
     except Malformed as exc:
         return b"", f"{exc}. Leave it out, or split it"
+
+
+Opened = TypeVar("Opened")
+Opener = Callable[[Connection], AbstractContextManager[Opened]]
+
+
+class Live(Generic[Opened]):
+    """One folder, one index, one stack; a query at a time."""
+
+    def __init__(self, root: Path, place: Path, reader: Reader, opener: Opener[Opened]) -> None:
+        """Follow ``root`` with the index in ``place``; ``opener`` makes what answers."""
+        self._root, self._place, self._reader, self._opener = root, place, reader, opener
+        self._lock, self._open, self._state = Lock(), ExitStack(), ""
+        self._now: Opened | None = None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Endings of the files that are read, in order."""
+        return tuple(sorted(self._reader.suffixes))
+
+    @property
+    def is_indexed(self) -> bool:
+        """Tell whether an index of the folder is there."""
+        return (self._place / FILE).is_file()
+
+    def close(self) -> None:
+        """Let go of the index."""
+        self._open.close()
+        self._now = None
+
+    @contextmanager
+    def now(self, *, follow: bool = True) -> Iterator[tuple[Opened, Updated | None]]:
+        """Give what answers for the folder as it is; with ``follow`` off, as it was indexed.
+
+        Raises:
+            BadFile: the folder is gone.
+            IndexNotReady: nothing is indexed, and ``follow`` is off.
+        """
+        with self._lock:
+            done = update(self._root, self._place, self._reader) if follow else None
+            with reading(self._place) as db:
+                state = generation(db)
+            if self._now is None or state != self._state:
+                self.close()
+                db = self._open.enter_context(reading(self._place))
+                self._now = self._open.enter_context(self._opener(db))
+                self._state = state
+            yield self._now, done

@@ -14,11 +14,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
-from engines.kept.live import Live
-from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool, ToolServer
-from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
-from harness.core.errors import BadFile, HarnessError, IndexNotReady, Locked
-from harness.core.extras import DISTRIBUTION
+from engines.kept.index import Live
+from engines.stacks.agent_mail.mcp_tools.arguments import Code, Refused
+from engines.stacks.agent_mail.mcp_tools.changes import CheckedTool, ToolServer
+from harness.core.errors import DISTRIBUTION, BadFile, HarnessError, IndexNotReady, Locked
 
 Opened = TypeVar("Opened")
 Answer = Mapping[str, Any]

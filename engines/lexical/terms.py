@@ -1,21 +1,368 @@
-"""Terms that mean the same to FTS5 and to Tantivy: their text is ASCII, whatever was written.
-
-Each engine has its own table of which characters are letters, and how they are lowered. So a word
-that is not ASCII goes in by the hexadecimal form of its bytes, whatever its table. A run of
-Chinese, Japanese, Korean, Thai, Lao, Khmer or Burmese has no spaces between its words: it goes in
-as pairs of neighbours (bigrams). A picture such as an emoji is a word.
-"""
+"""What a person typed, taken apart, as terms that mean the same to every engine."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cache, lru_cache
-from itertools import islice, pairwise
-from typing import NamedTuple
+from itertools import filterfalse, islice, pairwise
+from typing import NamedTuple, TypeVar
+from unicodedata import combining, normalize
 
-from engines.lexical.normal import Normal, folded, marks, word
-from engines.lexical.typed import Clause, Occur
+FIRST_MARK, LAST_MARK = 0x300, 0x1FFFF
+"""No mark of a script stands before or after; those that choose a picture are named below."""
+ACCENTED = 0x530
+"""Below are the letters of Latin, Greek and Cyrillic, which are also written without accents."""
+POINTS = range(10, 36)
+"""Combining classes of the vowel points of Hebrew and Arabic."""
+_PICTURES = "\ufe00-\ufe0f\U000e0100-\U000e01ef\U0001f3fb-\U0001f3ff"
+"""Which of several pictures of a sign, and which tone of skin."""
+_UNSEEN = "\xad\u115f\u1160\u3164\uffa0\u0600-\u0605\u0640\u061c\u06dd\u070f"
+_UNSEEN += (
+    "\u180b-\u180f\u200c-\u200f\u202a-\u202e\u2060-\u206f\u20e3\ufeff\ufff9-\ufffb\U000e0001-\U000e007f"
+    + _PICTURES
+)
+_CONTINUED = "\u1160-\u11ff\uff9e\uff9f\uffa0-\uffdc\u0e33\u0eb3"
+"""Ends of Korean syllables, voicing of narrow Japanese, and vowels of Thai and Lao whose form
+begins with a mark: they compose with what is before."""
+PICTURE = "\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
+"""Signs that are words: emoji and their elders, but for the tones."""
+_LEFT_OUT = re.compile(f"[{_UNSEEN}]")
+FRACTION = "\u2044"
+"""In the form of a fraction such as one half, which stands apart from a number before it."""
+
+
+@cache
+def marks() -> str:
+    """Return every mark that combines with a letter, as the inside of a character class."""
+    codes = range(FIRST_MARK, LAST_MARK + 1)
+    found = [code for code in codes if unicodedata.category(chr(code)).startswith("M")]
+    firsts = [code for code, before in zip(found, [-1, *found], strict=False) if code != before + 1]
+    lasts = [code for code, after in zip(found, [*found[1:], -1], strict=True) if code + 1 != after]
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in zip(firsts, lasts, strict=True))
+
+
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
+@cache
+def _clusters() -> re.Pattern[str]:
+    """Find what is read together and is not a single ASCII character."""
+    return re.compile(rf"(?s:.)[{marks()}{_UNSEEN}{_CONTINUED}]+|[^\x00-\x7f]")
+
+
+@cache
+def word() -> re.Pattern[str]:
+    """Find a run of letters and digits with their marks, or a picture such as an emoji."""
+    beside = rf"(?![\x00-\x7f])[{marks()}{_UNSEEN}]"
+    return re.compile(rf"[^\W_]++(?:{beside}[^\W_]*+)*+|[{PICTURE}](?:{beside})*+")
+
+
+def folded(text: str) -> str:
+    """Return the form of ``text`` that all engines read; it is its own form."""
+    if text.isascii():
+        return text
+    made: list[str] = []
+    end = 0
+    for cluster in _clusters_of(text):
+        made += [text[end : cluster.start()], _folded_normal(cluster[0])]
+        end = cluster.end()
+    return "".join([*made, text[end:]])
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """The form of a text, and which characters of the text each of it stands for."""
+
+    text: str
+    _places: tuple[int, ...]
+    """Where a stretch begins in ``text`` whose length is not that of what it stands for."""
+    _spans: tuple[tuple[int, int], ...]
+    """What each of these stretches stands for."""
+
+    @classmethod
+    def of(cls, text: str) -> Normal:
+        """Take the form of a text; ``Normal.of(text).text`` is ``folded(text)``."""
+        made: list[str] = []
+        places: list[int] = [0]
+        spans: list[tuple[int, int]] = [(0, 0)]
+        end = length = 0
+        for cluster in _clusters_of(text):
+            form = _folded_normal(cluster[0])
+            made += [text[end : cluster.start()], form]
+            length += cluster.start() - end
+            places += [length, length + len(form)]
+            spans += [cluster.span(), (cluster.end(), cluster.end())]
+            length, end = length + len(form), cluster.end()
+        return cls("".join([*made, text[end:]]), tuple(places), tuple(spans))
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Give the stretch of the text that characters ``start`` up to ``end`` stand for.
+
+        What is read together stands there whole.
+        """
+        first, last = self._at(start), self._at(max(start, end - 1))
+        return first[0], last[1]
+
+    def _at(self, place: int) -> tuple[int, int]:
+        at = bisect_right(self._places, place) - 1
+        begin, (start, end) = self._places[at], self._spans[at]
+        return (start, end) if end > start else (start + place - begin, start + place - begin + 1)
+
+
+def _clusters_of(text: str) -> Iterator[re.Match[str]]:
+    """Yield clusters beside characters beyond ASCII alone; each mark is one of them.
+
+    The classes of ``_clusters`` are large, and slow where they are tried behind every character.
+    """
+    clusters, end = _clusters(), 0
+    for run in _BEYOND_ASCII.finditer(text):
+        for cluster in clusters.finditer(text, max(end, run.start() - 1), run.end()):
+            yield cluster
+            end = cluster.end()
+
+
+@lru_cache(maxsize=1 << 16)
+def _folded_normal(cluster: str) -> str:
+    """Fold a letter with its marks, which reads the same whatever stands beside it."""
+    base = ""
+    kept: list[str] = []
+    for sign in _LEFT_OUT.sub("", unicodedata.normalize("NFKD", cluster)):
+        if not unicodedata.category(sign).startswith("M"):
+            base = sign
+        elif _is_accent(sign, base) or unicodedata.combining(sign) in POINTS:
+            continue
+        kept.append(sign)
+    form = unicodedata.normalize("NFKC", "".join(kept).casefold())
+    if form.isascii() and cluster[0].isupper():
+        form = form.upper()
+    stands_for = unicodedata.normalize("NFKD", cluster[0])
+    is_sign = unicodedata.category(cluster[0]) == "So" and stands_for != cluster[0]
+    apart = is_sign or FRACTION in stands_for
+    return f" {form} " if apart and any(map(str.isalnum, form)) else form
+
+
+def _is_accent(mark: str, base: str) -> bool:
+    common = unicodedata.name(mark, "").startswith("COMBINING")
+    return common and bool(base) and ord(base) < ACCENTED
+
+
+LONGEST_BYTES = 255
+"""Longer tokens are not identifiers; the text fields drop their parts at the same length."""
+
+SHORTEST_WORD = 7
+"""ASCII letters and digits, as many as Git shows of a commit; ``2nd`` and ``10ms`` name nothing."""
+
+_NAME = re.compile(r"[^\W_]++(?:[-_./]++[^\W_]++)*+")
+"""A word, or words joined; it never goes back, so a megabyte takes no longer than it is."""
+
+
+def identifiers(text: str) -> tuple[str, ...]:
+    """Find every joined token, and every long word with a digit in it, lower-cased.
+
+    A joined token holds hyphens, underscores, dots or slashes between its words. Names come in the
+    order of the text, as often as they occur, and begin and end with a letter or digit:
+    ``./run.py`` gives ``run.py``.
+    """
+    told = filterfalse(str.isalpha, _NAME.findall(text))
+    found = [name.lower() for name in told if _names(name)]
+    return tuple(token for token in found if len(token.encode()) <= LONGEST_BYTES)
+
+
+def _names(word: str) -> bool:
+    """Tell of a word that is not of letters alone whether it is joined, or long and of ASCII."""
+    return not word.isalnum() or (len(word) >= SHORTEST_WORD and word.isascii())
+
+
+MOST_WORDS = 1_000
+"""Words beyond these are not searched for; a query is typed or pasted, not a book."""
+
+MOST_REPEATS = 8
+"""How often the same clause counts. The time that FTS5 takes grows with the square of repeats."""
+
+_PIECE = re.compile(r'(?P<sign>[+-])?(?:"(?P<phrase>[^"]*)"|(?P<plain>[^\s"]+))')
+_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
+_WORD = re.compile(r"[^\W_]+")
+_PLAIN = re.compile(r"[^\W_]++(?: [^\W_]++)*+")
+"""Words alone; most of what is typed, and quickly taken apart."""
+_OR = re.compile(r"\bOR\b")
+_OPERATORS = frozenset({"AND", "OR", "NOT"})
+Item = TypeVar("Item")
+
+
+class Occur(StrEnum):
+    """Whether a clause may, must or must not match."""
+
+    SHOULD = "should"
+    MUST = "must"
+    NOT = "not"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A word, a phrase, or a joined word such as ``read_csv`` or ``br-2tnl``."""
+
+    occur: Occur
+    words: tuple[str, ...]
+    """Runs of letters and digits with their marks, and emoji, as typed."""
+    quoted: bool
+    """Whether the words came in quotation marks; several unquoted ones are a joined word."""
+    text: str = field(default="", compare=False)
+    """As typed, without sign and quotation marks; holds no more words than ``words``."""
+
+
+def normalise(text: str) -> str:
+    """Trim, and collapse white space; a NUL and half a surrogate pair count as white space."""
+    return " ".join(_NO_CHARACTER.sub(" ", text).split())
+
+
+def words_in(text: str) -> list[re.Match[str]]:
+    """Find the words of a text as ``Clause.words`` has them, each with its place."""
+    return list((_WORD if text.isascii() else word()).finditer(text))
+
+
+def words_alone(typed: str) -> list[str]:
+    """Give the words of normalised text where it has nothing else, each a clause; else none."""
+    if _PLAIN.fullmatch(typed) and _OPERATORS.isdisjoint(alone := typed.split(" ")):
+        return alone[:MOST_WORDS]
+    return []
+
+
+def clauses(text: str) -> tuple[Clause, ...]:
+    """Take ``text`` apart as ``exact_clauses``, but read negatives alone as words to find."""
+    found = exact_clauses(text)
+    if all(clause.occur is Occur.NOT for clause in found):
+        return tuple(replace(clause, occur=Occur.SHOULD) for clause in found)
+    return found
+
+
+def refusals(text: str) -> tuple[Clause, ...]:
+    """Give the clauses of a text that only says what must not be there; none of another text."""
+    if "-" not in text and "NOT" not in text:
+        return ()
+    found = exact_clauses(text)
+    return found if all(clause.occur is Occur.NOT for clause in found) else ()
+
+
+def signed(text: str) -> str:
+    """Write only what a text says with a sign or an operator: what must and must not be there."""
+    signs = {Occur.MUST: "+", Occur.NOT: "-"}
+    if not any(sign in text for sign in ("+", "-", "AND", "NOT")):
+        return ""
+    kept = [clause for clause in exact_clauses(text) if clause.occur in signs]
+    return " ".join(
+        f'{signs[clause.occur]}"{clause.text}"'
+        if clause.quoted
+        else f"{signs[clause.occur]}{clause.text}"
+        for clause in kept
+    )
+
+
+def binding(text: str) -> str:
+    """Write what holds for every hit, whatever finds it; empty where words may match or not.
+
+    That is what must and what must not be there, and phrases where nothing else is looked for.
+    """
+    found = exact_clauses(text) if '"' in text else ()
+    looked_for = [clause for clause in found if clause.occur is not Occur.NOT]
+    if looked_for and all(clause.quoted for clause in looked_for):
+        return text
+    return signed(text)
+
+
+class Held(NamedTuple):
+    """What holds for every hit, whatever found it."""
+
+    must: tuple[Clause, ...]
+    """What it has: words with a plus or AND, and phrases that stand beside no OR."""
+    never: tuple[Clause, ...]
+    """What it lacks."""
+
+
+def held(text: str) -> Held:
+    """Give the constraints that a text sets; a text without operators sets none."""
+    found = exact_clauses(text)
+    either = bool(_OR.search(normalise(text)))
+    must = (c for c in found if c.occur is Occur.MUST or (_phrase(c) and not either))
+    return Held(tuple(must), tuple(c for c in found if c.occur is Occur.NOT))
+
+
+def _phrase(clause: Clause) -> bool:
+    return clause.quoted and clause.occur is Occur.SHOULD
+
+
+def positive(text: str) -> str:
+    """Give the text that is looked for: what must not be there and the operators are left out.
+
+    A text without operators stays as it is, its white space collapsed.
+    """
+    found = exact_clauses(text)
+    if all(clause.occur is Occur.SHOULD and not clause.quoted for clause in found):
+        return normalise(text)
+    return " ".join(clause.text for clause in found if clause.occur is not Occur.NOT)
+
+
+def exact_clauses(text: str) -> tuple[Clause, ...]:
+    """Take ``text`` apart; text without a letter or digit gives no clause."""
+    typed = normalise(text)
+    if alone := words_alone(typed):
+        few = seldom(alone, _folded_typed)
+        return tuple(Clause(Occur.SHOULD, (one,), False, one) for one in few)  # noqa: FBT003
+    found: list[Clause] = []
+    following: Occur | None = None
+    words = 0
+    operators = _OPERATORS if typed != typed.upper() else frozenset()
+    for piece in _PIECE.finditer(typed):
+        plain = piece["plain"]
+        if plain in operators and not piece["sign"]:
+            if plain == "AND" and found and found[-1].occur is Occur.SHOULD:
+                found[-1] = replace(found[-1], occur=Occur.MUST)
+            following = {"AND": Occur.MUST, "NOT": Occur.NOT}.get(plain)
+            continue
+        bare = plain if plain is not None else piece["phrase"]
+        spans = words_in(bare)
+        kept = spans[: MOST_WORDS - words]
+        if not kept:
+            continue
+        parts = tuple(one[0] for one in kept)
+        text_kept = bare if len(kept) == len(spans) else bare[: kept[-1].end()]
+        sign = {"+": Occur.MUST, "-": Occur.NOT}.get(piece["sign"] or "")
+        found.append(Clause(sign or following or Occur.SHOULD, parts, plain is None, text_kept))
+        following = None
+        words += len(parts)
+        if words >= MOST_WORDS:
+            break
+    return tuple(seldom(found, _alike))
+
+
+def seldom(many: Sequence[Item], key: Callable[[Item], Hashable]) -> Sequence[Item]:
+    """Leave out what has come ``MOST_REPEATS`` times already, by its key."""
+    if len(many) <= MOST_REPEATS:
+        return many
+    times: Counter[Hashable] = Counter()
+    kept = []
+    for one in many:
+        times[alike := key(one)] += 1
+        if times[alike] <= MOST_REPEATS:
+            kept.append(one)
+    return kept
+
+
+def _alike(clause: Clause) -> Hashable:
+    return clause.occur, clause.quoted, tuple(map(_folded_typed, clause.words))
+
+
+def _folded_typed(typed: str) -> str:
+    """Write a word without case and accents, as an index may hold it."""
+    if typed.isascii():
+        return typed.casefold()
+    return "".join(one for one in normalize("NFKD", typed).casefold() if not combining(one))
+
 
 PREFIX = "zz"
 """Before the hexadecimal form of a word that is not ASCII."""

@@ -1,31 +1,115 @@
-"""AMVI, the file of message vectors (ADR-003, D6; decision 14 of the agent mail stack).
-
-Little-endian, one vector a message, messages by ascending id:
-
-* 24 bytes: ``AMVI``, version u16, dimension u32, count u64, length of the embedder id u16, and
-  the CRC-32 of everything that follows;
-* the embedder id in UTF-8, then zeros up to a multiple of 8;
-* count records of 12 bytes: message id i64, ordinal of its vector u32; zeros up to 32;
-* count x dimension halves (F16).
-"""
+"""AMVI, the file of message vectors (ADR-003, D6; decision 14 of the agent mail stack)."""
 
 from __future__ import annotations
 
+import json
+import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.contract.errors import EngineError, IndexUnavailable
-from engines.vector.mapped import HALF_BYTES, Format, Said, aligned, vectors_at
-from engines.vector.scan import Half, Rows, nearest
-from harness.core.files import replacing
+from engines.contract import EngineError, IndexUnavailable
+from engines.vector.scan import Half, Rows, dots_of, nearest
+from harness.core.errors import IndexNotReady
+from harness.core.files import replacing, write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
+
+HALF_BYTES = 2
+CHUNK_BYTES = 1 << 20
+
+
+class Said(NamedTuple):
+    """What the header of every format says, in its own order."""
+
+    dimension: int
+    embedder_bytes: int
+    size: int
+    """Of the whole file, in bytes, as its counts have it."""
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One kind of file."""
+
+    name: str
+    magic: bytes
+    version: int
+    header: struct.Struct
+    """Magic, version, the format's own counts, CRC-32."""
+
+    @property
+    def size(self) -> int:
+        """Of the header, in bytes."""
+        return self.header.size
+
+    def head(self, *counts: int) -> bytes:
+        """Give the header of a file: the format's own counts and the CRC-32."""
+        return self.header.pack(self.magic, self.version, *counts)
+
+    def counts(self, file: BinaryIO) -> tuple[int, ...]:
+        """Read the header: the format's own counts and the CRC-32.
+
+        Raises:
+            ValueError: the file is of another format or version.
+        """
+        header = file.read(self.size)
+        if len(header) < self.size or not header.startswith(self.magic):
+            raise ValueError(f"invalid {self.name}")
+        _, version, *counts = self.header.unpack(header)
+        if version != self.version:
+            raise ValueError(
+                f"its format is of version {version}, this program reads {self.version}"
+            )
+        return tuple(counts)
+
+    def check(self, file: BinaryIO, said: Said, embedder_id: str, dimension: int) -> None:
+        """Compare a file with its header, and the header with what is requested.
+
+        Raises:
+            ValueError: it is damaged, or of another embedder or dimension.
+        """
+        if said.dimension != dimension:
+            raise ValueError(
+                f"its vectors have the dimension {said.dimension}, the embedder's {dimension}"
+            )
+        if (size := os.fstat(file.fileno()).st_size) != said.size:
+            raise ValueError(f"it has {size} bytes, its header says {said.size}")
+        file.seek(self.size)
+        if (found := crc(file)) != said.crc:
+            raise ValueError(f"its CRC-32 is {found:08x}, its header says {said.crc:08x}")
+        file.seek(self.size)
+        if (made_by := file.read(said.embedder_bytes).decode()) != embedder_id:
+            raise ValueError(f"its embedder is {made_by!r}, asked is {embedder_id!r}")
+
+
+def crc(file: BinaryIO) -> int:
+    """Digest from here to the end, without holding it."""
+    found = 0
+    while chunk := file.read(CHUNK_BYTES):
+        found = zlib.crc32(chunk, found)
+    return found
+
+
+def vectors_at(file: BinaryIO, offset: int, shape: tuple[int, int]) -> Half:
+    """Map the vectors that begin at ``offset``; without vectors, nothing is mapped."""
+    if not shape[0]:
+        return np.zeros(shape, dtype=np.float16)
+    return np.memmap(file, dtype="<f2", mode="r", offset=offset, shape=shape)
+
+
+def aligned(at: int, to: int) -> int:
+    """Give the first multiple of ``to`` from ``at`` on."""
+    return -(-at // to) * to
+
 
 AMVI = Format("AMVI file", b"AMVI", 1, struct.Struct("<4sHIQHI"))
 RECORD = np.dtype([("message_id", "<i8"), ("vec_offset", "<u4")])
@@ -123,7 +207,7 @@ def header_of(path: Path) -> str:
         raise IndexUnavailable(f"{path}: {exc}. Build the vector index anew") from exc
 
 
-def write(path: Path, embedder_id: str, message_ids: Ids, vectors: Half) -> None:
+def write_amvi(path: Path, embedder_id: str, message_ids: Ids, vectors: Half) -> None:
     """Write vectors of length 1 (or 0, which are like nothing), shape (messages, dimension).
 
     Messages may come in any order. An older file is replaced when the new one is whole.
@@ -224,3 +308,63 @@ def _read(file: BinaryIO, embedder_id: str, dimension: int) -> AmviIndex:
     if not ascend or (records["vec_offset"] != np.arange(count)).any():
         raise ValueError("its records are not in order")
     return AmviIndex(embedder_id, message_ids, vectors_at(file, layout.slab, (count, columns)))
+
+
+VECTORS = "vectors.amvi"
+"""A document's message id is its position."""
+IDS = "ids.json"
+EMBEDDER = "named in the manifest"
+"""The index's manifest says who embedded, and is checked before the vectors are opened."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorStore:
+    """Unit vectors of documents in byte order of their ids."""
+
+    doc_ids: tuple[str, ...]
+    vectors: NDArray[np.float16]
+    """Shape (documents, dimension), mapped from the file."""
+
+    def nearest(self, query: NDArray[np.float32], k: int) -> list[tuple[str, float]]:
+        """Find the ``k`` documents of highest positive cosine; shape of ``query``: (dimension,).
+
+        Ordered by (-cosine, document id). A document at a right angle or beyond has nothing in
+        common with the query and is not shown.
+        """
+        rows, cosines = nearest(self.vectors, query, k)
+        best = zip(rows.tolist(), cosines.tolist(), strict=True)
+        return [(self.doc_ids[row], cosine) for row, cosine in best if cosine > 0]
+
+    def cosines(self, query: NDArray[np.float32], doc_ids: Sequence[str]) -> dict[str, float]:
+        """Give the cosines of known documents with the query, as ``nearest`` does."""
+        rows = np.array([bisect_left(self.doc_ids, doc_id) for doc_id in doc_ids], dtype=np.int64)
+        return dict(zip(doc_ids, dots_of(self.vectors, query, rows).tolist(), strict=True))
+
+
+def write_store(folder: Path, doc_ids: Sequence[str], vectors: NDArray[np.float16]) -> None:
+    """Write vectors of documents that come in byte order of their ids.
+
+    Raises:
+        ValueError: there is not one finite half-precision vector for each document.
+    """
+    write_amvi(folder / VECTORS, EMBEDDER, np.arange(len(doc_ids)), vectors)
+    write_text(folder / IDS, json.dumps(list(doc_ids)))
+
+
+def open_store(folder: Path, dimension: int) -> VectorStore:
+    """Check both files and map the vectors.
+
+    Raises:
+        IndexNotReady: a file is missing or not what ``write`` writes.
+    """
+    try:
+        doc_ids = tuple(json_file(folder / IDS, most=MAX_INDEX_BYTES))
+        index = AmviIndex.open(folder / VECTORS, EMBEDDER, dimension)
+    except (OSError, ValueError, TypeError, IndexUnavailable) as exc:
+        raise IndexNotReady(f"{folder}: {exc}. Build it again: harness index") from exc
+    if len(index.message_ids) != len(doc_ids):
+        raise IndexNotReady(
+            f"{folder / VECTORS}: holds {len(index.message_ids)} vectors for"
+            f" {len(doc_ids)} documents. Build it again: harness index"
+        )
+    return VectorStore(doc_ids, index.vectors)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.core.errors import HarnessError
-from harness.corpus import beir, jsonl, pool
+from harness.corpus import beir, judgements
 
 
 def main() -> None:
@@ -24,16 +24,16 @@ def main() -> None:
     )
     asked = parser.parse_args()
     try:
-        found = filled(pool.read(asked.pool), asked.queries, asked.qrels)
-        pool.write_grades(asked.pool, found)
+        found = filled(judgements.read_pool(asked.pool), asked.queries, asked.qrels)
+        judgements.write_grades(asked.pool, found)
     except HarnessError as exc:
         parser.error(str(exc))
     print(f"{len(found.pairs) - len(found.open)} of {len(found.pairs)} pairs are judged")  # noqa: T201
 
 
-def filled(found: pool.Pool, queries: Path, qrels: Iterable[Path]) -> pool.Pool:
+def filled(found: judgements.Pool, queries: Path, qrels: Iterable[Path]) -> judgements.Pool:
     """Grade the open pairs of queries that are judged."""
-    ids = {_plain(query.text): query.query_id for query in jsonl.queries(queries)}
+    ids = {_plain(query.text): query.query_id for query in beir.queries(queries)}
     grades: dict[str, dict[str, int]] = {}
     for file in qrels:
         for query_id, known in beir.qrels(file).grades.items():

@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 from urllib.parse import quote_plus
 
-from harness.corpus import jsonl
+from harness.corpus import beir
 
 LINE = (
     "10.0.{}.{} - - [24/Nov/2026:{:02}:{:02}:{:02} +0000]"
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
     rng = random.Random(asked.seed)
-    texts = [query.text for query in jsonl.queries(asked.queries)]
+    texts = [query.text for query in beir.queries(asked.queries)]
     rng.shuffle(texts)
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     with asked.out.open("w", encoding="utf-8") as log:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import httpx
 from pydantic import Field
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
+from engines import contract
+from engines.contract import StackSettings
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
@@ -39,14 +39,14 @@ class OverHttp(NamedTuple):
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Send nothing; note which documents are meant, and which version answers."""
         with self._client() as client:
-            return manifest.record(index, documents, _pass_by, **self._identity(client))
+            return contract.record(index, documents, _pass_by, **self._identity(client))
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
         """Connect, and refuse a server that is another one than when it was indexed."""
-        made = manifest.read(index)
+        made = contract.read(index)
         with self._client() as client:
-            manifest.check_made_by(index, made, **self._identity(client))
+            contract.check_made_by(index, made, **self._identity(client))
             yield HttpSearcher(made, client)
 
     def _client(self) -> httpx.Client:

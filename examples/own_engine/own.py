@@ -22,9 +22,9 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
-from engines.ranking.order import by_best
+from engines import contract
+from engines.contract import StackSettings
+from engines.ranking import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
@@ -76,21 +76,21 @@ class Own(NamedTuple):
             write_text(index / FILE, json.dumps(whole, ensure_ascii=False))
 
         settings = self.settings.model_dump()
-        return manifest.record(
+        return contract.record(
             index, documents, fill, engine=NAME, version=VERSION, settings=settings
         )
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
         """Read the index, and refuse one that is not what its manifest says."""
-        made = manifest.read(index)
+        made = contract.read(index)
         settings = self.settings.model_dump()
-        manifest.check_made_by(index, made, engine=NAME, version=VERSION, settings=settings)
+        contract.check_made_by(index, made, engine=NAME, version=VERSION, settings=settings)
         try:
             whole = json.loads((index / FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError) as exc:
             raise IndexNotReady(f"{index / FILE}: {exc}. Index once more") from exc
-        manifest.check_count(index, made, len(whole["doc_ids"]))
+        contract.check_count(index, made, len(whole["doc_ids"]))
         average = sum(whole["lengths"]) / max(len(whole["lengths"]), 1)
         yield OwnSearcher(made, self.settings, average=average, **whole)
 

@@ -12,19 +12,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.api.beside import Sides
-    from harness.api.board import Leaderboard, leaderboard
-    from harness.api.comparing import Difference, Inference, compare
+    from harness.api.comparison import (
+        Difference,
+        Inference,
+        Leaderboard,
+        Scored,
+        compare,
+        leaderboard,
+        near_duplicates,
+        score,
+    )
     from harness.api.contract import EngineCheck, engine_contract
-    from harness.api.deciding import Decided, decide
+    from harness.api.data import Collection, load_collection, load_qrels, load_run, save_collection
+    from harness.api.decision import Decided, Sides, decide
     from harness.api.drawing import Drawing, draw_differences, draw_forest, draw_sequences
-    from harness.api.frames import Collection, load_collection, save_collection
-    from harness.api.grouping import near_duplicates
-    from harness.api.interleaving import Interleaver, Interleaving, load_clicks
-    from harness.api.loading import load_qrels, load_run
-    from harness.api.scoring import Scored, score
-    from harness.api.searching import EngineComparison, compare_engines
-    from harness.api.shadowing import Watched, load_shadow_log
+    from harness.api.search import (
+        EngineComparison,
+        Interleaver,
+        Interleaving,
+        compare_engines,
+        load_clicks,
+    )
+    from harness.api.shadow import Watched, load_shadow_log
 
 __all__ = [
     "Collection",
@@ -58,19 +67,22 @@ __all__ = [
     "score",
 ]
 HOMES = {
-    "beside": ("Sides",),
-    "board": ("Leaderboard", "leaderboard"),
-    "comparing": ("Difference", "Inference", "compare"),
+    "comparison": (
+        "Difference",
+        "Inference",
+        "Leaderboard",
+        "Scored",
+        "compare",
+        "leaderboard",
+        "near_duplicates",
+        "score",
+    ),
     "contract": ("EngineCheck", "engine_contract"),
-    "deciding": ("Decided", "decide"),
+    "data": ("Collection", "load_collection", "load_qrels", "load_run", "save_collection"),
+    "decision": ("Decided", "Sides", "decide"),
     "drawing": ("Drawing", "draw_differences", "draw_forest", "draw_sequences"),
-    "frames": ("Collection", "load_collection", "save_collection"),
-    "grouping": ("near_duplicates",),
-    "interleaving": ("Interleaver", "Interleaving", "load_clicks"),
-    "loading": ("load_qrels", "load_run"),
-    "scoring": ("Scored", "score"),
-    "searching": ("EngineComparison", "compare_engines"),
-    "shadowing": ("Watched", "load_shadow_log"),
+    "search": ("EngineComparison", "Interleaver", "Interleaving", "compare_engines", "load_clicks"),
+    "shadow": ("Watched", "load_shadow_log"),
 }
 """Names by the module of this package that has them."""
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}

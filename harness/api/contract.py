@@ -9,10 +9,9 @@ from unittest import SkipTest
 
 from harness.core.engine import Engine
 from harness.core.records import Document
-from harness.stages.contract import mapping
-from harness.stages.contract.check import Check, Outcome, examine
-from harness.stages.contract.documents import DOCUMENTS
-from harness.stages.contract.stage import CHECKS, Bench, Sample, is_served_elsewhere
+from harness.stages.contract import checks
+from harness.stages.contract.checks import CONTRACT_CHECKS, Bench, Sample, is_served_elsewhere
+from harness.stages.contract.subject import DOCUMENTS, Check, Outcome, examine
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,6 @@ def engine_contract(
     elsewhere = is_served_elsewhere(engine)
     return tuple(
         EngineCheck(check, bench, elsewhere)
-        for check in (mapping.CHECKS if elsewhere else CHECKS)
+        for check in (checks.MAPPING_CHECKS if elsewhere else CONTRACT_CHECKS)
         if (sample.own or not check.own_documents) and (known or not check.by_name)
     )

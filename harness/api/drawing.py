@@ -14,16 +14,15 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from harness.api.board import Leaderboard
-from harness.api.comparing import Difference
+from harness.api.comparison import Difference, Leaderboard
 from harness.core.errors import EvidenceError, HarnessError
 from harness.core.files import replacing
+from harness.report import shadow_page
 from harness.report.rounding import interval, signed
-from harness.report.shadow import figures as shadow_figures
 from harness.report.svg import ARMS, BETTER, INK, MUTED, STYLE, WORSE, label, quiet
 
 if TYPE_CHECKING:
-    from harness.api.shadowing import Watched
+    from harness.api.shadow import Watched
 
 KINDS = ("png", "svg", "pdf")
 DPI = 200
@@ -141,5 +140,5 @@ def draw_sequences(log: Watched) -> Drawing:
     shown = {name: points for name, points in tracks.items() if points}
     if not shown:
         raise EvidenceError("nothing was compared yet, so there is nothing to draw")
-    paint = partial(shadow_figures.paint, shown)
-    return Drawing(shadow_figures.SIZE, paint, shadow_figures.say(shown))
+    paint = partial(shadow_page.paint, shown)
+    return Drawing(shadow_page.SIZE, paint, shadow_page.say(shown))

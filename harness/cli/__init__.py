@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.base.boundary import ended
-from harness.cli.base.called import as_called, called, introduce
+from harness.cli.exit_codes import as_called, called, ended, introduce
 from harness.report import fonts
 
 if TYPE_CHECKING:
@@ -19,77 +18,65 @@ if TYPE_CHECKING:
 def application() -> typer.Typer:
     """Put every command on the command line, once."""
     from harness.cli import (
-        arm,
-        ask,
-        ci,
-        clicks,
-        decide,
-        decompose,
-        demo,
-        doctor,
+        check,
+        code,
+        custody,
+        data,
+        docs,
+        evidence,
         export,
-        history,
-        init,
-        load,
-        mail_server,
-        measure,
+        inspect,
+        judgement,
+        notes,
         oneshot,
         pipeline,
-        plan,
         policy,
-        regress,
-        selftest,
-        serve,
-        traffic,
+        server,
+        shadow,
         tune,
     )
-    from harness.cli.assessors import assisted, judging, labels, panel
-    from harness.cli.base.app import app
-    from harness.cli.custody import reproduce, sign, verify
-    from harness.cli.data import exchange, importing, queries
-    from harness.cli.kept import code, docs, notes
-    from harness.cli.migrate import group as migrate
-    from harness.cli.shadow import group as shadow
+    from harness.cli import migration as migrate
+    from harness.cli.app import app
 
     for register in (
-        demo.register,
+        oneshot.register_demo,
         pipeline.register,
-        importing.register,
-        exchange.register,
-        oneshot.register,
-        tune.register,
-        queries.register,
-        clicks.register,
-        measure.register,
-        judging.register,
-        panel.register,
-        labels.register,
-        assisted.register,
-        plan.register,
-        policy.register,
-        serve.register,
-        decide.register,
-        ask.register,
-        decompose.register,
-        verify.register,
-        sign.register,
-        reproduce.register,
-        selftest.register,
-        export.register,
-        load.register,
-        traffic.register,
-        mail_server.register,
+        data.register_importing,
+        data.register_exchange,
+        oneshot.register_run,
+        tune.register_tune,
+        data.register_queries,
+        evidence.register_clicks,
+        export.register_measure,
+        judgement.register_judging,
+        judgement.register_panel,
+        judgement.register_labels,
+        judgement.register_assisted,
+        policy.register_plan,
+        policy.register_policy,
+        server.register_serve,
+        policy.register_decide,
+        inspect.register_ask,
+        inspect.register_decompose,
+        custody.register_verify,
+        custody.register_sign,
+        custody.register_reproduce,
+        check.register_selftest,
+        export.register_export,
+        evidence.register_load,
+        evidence.register_traffic,
+        server.register_mail_server,
         notes.register,
         code.register,
         docs.register,
         migrate.register,
-        regress.register,
-        history.register,
+        tune.register_regress,
+        inspect.register_history,
         shadow.register,
-        init.register,
-        ci.register,
-        arm.register,
-        doctor.register,
+        oneshot.register_init,
+        export.register_ci,
+        check.register_arm,
+        check.register_doctor,
     ):
         register(app)
     introduce(_names(app))

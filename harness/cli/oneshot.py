@@ -1,25 +1,23 @@
-"""``harness run``: arms and data of yours, all stages in one go."""
+"""``harness run``, ``harness demo`` and ``harness init``."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.base.app import err, out
-from harness.cli.base.boundary import aside
-from harness.cli.base.called import called
-from harness.cli.base.data import prepare
-from harness.cli.base.hands import Cluster, Workers, shared
-from harness.cli.base.imports import Fields, Forms
-from harness.cli.base.places import AskedTwice, Threads, missing_rule, name_of, own
-from harness.cli.base.project import Project
+from harness.cli.app import Cluster, Fields, Forms, Workers, err, out, prepare, shared
+from harness.cli.exit_codes import COMMAND, aside, called, called_from_anywhere
+from harness.cli.project import AskedTwice, Project, Threads, missing_rule, name_of, own
 
 
-def register(app: typer.Typer) -> None:
+def register_run(app: typer.Typer) -> None:
     """Put ``run`` on the command line."""
     app.command()(run)
 
@@ -87,15 +85,15 @@ def run(
 
     A migration: harness run --dataset agent-mail --policy policy/mail.toml --out out
     """
-    from harness.cli.base.verdicts import leaderboard, show
-    from harness.core.durable.locks import held
-    from harness.core.durable.owned import EXPERIMENT_LOG, RUN, check_free
+    from harness.cli.verdicts import leaderboard, show
+    from harness.core.files import held
+    from harness.core.folders import EXPERIMENT_LOG, RUN, check_free
     from harness.core.names import checked
-    from harness.policy.decide import exit_code as code_of
-    from harness.stages.experiments.log import shared as with_log
+    from harness.policy.decision import exit_code as code_of
+    from harness.stages.experiments import shared as with_log
     from harness.stages.layout import Layout
     from harness.stages.oneshot import RunRequest, oneshot
-    from harness.stages.score.means import read_means
+    from harness.stages.score import read_means
 
     project = Project.here()
     named = tuple(name.strip() for name in arms.split(",") if name.strip())
@@ -168,3 +166,226 @@ def _named(runs: list[str]) -> dict[str, Path]:
             raise HarnessError(f"--trec-run {given}: give NAME=FILE, each name once")
         found[name] = Path(file)
     return found
+
+
+PAGE = "reports/index.html"
+FOLDER = "search-demo"
+"""Project of the demo outside of a clone, below the current folder."""
+NEEDS = ("engines", "pipeline")
+"""Extras of the arms and of DVC."""
+NOTHING_DONE = "Data and pipelines are up to date."
+Record = Annotated[
+    bool,
+    typer.Option("--record", help="Record what comes out: dvc.lock and reports/record, to commit."),
+]
+
+
+def register_demo(app: typer.Typer) -> None:
+    """Put ``demo`` on the command line."""
+    app.command()(demo)
+
+
+def demo(*, record: Record = False) -> None:
+    """Run the whole pipeline on the embedded data and print the decision.
+
+    Harvests documents, queries and judgements from the documentation of installed packages,
+    indexes them with every arm, replays, scores, compares, races, judges, and writes
+    reports/index.html. What is up to date is skipped. The tracked record (dvc.lock and
+    reports/record) stays as it is; the last lines compare with it.
+
+    Outside of a project, the project is the folder search-demo, which is made.
+    """
+    project = _with_all_that_is_needed(Project.here())
+    _without_git(project.root)
+    from harness.stages.custody.reproduce import local_lock
+
+    with nullcontext() if record else local_lock(project.root):
+        idle = _run(project)
+    from harness.cli.verdicts import show
+    from harness.stages.gate import read_decision
+
+    for name in project.params.datasets:
+        show(name, read_decision(project.layout(name))[0])
+    if idle:
+        out.print("\nNothing to do: everything is up to date.")
+    out.print(f"\nThe page: {project.root / PAGE}\n")
+    _compare(project, record=record)
+
+
+def _with_all_that_is_needed(found: Project) -> Project:
+    """Check the extras before anything is run, and make a project where there is none.
+
+    Raises:
+        HarnessError: an extra is not installed, or the embedded data are of other versions, or the
+            folder cannot be made.
+    """
+    from harness.core.errors import DEMO, HarnessError, install, missing_from
+    from harness.stages.init import begin_packaged, other_versions
+
+    if missing := [module for extra in NEEDS for module in missing_from(extra)]:
+        raise HarnessError(
+            f"the demo needs packages that are not installed: {', '.join(missing)}."
+            f" Run: {install(DEMO)}"
+        )
+    if other := other_versions(found.root, found.params.datasets):
+        raise HarnessError(
+            "the embedded data are the documentation of exact versions;"
+            f" installed: {', '.join(other)}. Run: {install(DEMO)}"
+        )
+    if not found.packaged:
+        return found
+    folder = Path.cwd() / FOLDER
+    try:
+        begin_packaged(found.root, folder)
+    except OSError as exc:
+        problem = f"{folder}: cannot be made ({exc.strerror})"
+        raise HarnessError(f"{problem}. Change to a folder where you may write") from exc
+    err.print(f"the project of the demo is {folder}", markup=False)
+    return Project(folder)
+
+
+def _run(project: Project) -> bool:
+    """Bring the pipeline up to date, and tell whether there was nothing to do."""
+    idle = NOTHING_DONE in _dvc(project.root, "repro", "--no-run-cache")
+    if idle and not all(_replayed(project)):
+        _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "replay")
+        return False
+    if idle and not all(_side_files(project)):
+        _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "race")
+        return False
+    return idle
+
+
+def _compare(project: Project, *, record: bool) -> None:
+    """Record what came out, or say how it compares with what was recorded."""
+    from harness.cli.custody import show
+    from harness.stages.custody.reproduce import RECORD, keep_vectors, reproduce
+    from harness.stages.custody.reproduce import record as write
+
+    for name in project.params.datasets:
+        if record:
+            keep_vectors(project.root, project.layout(name), project.params.arms, project.cache)
+            write(project.root, project.layout(name), tuple(project.params.arms))
+        elif (project.root / RECORD / name).is_dir():
+            show(reproduce(project.root, project.layout(name)))
+
+
+def _without_git(root: Path) -> None:
+    """Tell DVC that there is no git, where the code came as a tarball."""
+    if not (root / ".git").exists():
+        _dvc(root, "config", "--local", "core.no_scm", "true")
+
+
+def _replayed(project: Project) -> list[bool]:
+    """Tell of each arm whether it is known when it was replayed, and not too long ago."""
+    from datetime import UTC, datetime
+
+    from harness.core.errors import HarnessError
+    from harness.stages.custody.receipts import check_replayed
+
+    days, now = project.policy().evidence_days, datetime.now(UTC)
+    said = []
+    for name in project.params.datasets:
+        for arm in project.params.arms:
+            try:
+                check_replayed(project.layout(name), [arm], now=now, evidence_days=days)
+                said.append(True)
+            except HarnessError:
+                said.append(False)
+    return said
+
+
+def _side_files(project: Project) -> list[bool]:
+    """Files beside the tracked receipts, which differ from day to day."""
+    layouts = [project.layout(name) for name in project.params.datasets]
+    paths = [
+        path
+        for layout in layouts
+        for path in (layout.times, layout.decision, layout.decision_receipt)
+    ]
+    return [path.is_file() for path in [*paths, project.root / PAGE]]
+
+
+def _dvc(root: Path, *args: str) -> str:
+    """Run DVC, show what it says, and give it back."""
+    command = [sys.executable, "-m", "dvc", *args]
+    beside = Path(sys.executable).parent  # the stages are started as ``harness``
+    env = {**os.environ, "PATH": os.pathsep.join([str(beside), os.environ.get("PATH", "")])}
+    said: list[str] = []
+    with subprocess.Popen(  # noqa: S603  our own command
+        command, cwd=root, env=env, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as running:
+        for line in running.stdout or ():
+            said.append(line)
+            if line.strip() and NOTHING_DONE not in line:
+                err.print(line.rstrip(), markup=False)
+    if running.returncode:
+        raise typer.Exit(2)
+    return "".join(said)
+
+
+CONTROL = "fts5"
+
+
+def register_init(app: typer.Typer) -> None:
+    """Put ``init`` on the command line."""
+    app.command()(init)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The folder to make; . for the current one.")],
+    control: Annotated[
+        str | None, typer.Option(help="The arm that serves today. [default: fts5]")
+    ] = None,
+    github: Annotated[
+        str | None,
+        typer.Option(help="OWNER/REPO@REF of the harness, for a workflow on GitHub."),
+    ] = None,
+    gitlab: Annotated[
+        str | None,
+        typer.Option(help="GROUP/PROJECT@REF of the harness, for a pipeline on GitLab."),
+    ] = None,
+) -> None:
+    """Begin an evaluation project: data, judgements, an engine, a policy and ci.sh, which passes.
+
+    A missing option is prompted for, on a terminal only. Nothing is overwritten. In a git
+    repository the folder may hold files, and workflow files go to the root of the repository.
+
+    Example: harness init my-search --control fts5 --github acme/search-harness@v1
+    """
+    from engines import registry as arms
+    from harness.core.errors import UnknownName
+    from harness.stages.init import Begun, begin_project
+
+    if on_terminal():
+        control = control or _asked("The arm that serves today", CONTROL)
+        github = (
+            _asked("The harness on GitHub, OWNER/REPO@REF (empty for none)", "")
+            if github is None
+            else github
+        )
+        gitlab = (
+            _asked("The harness on GitLab, GROUP/PROJECT@REF (empty for none)", "")
+            if gitlab is None
+            else gitlab
+        )
+    name = control or CONTROL
+    if name not in arms.names():
+        raise UnknownName("arm", name, arms.names())
+    made = begin_project(Begun(folder, name, github or "", gitlab or ""))
+    for file in made:
+        out.print(f"  {file}", markup=False)
+    by = called_from_anywhere()
+    with_harness = "" if by == COMMAND else f"HARNESS={shlex.quote(by)} "
+    go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
+    out.print(f"\nNext: {go}{with_harness}./ci.sh", markup=False)
+
+
+def on_terminal() -> bool:
+    """Tell whether somebody is there to answer."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _asked(what: str, default: str) -> str:
+    given: str = typer.prompt(what, default=default, show_default=bool(default))
+    return given.strip()

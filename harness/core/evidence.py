@@ -9,10 +9,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Manifest
-from harness.core.load import Load
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Run
 from harness.core.scores import Scores
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AtRate:
+    """One arm at one arrival rate, round by round."""
+
+    system_ns: Mapping[str, Floats]
+    """By percentile (``p50`` to ``p99``), shape (rounds,): nanoseconds from the intended start
+    within which such a share of all arrivals was answered; infinite where fewer were at all."""
+    busy: Floats
+    """Shape (rounds,): share of the processors that other programs used just before a round."""
+    objections: tuple[str, ...]
+    """Why other rounds do not count, one text each."""
+    arrivals: int
+    """Arrivals of the round with the fewest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Arms with the same arrivals, in rounds."""
+
+    at: Mapping[str, Mapping[float, AtRate]]
+    """By arm and rate, arrivals a second."""
+    noise: Mapping[float, Floats]
+    """By rate, shape (rounds,): p99 of the first arm's second opening over that of its first."""
+    reference_ns: NDArray[np.int64]
+    """The reference work of ``harness.replay.machine`` before each trial, shape (times,)."""
+    machine: str
+    loaded_at: str
+    """When its first trial began: UTC, ISO 8601."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +130,7 @@ class Race:
     unseen_ns: Mapping[str, NDArray[np.int64]]
     """Answers to unseen variants of the first texts, shape (processes, few)."""
     reference_ns: NDArray[np.int64]
-    """The reference work of ``harness.replay.reference``, shape (processes, times)."""
+    """The reference work of ``harness.replay.machine``, shape (processes, times)."""
     stolen: Mapping[str, Stolen]
     """By arm: time lost to the system, for its first answers."""
     verified: Mapping[str, bool]

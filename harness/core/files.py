@@ -1,34 +1,390 @@
-"""Files that appear whole or not at all: the one layer through which the harness writes.
-
-* ``write_text``, ``write_json``: a whole file, written beside and renamed.
-* ``append_text``: a file that only grows, read, added to and written under its lock.
-* ``replacing``: the same for whoever writes the file itself (Parquet, NumPy).
-* ``replacing_folder``: a whole folder, which changes places with the old one.
-* ``durable.locks.held``: around whatever is read, changed and written; one writer at a time.
-* ``durable.journal.changing``: the same for several files, which change together or not.
-
-With ``durable=True`` the call returns when file and folder are on the disk (fsync). It is for
-acknowledged data that cannot be reproduced: ledger, switch, pools, judgements, history, accepted
-divergences, logs. A cache does not need it.
-
-Temporary files are in a hidden folder that its writer keeps locked. Each writer first removes the
-leftovers of dead ones (``harness.core.durable.leftovers``).
-"""
+"""Files that appear whole or not at all, locks, temporary folders, and what a disk refuses."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
 import json
 import os
+import re
+import shutil
+import sqlite3
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
+from tempfile import gettempdir
+from time import monotonic, sleep
 from typing import Any
 
-from harness.core.disk import naming
-from harness.core.durable.leftovers import OLD, written_in
-from harness.core.durable.locks import held
-from harness.core.paths import check_leads
+from harness.core.errors import BadFile, HarnessError, Locked
+
+
+def claimed(path: Path, flags: int) -> int | None:
+    """Open a lock file and lock it; None where another holds it or it is gone by then."""
+    lock = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine, there = os.fstat(lock), path.lstat()
+    except (BlockingIOError, FileNotFoundError):
+        os.close(lock)
+        return None
+    except BaseException:
+        os.close(lock)
+        raise
+    if (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino):
+        return lock
+    os.close(lock)
+    return None
+
+
+def let_go(lock: int) -> None:
+    """Give up what ``claimed`` gave, also for a process that was forked meanwhile."""
+    with suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    os.close(lock)
+
+
+LEFT_OVER = ".partial"
+"""How the name of what is being written ends."""
+OLD = ".old"
+"""In the folder: what is being replaced, where that takes two steps."""
+_TOKEN_BYTES = 8
+_TEMPORARY = re.compile(rf"\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}{re.escape(LEFT_OVER)}")
+"""How a folder of ours is named; it has a lock in it, or is empty still."""
+_LOCK = ".lock"
+_TRIES = 3
+"""How often a removal that a signal broke off is begun."""
+
+
+@contextmanager
+def written_in(folder: Path) -> Iterator[Path]:
+    """Give a new folder in ``folder``, locked while the block runs and removed after it."""
+    sweep(folder)
+    lock = None
+    while lock is None:
+        place = folder / f".{token_hex(_TOKEN_BYTES)}{LEFT_OVER}"
+        place.mkdir()
+        try:
+            lock = claimed(place / _LOCK, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            _surely_removed(place)
+            raise
+    try:
+        yield place
+    finally:
+        _surely_removed(place)
+        let_go(lock)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what dead writers left in ``folder``; what a living one writes is locked, and stays.
+
+    An old folder that half a replacement moved away is put back first.
+    """
+    with os.scandir(folder) as entries:
+        left = [Path(e.path) for e in entries if _TEMPORARY.fullmatch(e.name)]
+    for path in left:
+        with suppress(OSError):
+            _swept(path)
+
+
+def _swept(left: Path) -> None:
+    """Remove what is ours beyond doubt; a link or a file of such a name is somebody else's."""
+    if left.is_symlink() or not left.is_dir():
+        return
+    if not os.access(left, os.X_OK) or not (left / _LOCK).exists():
+        left.rmdir()
+    elif (lock := claimed(left / _LOCK, os.O_RDWR)) is not None:
+        try:
+            _removed(left)
+        finally:
+            let_go(lock)
+
+
+def _surely_removed(place: Path) -> None:
+    """Remove a temporary folder if it can be; over a network a signal may break that off.
+
+    One that a mask of permissions closed to its user too is empty, and goes all the same.
+    """
+    for _ in range(_TRIES):
+        try:
+            _removed(place)
+        except InterruptedError:
+            continue
+        except OSError:
+            break
+        else:
+            return
+    with suppress(OSError):
+        place.rmdir()
+
+
+def _removed(place: Path) -> None:
+    """Remove a temporary folder, its lock last, putting an old folder back that lost its place."""
+    old = place / OLD
+    within = [one for one in place.iterdir() if one.name != _LOCK]
+    for new in within:
+        if new != old and old.exists() and not (lost := place.with_name(new.name)).exists():
+            old.replace(lost)
+    for one in [one for one in within if one.exists() or one.is_symlink()]:
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one)
+        else:
+            one.unlink()
+    (place / _LOCK).unlink(missing_ok=True)
+    place.rmdir()
+
+
+def check_leads(path: Path) -> None:
+    """Let a path pass that names one place, now and once the folders above it are made.
+
+    Links that lead in a circle pass: the system refuses them wherever they are used.
+
+    Raises:
+        BadFile: it goes up from what is not a folder, or is a link to nothing.
+    """
+    for number, step in enumerate(path.parts):
+        below = Path(*path.parts[:number])
+        if step == ".." and not below.is_dir():
+            problem = f"leads nowhere: {below} is not a folder, so '..' has no meaning"
+            raise BadFile(path, problem, "Name the place without '..'")
+    if not path.is_symlink():
+        return
+    try:
+        path.stat()
+    except FileNotFoundError:
+        hint = "Remove the link, or name another place"
+        raise BadFile(path, "is a link to nothing", hint) from None
+    except OSError:
+        return
+
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+DISK = FULL | {errno.EIO, errno.EROFS}
+"""What a disk answers to a write; ``FULL`` where it has no room."""
+NO_ROOM = "Free some space on that disk, then run the same command again"
+READ_ONLY = "Name a place on a disk that can be written, or make this one writable"
+FAILING = "Check that disk and any limit of a file's size, then run the same command again"
+REMEDIES = {**dict.fromkeys(FULL, NO_ROOM), errno.EROFS: READ_ONLY, errno.EIO: FAILING}
+ROOM = 1 << 20
+"""Bytes that are left on a disk with room; SQLite calls a full one a failing one at times."""
+PRIMARY = 0xFF
+"""The part of SQLite's code that says what kind of error it is."""
+BY_SQLITE = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+}
+BY_WORDS = re.compile(r"(?:\(os error |\bOs \{ code: |\[Errno )(\d+)")
+"""How Rust says it, and ``shutil`` of files of a folder."""
+BY_NUMPY = re.compile(r"^\d+ requested and \d+ written$")
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file that a disk refused: a failed write(2) does not say which one it was.
+
+    Errors that name another file, or that come of no refusal, are not changed.
+
+    Raises:
+        OSError: with ``path`` and the number of the disk's answer.
+    """
+    try:
+        yield
+    except Exception as exc:
+        told = refusal(exc) or _not_made(exc, path)
+        named = isinstance(exc, BadFile) or (told and told.filename and not _passing(told.filename))
+        if told is None or named:
+            raise
+        number = told.errno or errno.EIO
+        if number == errno.EIO and not _has_room(path):
+            number = errno.ENOSPC
+        place = path
+        if number in FULL and not told.filename and _has_room(path) and not _has_room(temporary()):
+            place = temporary()
+        raise OSError(number, os.strerror(number), str(place)) from exc
+
+
+def temporary() -> Path:
+    """Give the folder that SQLite and others sort in; they do not say that it is full."""
+    return Path(gettempdir())
+
+
+def refusal(exc: BaseException) -> OSError | None:
+    """Give the disk's answer that an error comes of; None where it comes of another cause."""
+    found = (_as_os_error(one) for one in _causes(exc))
+    return next((one for one in found if one.errno in DISK), None)
+
+
+def _causes(exc: BaseException) -> Iterator[BaseException]:
+    told: BaseException | None = exc
+    seen = set[int]()
+    while told is not None and id(told) not in seen:
+        seen.add(id(told))
+        yield told
+        told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
+
+
+def _as_os_error(exc: BaseException) -> OSError:
+    if isinstance(exc, sqlite3.Error):
+        code = getattr(exc, "sqlite_errorcode", None) or 0
+        return OSError(BY_SQLITE.get(code & PRIMARY), str(exc))
+    if isinstance(exc, OSError) and exc.errno is not None:
+        return exc
+    if isinstance(exc, OSError) and BY_NUMPY.match(str(exc)):
+        return OSError(errno.ENOSPC, str(exc))
+    by_words = BY_WORDS.search(str(exc))
+    return OSError(int(by_words[1]) if by_words else None, str(exc))
+
+
+def _not_made(exc: Exception, path: Path) -> OSError | None:
+    """Tell whether SQLite could not make a file because the disk is full; it does not say why."""
+    codes = (getattr(one, "sqlite_errorcode", None) or 0 for one in _causes(exc))
+    if all(code & PRIMARY != sqlite3.SQLITE_CANTOPEN for code in codes) or _has_room(path):
+        return None
+    return OSError(errno.ENOSPC, str(exc))
+
+
+def _passing(named: object) -> bool:
+    """Tell whether a file has no lasting name yet: it is written beside its place."""
+    return any(part.endswith(LEFT_OVER) for part in Path(str(named)).parts)
+
+
+def _has_room(path: Path) -> bool:
+    """Tell whether the disk of a path, or of the nearest folder above it, has room."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    about = os.statvfs(there)
+    return about.f_bavail * about.f_frsize >= ROOM
+
+
+PATIENCE_S = 600.0
+"""How long a writer waits for another one."""
+PAUSE_S = 0.002, 0.05
+"""First and longest pause before the lock is tried again."""
+
+
+@contextmanager
+def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """Hold ``thing`` alone while the block runs; every other writer waits, on any thread.
+
+    Hold it around everything that is read, changed and written. ``thing`` is a file or folder that
+    need not exist; the lock lies beside it, so that replacing the thing does not lose the lock.
+    The system lets go when the process ends, however it ends, and what a dead writer left in the
+    folder is swept. A lock is not given twice: what runs inside must not hold the thing again.
+
+    Raises:
+        Locked: another writer held it for longer than ``patience_s``.
+        BadFile: it is the root of the file system, beside which there is nothing, or leads nowhere.
+        OSError: no lock file can be made there.
+    """
+    check_leads(thing)
+    whole = thing.resolve()
+    if not whole.name:
+        raise BadFile(thing, "is the root of the file system", "Name a file or a folder in it")
+    whole.parent.mkdir(parents=True, exist_ok=True)
+    path = whole.with_name(f".{whole.name}.lock")
+    until, pause = monotonic() + patience_s, PAUSE_S[0]
+    while (lock := _tried(path)) is None:
+        if monotonic() >= until:
+            raise Locked(thing, patience_s)
+        sleep(pause)
+        pause = min(2 * pause, PAUSE_S[1])
+    try:
+        sweep(path.parent)
+        yield
+    finally:
+        if _empty(lock):
+            with suppress(OSError):
+                path.unlink()
+        let_go(lock)
+
+
+def _tried(path: Path) -> int | None:
+    return claimed(path, os.O_RDWR | os.O_CREAT)
+
+
+def _empty(lock: int) -> bool:
+    """Tell whether it is a file without content, as ours are; another one is somebody else's."""
+    found = os.fstat(lock)
+    return stat.S_ISREG(found.st_mode) and not found.st_size
+
+
+OWN, OTHERS = 0o700, 0o077
+"""Permissions of the user, which a mask may have taken from a new folder, and of anyone else."""
+REMEDY = "Free some space there, or set TMPDIR to a folder with room"
+
+
+def place() -> Path:
+    """Give the folder of all temporary folders of this user, made where it is missing.
+
+    Raises:
+        HarnessError: something of that name belongs to another user, or others may enter it. Or no
+            folder takes temporary files.
+    """
+    folder = above() / f"harness-{os.getuid()}"
+    with told(folder):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and OWN & ~found.st_mode:
+        folder.chmod(OWN | stat.S_IMODE(found.st_mode))
+    private = stat.S_ISDIR(found.st_mode) and not found.st_mode & OTHERS
+    if not private or found.st_uid != os.getuid():
+        raise HarnessError(
+            f"{folder}: is not a folder that only you can read. Remove it, or set TMPDIR"
+        )
+    return folder
+
+
+def above() -> Path:
+    """Give the system's folder for temporary files: TMPDIR, or the next one that takes a file.
+
+    Raises:
+        HarnessError: there is none.
+    """
+    try:
+        return Path(gettempdir())
+    except FileNotFoundError as exc:
+        raise HarnessError(f"no folder takes temporary files ({exc.strerror}). {REMEDY}") from exc
+
+
+@contextmanager
+def told(folder: Path) -> Iterator[None]:
+    """Say of a temporary folder that a disk refused that it is one, and what to do.
+
+    Raises:
+        BadFile: the disk has no room for what is written in ``folder``, cannot be written or fails.
+    """
+    try:
+        with naming(folder):
+            yield
+    except OSError as exc:
+        if exc.errno not in DISK or exc.filename != str(folder):
+            raise
+        problem = f"temporary files cannot be written there ({exc.strerror})"
+        raise BadFile(folder, problem, REMEDY) from exc
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Give a new, empty folder for the block and remove it afterwards.
+
+    What killed processes left is removed first: the folder of a living one is locked.
+
+    Raises:
+        HarnessError: as ``place``.
+        BadFile: as ``told``, also of what is written within the block.
+    """
+    folder = place()
+    with told(folder), written_in(folder) as locked:
+        made = locked / "files"
+        made.mkdir()
+        yield made
+
 
 AT_FDCWD = -100
 EXCHANGE = 2

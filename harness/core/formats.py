@@ -1,8 +1,4 @@
-"""Untrusted JSON, TOML, YAML and rows of CSV, read within bounds.
-
-Refused are nesting beyond a depth, numbers that are not finite or have hundreds of digits, repeated
-keys, and halves of surrogate pairs. ``harness.core.reading`` refuses files that are not text.
-"""
+"""Untrusted JSON, TOML, YAML and rows of CSV, read within bounds."""
 
 from __future__ import annotations
 
@@ -12,15 +8,31 @@ import math
 import re
 import tomllib
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn, TypeVar
 
 import yaml
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ValidationError
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, Node, ScalarNode
 
+from harness.core.errors import BadFile
 from harness.core.reading import MAX_FILE_BYTES, Malformed, naming, text_of
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def cell(value: object) -> object:
+    """Give the value itself, or the escaped text if a spreadsheet would run it."""
+    if not (isinstance(value, str) and value.startswith(FORMULA)):
+        return value
+    with suppress(ValueError):
+        float(value)
+        return value
+    return f"'{value}"
+
 
 LONGEST_NUMBER = 300
 """Characters; YAML 1.1 counts minutes and seconds too, in the square of their number."""
@@ -291,3 +303,36 @@ class Loader(yaml.SafeLoader):
                     raise ConstructorError(None, None, problem, key.start_mark)
                 seen.add(name)
         return super().construct_mapping(node, deep=deep)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+Moment = Annotated[AwareDatetime, AfterValidator(in_years)]
+"""A time with its zone, which every zone can tell."""
+
+
+def from_file(model: type[Model], path: Path, hint: str) -> Model:
+    """Read a file that holds one model.
+
+    Raises:
+        BadFile: it is not JSON, or not of the model.
+        OSError: it cannot be read.
+    """
+    return from_text(model, text_of(path), path, hint)
+
+
+def from_text(
+    model: type[Model], text: str, path: Path, hint: str, line: int | None = None
+) -> Model:
+    """Read one model from the text of a file, or of its ``line``.
+
+    Raises:
+        BadFile: it is not JSON, or not of the model.
+    """
+    try:
+        return model.model_validate_json(checked(text))
+    except Malformed as exc:
+        raise BadFile(path, f"it is not JSON ({exc})", hint, line or exc.line) from exc
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        key = ".".join(map(str, first["loc"])) or ("the line" if line else "the file")
+        raise BadFile(path, f"{key}: {first['msg']}", hint, line) from exc

@@ -1,20 +1,16 @@
-"""Names of data sets, splits, arms and whatever else a file is called by: one type for all.
-
-A name becomes part of a path, a column of a TREC file and an item of a list on the command line. So
-it is one word: letters, digits and ``_ . + @ -``, beginning with a letter, a digit or ``_``.
-A label is for people only: one line of text.
-"""
+"""Names of data sets, splits, arms and files, and one experiment as a line of the log."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from harness.core.errors import BadName
+from harness.core.formats import Moment
 
 LONGEST, LONGEST_LABEL = 100, 200
 """Bytes of a name, which gets an ending and must still fit a file system; characters of a label."""
@@ -97,3 +93,72 @@ Name = Annotated[str, AfterValidator(_name)]
 """A name, in a file that pydantic reads."""
 Label = Annotated[str, AfterValidator(_label)]
 """A line for people, in such a file."""
+
+
+Clocked = Literal["race", "race begun", "race resumed", "load"]
+Kind = Literal["gate", "decide"] | Clocked
+"""A race is logged before its first process, when it resumes after a stop, and at its end."""
+Setting = str | int | float | bool
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Inputs(_Kept):
+    """The inputs of an experiment, by digest."""
+
+    corpus: Sha256
+    queries: Sha256
+    qrels: Sha256
+    inventory: Sha256
+    """Of ``harness.corpus.prepared``, which is kept beside the log."""
+    runs: dict[str, Sha256]
+    """By arm."""
+    shown: dict[str, Sha256] = Field(default_factory=dict)
+    """Digest of each arm's rankings, by arm: independent of the arm's name."""
+    manifests: dict[str, Sha256] = Field(default_factory=dict)
+    """Digest of each arm's manifest, by arm: which engine and settings, on which documents."""
+    times: Sha256 | None
+    """Of the race; None without one."""
+    load: Sha256 | None = None
+    """Of the load test; None without one, or if the policy does not use it."""
+    policy: Sha256 | None
+    """Of the policy's file; None for a race or a load test."""
+    code: Sha256
+    seeds: dict[str, int]
+    """By what was drawn: ``policy`` (gates), ``race``."""
+
+
+class Looked(_Kept):
+    """One step, as it was judged."""
+
+    step: str
+    control: str
+    candidate: str
+    outcome: str
+    level: Annotated[float, Field(gt=0, lt=1)]
+    """One-sided level at which each gate was judged."""
+    untimed: Sha256 | None
+    """Digest of the evidence of untimed gates; None without such a gate, or unmeasured."""
+    timed: Sha256 | None
+    """The same of the gates on a race or a load test."""
+
+
+class Experiment(_Kept):
+    """One line of the log."""
+
+    format: Literal[2] = 2
+    number: Annotated[int, Field(ge=1)]
+    previous: Sha256
+    """Digest of the line before; zeros for the first."""
+    kind: Kind
+    """``decide`` judges by another policy and leaves no decision."""
+    at: Moment
+    policy: str
+    """Name of the policy; empty if nothing was judged."""
+    inputs: Inputs
+    steps: tuple[Looked, ...]
+    decision: Sha256 | None
+    """Digest of ``decision.json``, if one was written."""

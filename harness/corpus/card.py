@@ -17,10 +17,9 @@ from harness.core.errors import BadFile, DatasetError
 from harness.core.files import write_text
 from harness.core.formats import toml_file
 from harness.core.names import Name
-from harness.core.qrels import Qrels
 from harness.core.reading import Malformed
-from harness.core.records import Query
-from harness.corpus.cells.identity import OwnDocuments
+from harness.core.records import Qrels, Query
+from harness.corpus.cells import OwnDocuments
 
 FILE = "card.toml"
 

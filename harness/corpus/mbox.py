@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from harness.core.errors import BadFile
-from harness.core.markup.mail_parts import addresses, clean, header, moment, texts
+from harness.core.markup import addresses, clean, header, moment, texts
 from harness.core.reading import MAX_LINE_BYTES, Malformed, opened
 from harness.core.records import Document
 

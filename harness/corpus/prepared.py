@@ -2,27 +2,196 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache, wraps
 from pathlib import Path
-from typing import Self
+from typing import Annotated, NamedTuple, Self, TypeVar, TypeVarTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from harness.core import digest
-from harness.core.clusters import BY_TEXT, Clustering
+from harness.core.digest import of_json, of_queries
 from harness.core.errors import BadFile
 from harness.core.files import replacing_folder, write_json
 from harness.core.formats import checked
-from harness.core.qrels import Qrels
+from harness.core.printable import counted
 from harness.core.reading import Malformed, text_of
-from harness.core.records import FIELDS, Document, Query
-from harness.corpus import card, clusters, jsonl, trec
-from harness.corpus.cells import identity
-from harness.corpus.cells.identity import Ids, OwnDocuments, OwnWatch
-from harness.corpus.clusters import CLUSTERS, DataSha256, Groups, QueryClusters
-from harness.corpus.once import parsed_once
-from harness.corpus.similar import NONE, Similar
+from harness.core.records import FIELDS, Document, Qrels, Query
+from harness.core.scores import BY_TEXT, Clustering
+from harness.corpus import beir, card, cells, clusters, trec
+from harness.corpus.cells import Ids, OwnDocuments, OwnWatch
+from harness.corpus.clusters import CLUSTERS, NONE, DataSha256, Groups, QueryClusters, Similar
+
+_More = TypeVarTuple("_More")
+_Parsed = TypeVar("_Parsed")
+
+
+def parsed_once(
+    keep: int,
+) -> Callable[[Callable[[Path, *_More], _Parsed]], Callable[[Path, *_More], _Parsed]]:
+    """Keep what a reader gave of the last ``keep`` files, by path and digest of the content.
+
+    A file that was changed is read anew. What is given is shared, so no caller may change it.
+    """
+
+    def around(read: Callable[[Path, *_More], _Parsed]) -> Callable[[Path, *_More], _Parsed]:
+        @lru_cache(maxsize=keep)
+        def kept(path: Path, _: str, more: tuple[*_More]) -> _Parsed:
+            return read(path, *more)
+
+        @wraps(read)
+        def reading(path: Path, *more: *_More) -> _Parsed:
+            try:
+                sha256 = digest.of_file(path)
+            except (OSError, BadFile):
+                return read(path, *more)  # which says why the file cannot be read
+            return kept(path, sha256, more)
+
+        return reading
+
+    return around
+
+
+IDENTIFIER, KEYWORD, NATURAL = "form-identifier", "form-keyword", "form-natural-language"
+PREFIXES = ("br-", "thread:")
+SIGNS = ("_", "/")
+MOST_WORDS, LONGEST_MEAN = 2, 10
+"""Of a keyword query: words, and characters of a word on average."""
+
+
+def form(text: str) -> str | None:
+    """Name the slice of a text; None where it holds no word.
+
+    An identifier starts with ``br-`` or ``thread:``, has an underscore or a slash, has a word that
+    mixes letters and digits, or has only hyphenated words. A keyword query has two words at
+    most, of ten characters on average at most. All else is natural language.
+    """
+    words = text.split()
+    if not words:
+        return None
+    if (
+        words[0].lower().startswith(PREFIXES)
+        or any(sign in text for sign in SIGNS)
+        or any(map(_mixed, words))
+        or all("-" in word.strip("-") for word in words)
+    ):
+        return IDENTIFIER
+    mean = sum(map(len, words)) / len(words)
+    return KEYWORD if len(words) <= MOST_WORDS and mean <= LONGEST_MEAN else NATURAL
+
+
+def with_forms(queries: Iterable[Query]) -> Iterator[Query]:
+    """Put every query into the slice of its form, beside those that it has."""
+    for query in queries:
+        found = form(query.text)
+        yield replace(query, slices=(*query.slices, found)) if found else query
+
+
+def _mixed(word: str) -> bool:
+    return any(map(str.isalpha, word)) and any(map(str.isdigit, word))
+
+
+DIGITS = 16
+"""Of a digest: 64 bits tell the items of one data set apart."""
+SOME = 3
+Short = Annotated[str, Field(pattern=f"^[0-9a-f]{{{DIGITS}}}$")]
+Judged = Annotated[tuple[int, Short], Field(strict=False)]
+"""How many judgements a query has, and their digest."""
+
+
+class Inventory(BaseModel):
+    """Queries and judgements, by query id."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
+    queries: dict[str, Short]
+    judgements: dict[str, Judged]
+
+    @classmethod
+    def of(cls, queries: Iterable[Query], qrels: Qrels) -> Inventory:
+        """Take stock of a data set."""
+        return cls(
+            queries={query.query_id: of_queries([query])[:DIGITS] for query in queries},
+            judgements={
+                query_id: (len(grades), of_json(dict(grades))[:DIGITS])
+                for query_id, grades in qrels.grades.items()
+            },
+        )
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of the whole."""
+        return of_json(self.model_dump(mode="json"))
+
+    @property
+    def judged(self) -> int:
+        """Number of judgements."""
+        return sum(count for count, _ in self.judgements.values())
+
+
+class Moved(NamedTuple):
+    """Ids of what was added, removed and changed, each in byte order."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is other in one inventory than in an earlier one."""
+
+    queries: Moved
+    judgements: Moved
+    """Queries whose judgements are new, are gone, or are others."""
+    judged: tuple[int, int]
+    """Number of judgements before and after."""
+
+    def __bool__(self) -> bool:
+        """Tell whether anything changed."""
+        return any((*self.queries, *self.judgements))
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Say each change, with its number and the first few ids."""
+        found = [
+            f"{counted(len(ids), 'query')} {what} ({_some(ids)})"
+            for ids, what in (
+                (self.queries.removed, "removed"),
+                (self.queries.added, "added"),
+                (self.queries.changed, "changed"),
+                (self.judgements.removed, "without judgements that had some"),
+                (self.judgements.added, "with judgements that had none"),
+                (self.judgements.changed, "with other judgements"),
+            )
+            if ids
+        ]
+        if any(self.judgements):
+            found.append("{:,} judgements, {:,} before".format(*reversed(self.judged)))
+        return tuple(found)
+
+
+def changes(before: Inventory, after: Inventory) -> Changes:
+    """Compare two inventories, item by item."""
+    return Changes(
+        _moved(before.queries, after.queries),
+        _moved(before.judgements, after.judgements),
+        (before.judged, after.judged),
+    )
+
+
+def _moved(before: Mapping[str, object], after: Mapping[str, object]) -> Moved:
+    both = before.keys() & after.keys()
+    return Moved(
+        tuple(sorted(after.keys() - before.keys())),
+        tuple(sorted(before.keys() - after.keys())),
+        tuple(sorted(item for item in both if before[item] != after[item])),
+    )
+
+
+def _some(ids: tuple[str, ...]) -> str:
+    return ", ".join(ids[:SOME]) + (", ..." if len(ids) > SOME else "")
+
 
 CORPUS, QUERIES, QRELS, MANIFEST = "corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json"
 HINT = "Run: harness prepare."
@@ -82,7 +251,7 @@ class Prepared:
 
     def documents(self) -> Iterator[Document]:
         """Yield the corpus in its order."""
-        return jsonl.documents(self.folder / CORPUS)
+        return beir.documents(self.folder / CORPUS)
 
     def queries(self) -> tuple[Query, ...]:
         """Read the query set in its order."""
@@ -112,7 +281,7 @@ class Prepared:
         """
         about = self.manifest
         sha256 = DataSha256(about.queries_sha256, about.qrels_sha256)
-        return clusters.read(self.folder / CLUSTERS, sha256)
+        return clusters.read_clusters(self.folder / CLUSTERS, sha256)
 
     def parted(self, how: Clustering = BY_TEXT) -> frozenset[str]:
         """Name the near duplicates by words that intents part; none where intents do not count.
@@ -138,7 +307,7 @@ class Prepared:
         Raises:
             BadFile: the file is damaged.
         """
-        return identity.read(self.folder)
+        return cells.read(self.folder)
 
     def qrels(self) -> Qrels:
         """Read the judgements."""
@@ -147,7 +316,7 @@ class Prepared:
 
 @parsed_once(keep=2)
 def _asked(path: Path) -> tuple[Query, ...]:
-    return tuple(jsonl.queries(path))
+    return tuple(beir.queries(path))
 
 
 @parsed_once(keep=2)
@@ -180,9 +349,9 @@ def write(  # noqa: PLR0917  all of it is the data
     asked = tuple(queries)
     corpus, found = digest.DocumentsDigest(), OwnWatch(asked, own)
     with replacing_folder(folder) as beside:
-        jsonl.write_documents(beside / CORPUS, corpus.watch(found.watch(documents)))
-        identity.write(beside, Ids(found.own, frozenset(elsewhere)))
-        jsonl.write_queries(beside / QUERIES, asked)
+        beir.write_documents(beside / CORPUS, corpus.watch(found.watch(documents)))
+        cells.write(beside, Ids(found.own, frozenset(elsewhere)))
+        beir.write_queries(beside / QUERIES, asked)
         trec.write_qrels(beside / QRELS, qrels)
         sha256 = DataSha256(digest.of_queries(asked), card.of_qrels(qrels))
         clusters.write(beside / CLUSTERS, asked, qrels, sha256, similar)

@@ -13,11 +13,11 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.core import json_models
+from harness.core import formats
 from harness.core.digest import of_json
 from harness.core.errors import BadFile
 from harness.core.records import Query, Scalar
-from harness.corpus.wording import normalised
+from harness.corpus.clusters import normalised
 
 SUFFIX = ".tuning.json"
 DIGITS = 16
@@ -155,6 +155,6 @@ def read(path: Path) -> TuningRecord:
         BadFile: it is missing, or not a tuning record.
     """
     try:
-        return json_models.from_file(TuningRecord, path, HINT)
+        return formats.from_file(TuningRecord, path, HINT)
     except OSError as exc:
         raise BadFile(path, f"cannot be read ({exc.strerror})", HINT) from exc

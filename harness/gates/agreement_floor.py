@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from harness.core.clusters import codes
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
-from harness.gates.base.classes import class_of
-from harness.gates.base.queries import SampleSettings, checked, in_slice, too_few
+from harness.core.scores import codes
+from harness.gates.base.differences import known_span, needed
+from harness.gates.base.queries import SampleSettings, checked, class_of, in_slice, too_few
 from harness.gates.base.rules import Rules, Share, Where, above, plain
-from harness.gates.base.sampled import known_span, needed
 from harness.stats.interval import interval
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding
 from harness.core.printable import many
+from harness.gates.base.queries import ShareSettings, judge_shares
 from harness.gates.base.rules import Rules
-from harness.gates.base.shares import ShareSettings, judge_shares
 
 
 class Settings(ShareSettings):

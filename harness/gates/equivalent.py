@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.gates.base.completions import Bound
-from harness.gates.base.paired import LESS, compare
+from harness.gates.base.differences import LESS, compare
 from harness.gates.base.queries import SampleSettings, too_few
 from harness.gates.base.rules import Margin, Rules, Where, signed, within
 

@@ -10,8 +10,8 @@ from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Finding
 from harness.core.printable import many
 from harness.core.run import Status
+from harness.gates.base.queries import ShareSettings, judge_shares
 from harness.gates.base.rules import Rules, some
-from harness.gates.base.shares import ShareSettings, judge_shares
 
 
 class Settings(ShareSettings):

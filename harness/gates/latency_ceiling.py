@@ -6,10 +6,16 @@ from harness.core.evidence import Evidence, Race
 from harness.core.gate import Finding
 from harness.core.printable import counted
 from harness.core.scores import Estimate
-from harness.gates.base.budget import NS_PER_MS, BudgetSettings
 from harness.gates.base.rules import Rules, plain
-from harness.gates.base.timing import Hindrance, TimedSettings, Times, judge_times
-from harness.stats.times.processes import percentile
+from harness.gates.base.times import (
+    NS_PER_MS,
+    BudgetSettings,
+    Hindrance,
+    TimedSettings,
+    Times,
+    judge_times,
+)
+from harness.stats.times import percentile
 
 
 class Settings(BudgetSettings, TimedSettings):

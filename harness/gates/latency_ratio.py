@@ -6,8 +6,8 @@ from harness.core.evidence import Evidence, Race
 from harness.core.gate import Finding
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Ratio, Rules, Where, plain
-from harness.gates.base.timing import TimedSettings, Times, judge_times
-from harness.stats.times.processes import fewest_for, ratio, slowdown
+from harness.gates.base.times import TimedSettings, Times, judge_times
+from harness.stats.times import fewest_for, ratio, slowdown
 
 
 class Settings(TimedSettings):

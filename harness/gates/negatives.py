@@ -10,7 +10,7 @@ from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Finding
 from harness.core.run import Status
 from harness.core.scores import Scores
-from harness.gates.base.paired import judge_above
+from harness.gates.base.differences import judge_above
 from harness.gates.base.queries import SampleSettings, scores_of
 from harness.gates.base.rules import Depth, Rules, Share, Where
 

@@ -14,10 +14,10 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.completions import Bound
-from harness.gates.base.paired import LESS, Comparison, compare
+from harness.gates.base.differences import LESS, Comparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
 from harness.gates.base.rules import Margin, Rules, Where, above, signed
-from harness.stats.holm import adjusted
+from harness.stats.significance import adjusted
 
 NAMED = 3
 """Slices that the reason lists, in addition to those that did not pass."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding
-from harness.gates.base.looks import LookSettings
-from harness.gates.base.paired import judge_above
+from harness.gates.base.differences import LookSettings, judge_above
 from harness.gates.base.rules import Margin, Rules, Where
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from harness.core.evidence import Evidence
+from harness.core.evidence import AtRate, Evidence, Load
 from harness.core.gate import Cause, Finding
-from harness.core.load import AtRate, Load
 from harness.core.scores import Estimate
-from harness.gates.base.budget import NS_PER_MS, BudgetSettings
 from harness.gates.base.rules import MinQueries, Noise, Ratio, Rules, Share, below, plain
-from harness.gates.base.timing import Hindrance
-from harness.replay.load.rounds import median_of
+from harness.gates.base.times import NS_PER_MS, BudgetSettings, Hindrance
+from harness.replay.load_rates import median_of
 
 
 class Settings(BudgetSettings):
@@ -46,7 +44,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     """PASS where the interval of the median over rounds lies below the budget.
 
     The rounds are independent draws of arrivals; the ends are order statistics of them, so six
-    rounds are the fewest at 95 % (``harness.replay.load.rounds``).
+    rounds are the fewest at 95 % (``harness.replay.load_rates``).
     """
     arm = evidence.candidate.arm
     again = f"run: harness load --arm {evidence.control.arm} --arm {arm} --rate {settings.rate:g}"

@@ -10,8 +10,7 @@ from pydantic import Field
 from harness.core.evidence import Evidence
 from harness.core.gate import OF_VERDICT, Finding, Verdict
 from harness.core.run import Run
-from harness.gates.base.looks import LookSettings
-from harness.gates.base.paired import judge_above
+from harness.gates.base.differences import LookSettings, judge_above
 from harness.gates.base.queries import other
 from harness.gates.base.rules import Rules, Where
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Hit
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
 from harness.measures.name import parse
 from harness.measures.quality import score

@@ -1,16 +1,61 @@
-"""A measure by its name in ir-measures notation."""
+"""A measure by its name: gain, range, and meaning of a loss for users."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import ir_measures
-from ir_measures import Measure
+from ir_measures import Measure, nDCG
 
-from harness.core.errors import HarnessError, UnknownName
-from harness.measures.gain import as_gains
+from harness.core.errors import DatasetError, HarnessError, UnknownName
+from harness.stats.bounded import Span
+
+LARGEST = 1 << 20
+"""Above it trec_eval's code, which counts documents by gain, fills memory or answers 0."""
+
+
+def as_gains(measure: Measure, grades: Iterable[int]) -> Measure:
+    """Write an nDCG with other than linear gains as a mapping from ``grades`` to gains.
+
+    ``nDCG(dcg='exp-log2')`` gains 2^grade - 1 (Burges et al. 2005). ir-measures hands that name
+    to a program that rounds to five places; as a mapping it is computed in full. No grade gains
+    less than 0. Other measures are returned as they are.
+
+    Raises:
+        ValueError: a gain is not an integer, or gains are given together with another formula.
+        DatasetError: a gain is above ``LARGEST``.
+    """
+    grades = tuple(grades)
+    _small(max(grades, default=0), "grade")
+    if measure.NAME != nDCG.NAME:
+        return measure
+    others = {key: value for key, value in measure.params.items() if key not in {"dcg", "gains"}}
+    given = measure.params.get("gains")
+    exponential = measure["dcg"] == "exp-log2"
+    if given is None:
+        if not exponential:
+            return measure
+        _small(max(grades, default=0), "exponent", LARGEST.bit_length() - 1)
+        mapping = {grade: 2 ** max(grade, 0) - 1 for grade in grades}
+    elif exponential or any(type(n) is not int for pair in given.items() for n in pair):
+        raise ValueError("gains map integers to integers and replace dcg")
+    else:
+        mapping = {grade: max(given.get(grade, grade), 0) for grade in grades}
+        _small(max(mapping.values(), default=0), "gain")
+    written: Measure = nDCG(gains=mapping, **others)
+    return written
+
+
+def _small(value: int, what: str, largest: int = LARGEST) -> None:
+    if value > largest:
+        raise DatasetError(
+            f"{what} {value} is above {largest}, where gains are no longer counted exactly;"
+            " map the scale of the judgements to smaller integers"
+        )
+
 
 COMMON = (
     "nDCG@10",
@@ -86,3 +131,112 @@ def _read(name: str) -> Measure:
         raise TypeError("a measure starts with its name")
     measure: Measure = ir_measures.measures.registry[node.id](**given)
     return measure @ cutoff[0] if cutoff else measure
+
+
+PAGE = 10
+"""Hits of a first page."""
+NEARLY = 0.67
+"""A larger share is no longer one in two."""
+CLOSE = 0.005
+"""Numbers nearer than this share of them are one number in words."""
+RANKED = frozenset({"nDCG", "NDCG", "AP", "MAP", "ERR", "RBP"})
+RECIPROCAL = frozenset({"RR", "MRR"})
+FALL = {
+    **dict.fromkeys(RANKED, "loses its whole {page}"),
+    **dict.fromkeys(RECIPROCAL, "has its first relevant document at rank 2, not 1"),
+    **dict.fromkeys(("R", "Recall"), "is no longer in the {page}"),
+    "Success": "has no relevant document left in its {page}",
+}
+"""What happens to one query, or to one relevant document."""
+COST = dict.fromkeys(RECIPROCAL, 0.5)
+"""What it costs that query; where nothing is said, all that it can have."""
+COUNTED = {
+    "P": "relevant document",
+    "Precision": "relevant document",
+    "Judged": "judged document",
+    "Empty": "empty place",
+}
+"""Measures that count hits, and what they count."""
+
+
+def loss_in_words(measure: str, loss: float) -> str:
+    """Describe a mean loss, if it were all of one kind and in as few queries as possible.
+
+    ``measure`` is named as in a policy, and ``loss`` lies above 0 and at most 1.
+    """
+    name, cut_off = _parts(measure)
+    if name in COUNTED and cut_off:
+        return _fewer(loss * cut_off, COUNTED[name], cut_off)
+    page = "first page" if cut_off == PAGE else f"first {cut_off}" if cut_off else "list"
+    what = "relevant document" if name in {"R", "Recall"} else "query"
+    fall = FALL.get(name, f"loses all of its {name}").format(page=page)
+    return f"{_one_in(loss / COST.get(name, 1), what)} {fall}"
+
+
+def gain_in_words(measure: str, gain: float) -> str:
+    """Describe a mean gain by the loss that it would compensate."""
+    return f"it makes up for a change by which {loss_in_words(measure, gain)}"
+
+
+def floor_in_words(measure: str, floor: float) -> str:
+    """Describe a mean agreement of ``floor``, if it were the same for every query."""
+    name, cut_off = _parts(measure)
+    if name == "Jaccard" and cut_off:
+        shared = 2 * cut_off * floor / (1 + floor)
+        return f"of {cut_off} documents in each list {shared:.1f} are shared"
+    return f"each query agrees to {floor:g}"
+
+
+def share_in_words(share: float) -> str:
+    """Describe a share of the queries."""
+    return _one_in(share, "query")
+
+
+def _parts(measure: str) -> tuple[str, int]:
+    """Give the name of a measure before its settings, and its cut-off or 0."""
+    cut_off = re.search(r"@([0-9]+)", measure)
+    return re.split(r"[(@]", measure, maxsplit=1)[0], int(cut_off[1]) if cut_off else 0
+
+
+def _fewer(each: float, what: str, cut_off: int) -> str:
+    """Say how many hits fewer there are on average."""
+    if each > NEARLY:
+        plural = "" if each == 1 else "s"
+        return f"each query has {each:.3g} {what}{plural} less in {cut_off}"
+    return f"{_one_in(each, 'query')} has one {what} less in {cut_off}"
+
+
+def _one_in(share: float, what: str) -> str:
+    """Say a share as one in a number; a larger one than two in three as all."""
+    number = 1 / min(share, 1.0)
+    rounded = round(number)
+    about = "" if abs(number - rounded) < CLOSE * number else "about "
+    return f"{about}one {what} in {rounded:,}" if rounded > 1 else f"{about}every {what}"
+
+
+SHARE, CORRELATION = Span(0.0, 1.0), Span(-1.0, 1.0)
+SHARES = frozenset({
+    "AP", "MAP", "Bpref", "BPref", "ERR", "IPrec", "Judged", "nDCG", "NDCG", "P",
+    "Precision", "R", "Recall", "RBP", "RR", "MRR", "Rprec", "RPrec", "SetAP", "SetF", "SetP",
+    "SetR", "Success", "infAP", "Empty", "Jaccard", "RBO",
+})  # fmt: skip
+"""Measures of quality and of agreement, by the name before their settings and cut-off."""
+CORRELATIONS = frozenset({"tau", "tauAP"})
+
+
+def span_of(measure: str) -> Span | None:
+    """Give the least and the greatest value of ``measure``; None if they are unknown.
+
+    ``measure`` is named as in a policy: ``nDCG@10``, ``RR(rel=2)@10``, ``Jaccard@50``, ``tau``,
+    ``nDCG@10-of-serving``. Counts such as ``NumRet`` have no greatest value.
+    """
+    name = re.split(r"[(@]", measure, maxsplit=1)[0]
+    if name in CORRELATIONS:
+        return CORRELATION
+    return SHARE if name in SHARES else None
+
+
+def span_of_difference(measure: str) -> Span | None:
+    """Give the same for the difference of two arms."""
+    span = span_of(measure)
+    return None if span is None else span.differences

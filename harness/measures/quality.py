@@ -1,26 +1,159 @@
-"""Quality of a run against judgements, query by query."""
+"""Quality of a run against judgements, and its means over queries."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from itertools import repeat
+from dataclasses import dataclass
+from itertools import compress, repeat
 
 import ir_measures
 import numpy as np
 from ir_measures import Measure
 from numpy.typing import NDArray
 
-from harness.core.errors import HarnessError
-from harness.core.qrels import Qrels
-from harness.core.run import Run
-from harness.core.scores import Scores
-from harness.measures.columnar import kernels
-from harness.measures.columnar.encoded import EncodedQrels
-from harness.measures.columnar.graded import Graded
-from harness.measures.columnar.spec import MeasureSpec
-from harness.measures.coverage import Coverage, coverage, kept
-from harness.measures.gain import as_gains
-from harness.measures.name import parse
+from harness.core.errors import EvidenceError, HarnessError, InvalidArm
+from harness.core.records import Qrels
+from harness.core.run import Run, Status
+from harness.core.scores import Estimate, Scores, codes
+from harness.measures import kernels
+from harness.measures.columns import EncodedQrels
+from harness.measures.kernels import Graded, MeasureSpec
+from harness.measures.name import as_gains, parse
+from harness.stats.bounded import Span
+from harness.stats.inference import Inference
+from harness.stats.interval import interval_each
+
+UNJUDGED = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Query ids in order; the first five fields partition the query set, as do the last three."""
+
+    answered: tuple[str, ...]
+    """Answered with at least one hit."""
+    empty: tuple[str, ...]
+    """Answered, with nothing found: scores 0."""
+    failed: tuple[str, ...]
+    """The engine failed: no score."""
+    timed_out: tuple[str, ...]
+    """The engine was too slow: no score."""
+    missing: tuple[str, ...]
+    """Not in the run: no score."""
+    answerable: tuple[str, ...]
+    """Judged, with a relevant document."""
+    negative: tuple[str, ...]
+    """Judged, with none."""
+    unjudged: tuple[str, ...]
+    """Without any judgement."""
+
+
+def coverage(run: Run, qrels: Qrels, asked: Sequence[str]) -> Coverage:
+    """Group the queries of ``asked`` by outcome and by judgement.
+
+    Raises:
+        EvidenceError: ``asked`` is empty, or repeats a query.
+        InvalidArm: the run answers none of them.
+    """
+    if not asked:
+        raise EvidenceError(f"{run.arm}: the query set is empty; nothing can be scored")
+    if len(set(asked)) != len(asked):
+        twice = next(q for at, q in enumerate(asked) if q in asked[:at])
+        raise EvidenceError(f"query {twice} is in the set twice; keep one of the two")
+    rows = np.fromiter(map(run.positions.get, asked, repeat(-1)), np.int64, len(asked))
+    in_run = rows >= 0
+    status = np.full(len(asked), Status.NOT_ASKED, dtype=np.uint8)
+    status[in_run] = run.status[rows[in_run]]
+    hits = np.zeros(len(asked), dtype=bool)
+    hits[in_run] = run.lengths[rows[in_run]] > 0
+    answered = status == Status.ANSWERED
+    ended = {
+        "answered": kept(asked, answered & hits),
+        "empty": kept(asked, answered & ~hits),
+        "failed": kept(asked, status == Status.FAILED),
+        "timed_out": kept(asked, status == Status.TIMED_OUT),
+        "missing": kept(asked, status == Status.NOT_ASKED),
+    }
+    if not ended["answered"] and not ended["empty"]:
+        why = next((error for error in run.errors if error), "the run holds none of them")
+        raise InvalidArm(
+            f"{run.arm}: none of {len(asked)} queries was answered ({why});"
+            " fix the arm and replay it"
+        )
+    best = {query_id: max(docs.values()) for query_id, docs in qrels.grades.items()}
+    grades = np.fromiter(map(best.get, asked, repeat(UNJUDGED)), np.float64, len(asked))
+    return Coverage(
+        **ended,
+        answerable=kept(asked, grades > 0),
+        negative=kept(asked, grades <= 0),
+        unjudged=kept(asked, np.isnan(grades)),
+    )
+
+
+def kept(asked: Sequence[str], keep: NDArray[np.bool_]) -> tuple[str, ...]:
+    """Give the ids of ``asked`` where ``keep``, shape (asked,), is true."""
+    return tuple(asked) if keep.all() else tuple(compress(asked, keep.tolist()))
+
+
+def missing(run: Run, qrels: Qrels, asked: Sequence[str]) -> tuple[str, ...]:
+    """Judged queries of ``asked`` that are not in the run; none has a score."""
+    found = coverage(run, qrels, asked)
+    unjudged = frozenset(found.unjudged)
+    return tuple(query_id for query_id in found.missing if query_id not in unjudged)
+
+
+def summarise(
+    scores: Scores,
+    *,
+    span: Span | None,
+    inference: Inference,
+    clusters: Mapping[str, str],
+) -> Estimate:
+    """Mean over the queries that have a value, with its interval (method, section 4).
+
+    ``span`` is of the values, as ``harness.measures.name`` gives it.
+
+    ``clusters`` names the cluster of a query by its id; queries of one cluster are drawn together,
+    and a query that is not in there is drawn alone.
+
+    Raises:
+        EvidenceError: no query has a value, or one is not within ``span``; without a span, fewer
+            than two queries, or clusters, have one.
+    """
+    (found,) = summarise_each(
+        [(scores, span)],
+        inference=inference,
+        clusters=clusters,
+    )
+    return found
+
+
+def summarise_each(
+    spanned: Sequence[tuple[Scores, Span | None]],
+    *,
+    inference: Inference,
+    clusters: Mapping[str, str],
+) -> tuple[Estimate, ...]:
+    """Do as ``summarise`` for each, in order; those of the same queries and span share one draw.
+
+    Raises:
+        EvidenceError: as ``summarise``.
+    """
+    together = defaultdict[tuple[tuple[str, ...], Span | None], list[int]](list)
+    for at, (scores, span) in enumerate(spanned):
+        together[scores.query_ids, span].append(at)
+    found: dict[int, Estimate] = {}
+    for (query_ids, span), places in together.items():
+        estimates = interval_each(
+            np.column_stack([spanned[at][0].values for at in places]),
+            span=span,
+            inference=inference,
+            clusters=codes(query_ids, clusters),
+        )
+        found.update(zip(places, estimates, strict=True))
+    return tuple(found[at] for at in range(len(spanned)))
+
 
 Values = Mapping[str, Mapping[str, float]]
 """By the measure as ir-measures writes it, then by query id."""

@@ -1,25 +1,27 @@
-"""Read a policy file, with exact messages for its faults."""
+"""Policy files, read with exact messages for their faults."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from harness.core.errors import BadPolicy, UnknownName
+from harness.core.errors import BadPolicy, EvidenceError, UnknownName
 from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
-from harness.core.printable import between
+from harness.core.printable import between, many
 from harness.core.reading import Malformed, text_of
-from harness.gates.base import registry
+from harness.gates.base import rules
 from harness.gates.base.rules import Rules
-from harness.policy import lines
-from harness.policy.demands import NOTHING
 from harness.policy.model import (
     FORMAT,
+    NOTHING,
     Accepted,
     Gate,
     GateHead,
@@ -28,7 +30,52 @@ from harness.policy.model import (
     Step,
     StepTable,
 )
-from harness.stats.sample_size.enough import ROUNDED, unseen_loss
+from harness.stats.sample_size import ROUNDED, unseen_loss
+
+KeyPath = tuple[str | int, ...]
+TABLE = re.compile(r"\s*(\[{1,2})\s*([\w.-]+)\s*\]")
+KEY = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
+
+
+def find(text: str) -> Mapping[KeyPath, int]:
+    """Line, from 1, of each table and key, e.g. of ``("step", 0, "gate", 2, "margin")``.
+
+    For plain tables, arrays of tables and bare keys, one a line, as a policy has; text that
+    spans lines is not understood.
+    """
+    found: dict[KeyPath, int] = {}
+    count: Counter[KeyPath] = Counter()
+    table: KeyPath = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if head := TABLE.match(line):
+            table = _path(head[2].split("."), count)
+            if head[1] == "[[":
+                count[table] += 1
+                table = (*table, count[table] - 1)
+            found[table] = number
+        elif key := KEY.match(line):
+            found[*table, key[1]] = number
+    return found
+
+
+def nearest(lines: Mapping[KeyPath, int], path: KeyPath) -> int | None:
+    """Line of ``path``, or of the smallest table around it; None where there is none."""
+    while path:
+        if path in lines:
+            return lines[path]
+        path = path[:-1]
+    return None
+
+
+def _path(parts: list[str], count: Counter[KeyPath]) -> KeyPath:
+    """Full path of a table: inside an array of tables it belongs to the latest element."""
+    path: KeyPath = ()
+    for part in parts[:-1]:
+        path = (*path, part)
+        if count[path]:
+            path = (*path, count[path] - 1)
+    return (*path, parts[-1])
+
 
 SHOWN = 100
 """Characters of a value that a message shows."""
@@ -55,13 +102,13 @@ def load_policy(path: Path) -> Policy:
         raw = toml_of(text)
     except Malformed as error:
         raise BadPolicy(path, f"is not TOML: {error}", "Correct it", error.line) from error
-    return _Reader(path, lines.find(text)).policy(raw)
+    return _Reader(path, find(text)).policy(raw)
 
 
 class _Reader:
     """Turns tables into values; knows the file, so that errors can name its lines."""
 
-    def __init__(self, path: Path, where: Mapping[lines.Path, int]) -> None:
+    def __init__(self, path: Path, where: Mapping[KeyPath, int]) -> None:
         self._path = path
         self._where = where
 
@@ -172,19 +219,17 @@ class _Reader:
         return Accepted(self._path.parent / file, sha256)
 
     def _gate(self, step: int, number: int, raw: Mapping[str, Any]) -> Gate:
-        at: lines.Path = ("step", step, "gate", number)
+        at: KeyPath = ("step", step, "gate", number)
         head = self._table(GateHead, raw, at, "a gate")
         try:
-            rule = registry.load(head.rule)
+            rule = rules.load(head.rule)
         except UnknownName as error:
             self._wrong((*at, "rule"), str(error).removesuffix("?"), "Write one of these rules")
         settings = {key: value for key, value in raw.items() if key not in GateHead.model_fields}
         said = f"gate {head.name!r} (rule {rule.name})"
         return Gate(head.name, rule, self._table(rule.settings, settings, at, said), settings)
 
-    def _table(
-        self, model: type[Model], raw: Mapping[str, Any], at: lines.Path, owner: str
-    ) -> Model:
+    def _table(self, model: type[Model], raw: Mapping[str, Any], at: KeyPath, owner: str) -> Model:
         try:
             return model.model_validate(raw)
         except ValidationError as errors:
@@ -193,7 +238,7 @@ class _Reader:
             self._explain(model, (misspelt or found)[0], at, owner)
 
     def _explain(
-        self, model: type[BaseModel], error: ErrorDetails, at: lines.Path, owner: str
+        self, model: type[BaseModel], error: ErrorDetails, at: KeyPath, owner: str
     ) -> NoReturn:
         """Raise the error that a person can act on."""
         path = (*at, *error["loc"])
@@ -217,12 +262,61 @@ class _Reader:
             f"Correct {key}",
         )
 
-    def _once(self, names: list[str], at: lines.Path, kind: str) -> None:
+    def _once(self, names: list[str], at: KeyPath, kind: str) -> None:
         for number, name in enumerate(names):
             if name in names[:number]:
                 self._wrong(
                     (*at, number, "name"), f"two {kind} are named {name!r}", "Rename one of the two"
                 )
 
-    def _wrong(self, at: lines.Path, problem: str, hint: str) -> NoReturn:
-        raise BadPolicy(self._path, problem, hint, lines.nearest(self._where, at))
+    def _wrong(self, at: KeyPath, problem: str, hint: str) -> NoReturn:
+        raise BadPolicy(self._path, problem, hint, nearest(self._where, at))
+
+
+def for_candidates(template: Policy, control: str, candidates: Sequence[str]) -> Policy:
+    """Judge each candidate by the gates of the template's one step.
+
+    The steps are named after the candidates and none waits for another.
+
+    Raises:
+        EvidenceError: the template has more than one step, or the candidate is missing.
+    """
+    if len(template.steps) != 1:
+        raise EvidenceError(
+            f"the policy {template.name} has {many(len(template.steps), 'step')}, which name their"
+            " own arms: leave --control out. To compare with one control, name a policy with one"
+            " step; its gates judge each candidate"
+        )
+    if not candidates:
+        raise EvidenceError(f"no arm is compared with {control}; name one more with --arms")
+    (step,) = template.steps
+    steps = tuple(replace(step, name=arm, control=control, candidate=arm) for arm in candidates)
+    return replace(template, steps=steps, chained=False)
+
+
+class Judged(NamedTuple):
+    """A step as a decision names it."""
+
+    step: str
+    control: str
+    candidate: str
+
+
+def as_applied(template: Policy, judged: Sequence[Judged]) -> Policy:
+    """Give the policy that has exactly the steps ``judged``, in their order.
+
+    Raises:
+        EvidenceError: ``template`` cannot be applied so; a step was left out, added or renamed.
+    """
+    own = [Judged(step.name, step.control, step.candidate) for step in template.steps]
+    if judged and list(judged) == own[: len(judged)]:
+        return template.until(judged[-1].step)
+    controls = {one.control for one in judged}
+    names = [one.candidate for one in judged]
+    if len(own) == 1 and len(controls) == 1 and names == [one.step for one in judged]:
+        return for_candidates(template, controls.pop(), names)
+    said = ", ".join(one.step for one in judged) or "none"
+    raise EvidenceError(
+        f"the steps {said} were judged, and the policy {template.name} has"
+        f" {', '.join(one.step for one in own)}; decide again: harness gate"
+    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from harness.core.digest import of_json
-from harness.core.experiment import Experiment, Inputs, Looked
+from harness.core.names import Experiment, Inputs, Looked
 from harness.policy.model import Policy, Step
 
 CHANGES = {

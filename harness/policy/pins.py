@@ -11,12 +11,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.core import json_models
-from harness.core.durable.locks import held
-from harness.core.experiment import Setting
-from harness.core.files import write_json
-from harness.core.json_models import Moment
-from harness.corpus.inventory import Inventory, changes
+from harness.core import formats
+from harness.core.files import held, write_json
+from harness.core.formats import Moment
+from harness.core.names import Setting
+from harness.corpus.prepared import Inventory, changes
 
 SUFFIX = ".pins.json"
 HINT = "Bring the file back (git), or remove it and pin anew: harness policy pin"
@@ -75,7 +74,7 @@ def read(policy_file: Path) -> Pins:
     path = path_of(policy_file)
     if not path.exists():
         return Pins()
-    return json_models.from_file(Pins, path, HINT)
+    return formats.from_file(Pins, path, HINT)
 
 
 def pin(

@@ -16,17 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.clusters import independent
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
-from harness.core.scores import Estimate
-from harness.gates.base.paired import Comparison, compare
+from harness.core.scores import Estimate, independent
+from harness.gates.base.differences import Comparison, compare
 from harness.gates.base.rules import TOUCH, Rules
-from harness.policy.asked import AskedMean, asked_means
+from harness.policy.decision import AskedMean, asked_means
 from harness.policy.model import Gate, Policy, Step
 from harness.stats.bounded import chance_above
-from harness.stats.proportion import share
-from harness.stats.sequential.evalues import evalues_each
+from harness.stats.interval import share
+from harness.stats.sequential import evalues_each
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

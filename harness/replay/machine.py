@@ -1,11 +1,28 @@
-"""Which machine this is, in one line: times from two machines are never compared."""
+"""The machine that measures: name, memory, noise and fitness."""
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
+import resource
+import shutil
+import statistics
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
+from time import perf_counter, perf_counter_ns, process_time
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from harness.core.errors import HarnessError, InvalidArm
 
 
 def machine() -> str:
@@ -30,3 +47,337 @@ def processor() -> str:
             if line.startswith("model name"):
                 return " ".join(line.split(":", 1)[1].split())
     return platform.processor() or "unknown processor"
+
+
+STATUS = Path("/proc/self/status")
+PEAK = "VmHWM:"
+KIB = 1024
+
+
+def resident_bytes() -> int:
+    """Tell how much memory of this process is resident now, mapped files included."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def peak_bytes() -> int:
+    """Tell the most that was ever resident in this process.
+
+    Linux tells it of the program that runs; ``getrusage`` there also remembers what the process
+    was before it became this program, so it serves only where nothing better is.
+    """
+    if STATUS.is_file():
+        for line in STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith(PEAK):
+                return int(line.split()[1]) * KIB
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * KIB
+
+
+def folder_bytes(folder: Path) -> int:
+    """Add up the sizes of all files below ``folder``."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the collector from running inside somebody's time."""
+    was_on = gc.isenabled()
+    with setting_aside() as set_aside:
+        set_aside()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if was_on:
+                gc.enable()
+
+
+@contextmanager
+def setting_aside() -> Iterator[Callable[[], None]]:
+    """Give a call after which the collector does not look at what was made up to it.
+
+    At the end it looks again, but where something was set aside before: a server that froze its
+    start before it forked keeps that.
+    """
+    others = gc.get_freeze_count() > 0
+    try:
+        yield _set_aside
+    finally:
+        if not others:
+            gc.unfreeze()
+
+
+def _set_aside() -> None:
+    gc.collect()
+    gc.freeze()
+
+
+Advance = Callable[[int], object]
+Work = Callable[[Advance], None]
+"""Does something, leaves it in a file, and tells how far it is; sent to a process, so a value."""
+STOPPED_S = 5.0
+
+
+def in_fresh_process(work: Work, advance: Advance) -> None:
+    """Start Python anew (spawn), do ``work`` there, and wait.
+
+    Raises:
+        HarnessError: ``work`` raised one.
+        InvalidArm: it raised something else, or its process died.
+    """
+    with started(work) as follow:
+        follow(advance)
+
+
+@contextmanager
+def started(work: Work) -> Iterator[Callable[[Advance], None]]:
+    """Start Python anew (spawn) and do ``work`` there; give a call that waits for its end.
+
+    The call is told to whom ``work`` reports, and raises as ``in_fresh_process`` does. Without it,
+    the process ends where the block ends.
+    """
+    context = get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_process, args=(work, theirs), daemon=True)
+    child.start()
+    theirs.close()
+
+    def follow(advance: Advance) -> None:
+        try:
+            _follow(ours, advance)
+            child.join(STOPPED_S)
+        except EOFError:
+            child.join(STOPPED_S)
+            raise InvalidArm(
+                f"its process died with exit code {child.exitcode} before it was done. What was"
+                " done before is kept: run the same command again, or look for what killed it"
+            ) from None
+
+    try:
+        yield follow
+    finally:
+        if child.is_alive():
+            child.terminate()
+        child.join(STOPPED_S)
+        ours.close()
+
+
+def _follow(ours: Connection, advance: Advance) -> None:
+    """Hand on how far the work is, until it is done or has failed."""
+    while (told := ours.recv()) is not None:
+        if isinstance(told, int):
+            advance(told)
+            continue
+        raised, said = told
+        raise raised(said)
+
+
+def _process(work: Work, theirs: Connection) -> None:
+    """Be the process."""
+    try:
+        work(theirs.send)
+    except KeyboardInterrupt:
+        return
+    except HarnessError as exc:
+        theirs.send((HarnessError, str(exc)))
+    except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
+        theirs.send((InvalidArm, f"{type(exc).__name__}: {exc}"))
+    else:
+        theirs.send(None)
+
+
+NUMBERS = 4_000
+"""That are sorted and put into a table: about a millisecond."""
+CELLS, READS = 1 << 20, 1 << 16
+"""Of a table of 8 MiB, and how many of them are read, in no order."""
+
+
+@cache
+def _table() -> NDArray[np.int64]:
+    return np.random.default_rng(0).permutation(CELLS)
+
+
+class Reference:
+    """The work, with the table that it reads."""
+
+    def __init__(self, clock: Callable[[], int] = perf_counter_ns) -> None:
+        self._clock = clock
+        self._table = _table()
+
+    def time_ns(self) -> int:
+        """Do it once, and say how long it took."""
+        start = self._clock()
+        self.work()
+        return self._clock() - start
+
+    def work(self) -> int:
+        """Do it once; always the same."""
+        numbers = [at * 7919 % NUMBERS for at in range(NUMBERS)]
+        table = {number: at for at, number in enumerate(sorted(numbers))}
+        read = self._table[self._table[:READS]]
+        return table[0] + int(read.max())
+
+
+CPUINFO = Path("/proc/cpuinfo")
+VECTORS = (
+    "sse4_2", "avx2", "f16c", "avx_vnni", "avx512f", "avx512_vnni", "avx512_fp16", "amx_int8",
+    "asimd", "asimdhp", "asimddp", "i8mm", "sve",
+)  # fmt: skip
+"""Instructions by which products of vectors are quick, as Linux names them."""
+P95 = 95
+
+
+class Noise(NamedTuple):
+    """The same work as two arms."""
+
+    rounds: int
+    p50: float
+    """The larger over the smaller of the two medians; 1 on a steady machine."""
+    p95: float
+    """The same of the two 95th percentiles."""
+    slowest: float
+    """The slowest of all over the median."""
+
+
+def vector_flags() -> tuple[str, ...]:
+    """Name the instructions of ``VECTORS`` that the processor has; none where nothing tells."""
+    try:
+        text = CPUINFO.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ()
+    lines = (line.partition(":") for line in text.splitlines())
+    has = {
+        flag
+        for key, _, flags in lines
+        if key.strip() in {"flags", "Features"}
+        for flag in flags.split()
+    }
+    return tuple(flag for flag in VECTORS if flag in has)
+
+
+def load_of_core() -> float | None:
+    """Count what wanted to run in the last minute, for each usable core; None if unknown."""
+    if not hasattr(os, "getloadavg"):
+        return None
+    return os.getloadavg()[0] / usable_cores()
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that may be written into ``folder``, or into what is there of its parents."""
+    there = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    return shutil.disk_usage(there).free
+
+
+def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> Noise:
+    """Time the reference work ``rounds`` times as each of two arms.
+
+    Raises:
+        ValueError: there are fewer than two rounds.
+    """
+    if rounds <= 1:
+        raise ValueError(f"{rounds} rounds say nothing of how they differ; take two or more")
+    reference = Reference(clock)
+    times: tuple[list[int], list[int]] = [], []
+    for at in range(rounds * 2):
+        arm = (at // 2 + at) % 2
+        times[arm].append(reference.time_ns())
+    medians = [statistics.median(one) for one in times]
+    tails = [statistics.quantiles(one, n=100, method="inclusive")[P95 - 1] for one in times]
+    median = statistics.median((*times[0], *times[1]))
+    return Noise(
+        rounds,
+        max(medians) / min(medians),
+        max(tails) / min(tails),
+        max(map(max, times)) / median,
+    )
+
+
+QUOTAS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
+"""Where a control group says how long its quota held it back: version 2, version 1."""
+UNITS = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
+PRESSURE = Path("/proc/pressure/cpu")
+IDLE = ("idle", "iowait", "steal", "guest", "guest_nice")
+"""Of psutil's times: no work of this system, or counted among ``user`` already."""
+
+
+class Surroundings(NamedTuple):
+    """Shares over one stretch of time, each from 0."""
+
+    others: float
+    """Of the time of all processors: used by other programs and the system."""
+    steal: float
+    """Of the time that the processors were wanted: given to other machines by the hypervisor."""
+    throttled: float
+    """Of wall time: held back by the quota of the control group."""
+    pressure: float | None
+    """Of wall time: some program waited for a processor; None where the system does not say."""
+
+
+class Look(NamedTuple):
+    """Counters of the machine at one moment, in seconds."""
+
+    wall: float
+    own: float
+    busy: float
+    total: float
+    steal: float
+    throttled: float
+    pressure: float | None
+
+
+def look() -> Look:
+    """Read the machine's counters now."""
+    times = psutil.cpu_times()._asdict()
+    busy = sum(spent for name, spent in times.items() if name not in IDLE)
+    steal = times.get("steal", 0.0)
+    idle = times["idle"] + times.get("iowait", 0.0)
+    return Look(
+        wall=perf_counter(),
+        own=process_time(),
+        busy=busy,
+        total=busy + steal + idle,
+        steal=steal,
+        throttled=throttled_s(QUOTAS),
+        pressure=pressure_s(PRESSURE),
+    )
+
+
+def between(before: Look, after: Look) -> Surroundings:
+    """Tell what happened between two looks."""
+    wall = max(after.wall - before.wall, 1e-9)
+    busy = after.busy - before.busy
+    steal = after.steal - before.steal
+    others = max(0.0, busy - (after.own - before.own))
+    waited = (
+        None
+        if before.pressure is None or after.pressure is None
+        else (after.pressure - before.pressure) / wall
+    )
+    return Surroundings(
+        others=others / max(after.total - before.total, 1e-9),
+        steal=steal / max(busy + steal, 1e-9),
+        throttled=(after.throttled - before.throttled) / wall,
+        pressure=waited,
+    )
+
+
+def throttled_s(files: tuple[Path, ...]) -> float:
+    """Seconds that a quota held this control group back so far; 0 without a quota."""
+    for path in files:
+        try:
+            lines = path.read_text(encoding="ascii", errors="replace").splitlines()
+        except OSError:
+            continue
+        for name, _, value in (line.partition(" ") for line in lines):
+            if name in UNITS:
+                return int(value) * UNITS[name]
+    return 0.0
+
+
+def pressure_s(path: Path) -> float | None:
+    """Seconds in which some program waited for a processor so far; None where nothing says."""
+    try:
+        words = path.read_text(encoding="ascii", errors="replace").split("\n")[0].split()
+        return int(dict(word.split("=") for word in words[1:])["total"]) / 1e6
+    except (OSError, ValueError, KeyError):
+        return None

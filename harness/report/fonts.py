@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from harness.core.durable.scratch import place
 from harness.core.errors import HarnessError
+from harness.core.files import place
 
 FONTS = "MPLCONFIGDIR"
 """Variable that says where matplotlib keeps its settings, and what it found of fonts."""

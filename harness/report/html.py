@@ -1,4 +1,4 @@
-"""Templates into pages: all that is not markup of ours is made printable and escaped."""
+"""Templates into pages, with all text escaped, and links into the explorer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,30 @@ import base64
 import hashlib
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from harness.core.printable import printable
-from harness.report.links import explore_link
-from harness.report.plain import minute
+from harness.core.printable import one_line, printable
+from harness.report.rounding import minute
+
+PAGE = "explore.html"
+NAME = 400
+"""Longest name that an address holds, in characters."""
+
+
+def explore_link(dataset: str, control: str, candidate: str, query_id: str = "") -> str:
+    """Give the address of a comparison, relative to the page beside it; of a query, if named."""
+    state = {"d": dataset, "a": control, "b": candidate}
+    state |= {"q": query_id} if query_id else {}
+    said = {key: named(value) for key, value in state.items()}
+    return f"{PAGE}#{urlencode(said, quote_via=quote, safe='')}"
+
+
+def named(name: str) -> str:
+    """Write the name of anything as the explorer knows it: printable, on one line, and not long."""
+    return one_line(name, NAME)
+
 
 TEMPLATES = Path(__file__).with_name("templates")
 

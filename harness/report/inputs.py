@@ -1,8 +1,4 @@
-"""What the stage hands to a report: everything measured, nothing rounded, nothing left to compute.
-
-A report draws and rounds. Statistics (intervals of means, of differences, of percentiles) are
-values that come in, so that two reports of one input say the same.
-"""
+"""What stages hand to a report: everything measured, nothing rounded."""
 
 from __future__ import annotations
 
@@ -10,20 +6,113 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.core.clusters import Dependence
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Query
-from harness.core.scores import Estimate
-from harness.stats.stratified import TrafficMean
+from harness.core.printable import many
+from harness.core.records import Document, Qrels, Query
+from harness.core.scores import Dependence, Estimate
+from harness.policy.model import Policy
+from harness.replay.load_rates import Highest, Noise
+from harness.replay.load_trial import Histogram, Record
+from harness.report.rounding import percent
+from harness.stats.interval import TrafficMean
 
 if TYPE_CHECKING:
-    from harness.report.load.inputs import LoadReport
     from harness.report.page.custody import Custody
-    from harness.report.page.trust import Trust
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What the policy may err, beside what it says."""
+
+    policy: Policy
+
+    def step(self, name: str) -> str:
+        """State what a step may err by design; empty where the policy has no such step."""
+        if name not in {step.name for step in self.policy.steps}:
+            return ""
+        return (
+            f"False-promotion rate: the design allows {percent(self.policy.level)} in one attempt."
+        )
+
+    @property
+    def together(self) -> str:
+        """Say the error budget over all attempts, and whether a log counts them."""
+        policy = self.policy
+        said = (
+            f"Error budget: {percent(policy.alpha)} false promotion at each control, over"
+            f" {many(policy.attempts, 'planned attempt')} of {percent(policy.level)}."
+        )
+        if policy.declared:
+            said += f" Attempts are declared, not counted: {policy.declared}."
+        if granted := policy.premises.model_dump(exclude_none=True):
+            each = "; ".join(f"{key}: {why}" for key, why in granted.items())
+            said += f" Taken for granted, and not checked: {each}."
+        return said
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """All rounds of one arm at one rate."""
+
+    arm: str
+    twin: bool
+    rate: float | None
+    """Arrivals a second; None for a closed loop."""
+    records: tuple[Record, ...]
+    """Rounds that count."""
+    objections: tuple[str, ...]
+    """Why others do not, one text a round."""
+    response: Mapping[str, Histogram]
+    """Response times of all rounds that count, by query class."""
+    service: Histogram
+    cold: Histogram
+    p50: Estimate | None
+    """Median over rounds of each round's p50, nanoseconds; None where there are too few."""
+    p99: Estimate | None
+    ratio: Estimate | None
+    """Median over rounds of p99 by the first arm's p99; None where there are too few rounds."""
+
+    @property
+    def overall(self) -> Histogram:
+        """Response times of all classes."""
+        return Histogram.merged(self.response.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadReport:
+    """One load."""
+
+    dataset: str
+    machine: str
+    loaded_at: str
+    busy: float
+    """Mean share of the processors that others took just before the trials."""
+    arms: tuple[str, ...]
+    """The first is the reference of the others."""
+    workers: str
+    about: Mapping[str, str]
+    """Settings, in words."""
+    points: tuple[Point, ...]
+    noise: Mapping[float, Noise]
+    """The first arm against itself, by rate."""
+    highest: Mapping[str, Highest]
+    """Highest rate of each arm; empty where it was not asked for."""
+    budget_ns: int | None
+    index_bytes: Mapping[str, int]
+    command: str
+
+    def point(self, arm: str, rate: float | None, *, twin: bool = False) -> Point | None:
+        """Find the trials of an arm at a rate."""
+        found = (p for p in self.points if (p.arm, p.rate, p.twin) == (arm, rate, twin))
+        return next(found, None)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Rates of the trials of all arms, ascending."""
+        return tuple(sorted({point.rate for point in self.points if point.rate is not None}))
 
 
 @dataclass(frozen=True, slots=True)

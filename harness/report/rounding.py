@@ -1,9 +1,16 @@
-"""Numbers as people read them. Nothing else in the harness rounds."""
+"""Numbers and text of strangers as people read them, in rows of words."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC
 
+from harness.core.formats import moment_of
+from harness.core.printable import one_line
+from harness.core.reading import Malformed
 from harness.core.scores import Estimate
 
 UNDEFINED = "not defined"
@@ -133,3 +140,65 @@ def estimate_for_json(estimate: Estimate | None) -> dict[str, float | int | None
         return None
     ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     return {**{name: for_json(value) for name, value in ends.items()}, "n": estimate.n}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number in words and, below it, how sure we are."""
+
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Header, and rows whose first cell names the row."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def time_cell(estimate: Estimate | None) -> Cell:
+    """Show nanoseconds in milliseconds with their interval; words where there are too few."""
+    if estimate is None:
+        return Cell("too few times")
+    return Cell(milliseconds(estimate.value), interval_in(estimate, "ns"))
+
+
+MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~$])")
+
+
+def snippet(text: str, query: str, limit: int) -> str:
+    """Cut at most ``limit`` characters around the first word of ``query`` found in ``text``."""
+    line = one_line(text)
+    folded = line.lower()
+    words = [word for word in re.findall(r"\w{3,}", query.lower()) if word in folded]
+    first = min((folded.find(word) for word in words), default=0)
+    start = max(0, min(first - limit // 4, len(line) - limit))
+    start = line.rfind(" ", 0, start) + 1 if start else 0
+    return ("…" if start else "") + one_line(line[start:], limit)
+
+
+def minute(moment: str) -> str:
+    """Write an ISO time to the minute, in UTC; another text stays as it is."""
+    try:
+        return f"{moment_of(moment).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except Malformed:
+        return moment
+
+
+def markdown(text: str, limit: int | None = None) -> str:
+    """Escape for a Markdown table cell: no markup, no HTML, no link, no mention."""
+    line = one_line(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = MARKDOWN.sub(r"\\\1", line)
+    return re.sub(r"(?<!\w)@", "&#64;", line.replace("://", "&#58;//"))
+
+
+def markdown_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table and an empty line; cells are escaped."""
+    yield f"| {' | '.join(markdown(name) for name in header)} |"
+    yield f"|{' --- |' * len(header)}"
+    for row in rows:
+        yield f"| {' | '.join(markdown(cell) or ' ' for cell in row)} |"
+    yield ""

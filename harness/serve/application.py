@@ -1,24 +1,132 @@
-"""Routes of the server: the front page, its news, files, and the judging form."""
+"""Routes of the server, and who may use them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from secrets import compare_digest, token_urlsafe
+from urllib.parse import urlencode, urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harness.core.errors import HarnessError
-from harness.corpus.pool import Overtaken
-from harness.serve import entries, form, pages
-from harness.serve.form import FORM_BYTES, BadForm, Sitting
-from harness.serve.guard import NOTHING, Guard
+from harness.corpus.judgements import Overtaken
+from harness.serve import pages
+from harness.serve import shelf as serve_shelf
+from harness.serve.pages import FORM_BYTES, BadForm, Sitting, refused, welcome
 from harness.serve.shelf import HTML, Folder, Sheet, look
+
+LOOPBACK = {"127.0.0.1": "127.0.0.1", "::1": "::1", "localhost": "127.0.0.1"}
+HTTP_PORT = 80
+SAFE = {"GET", "HEAD"}
+TOKEN_BYTES = 32
+FORBIDDEN = 403
+HEADERS = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""``same-origin``: with ``no-referrer`` a browser would not say where a form was sent from."""
+NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+def loopback(host: str) -> str:
+    """Give the address in numbers.
+
+    Raises:
+        HarnessError: other machines could reach it.
+    """
+    if host not in LOOPBACK:
+        raise HarnessError(
+            f"{host}: pages are served to this machine alone: {', '.join(LOOPBACK)}. From another"
+            " one, come through a tunnel (ssh -L)"
+        )
+    return LOOPBACK[host]
+
+
+class Guard:
+    """Pass requests with the token on to an application; refuse all others."""
+
+    def __init__(self, app: ASGIApp, url: str) -> None:
+        """Stand before ``app``, which is served at ``url``: scheme, host and port."""
+        port = urlsplit(url).port or HTTP_PORT
+        names = ("127.0.0.1", "localhost", "[::1]")
+        self._app = app
+        self._hosts = {f"{name}:{port}" for name in names}
+        if port == HTTP_PORT:
+            self._hosts |= {*names}
+        self._token, self._cookie = token_urlsafe(TOKEN_BYTES), token_urlsafe(TOKEN_BYTES)
+        self._name = f"harness-{port}"
+        self.address = f"{url}/?{urlencode({'token': self._token})}"
+        """What a person opens first."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("content-security-policy", NOTHING)
+            await send(message)
+
+        answer = self._instead(Request(scope)) or self._app
+        await answer(scope, receive, sent)
+
+    def _instead(self, request: Request) -> Response | None:
+        """Answer in place of the application; None for what it may answer."""
+        host, origin = _only(request.headers, "host"), _only(request.headers, "origin")
+        if host.lower() not in self._hosts:
+            return refused(
+                FORBIDDEN,
+                "This name is not served",
+                "The address must begin as the one that harness serve printed.",
+            )
+        if request.method not in SAFE and origin != f"http://{host}":
+            return refused(
+                FORBIDDEN,
+                "Not from a page of this server",
+                "Only the forms of this server may change something here.",
+            )
+        if _same(request.cookies.get(self._name, ""), self._cookie):
+            return None
+        token = request.query_params.get("token", "")
+        if request.url.path == "/" and request.method in SAFE and _same(token, self._token):
+            response = welcome()
+            response.set_cookie(self._name, self._cookie, httponly=True, samesite="strict")
+            return response
+        return refused(
+            FORBIDDEN,
+            "Open the address from the terminal",
+            "These pages are shown to whoever was given the whole address that harness serve"
+            " printed, with its token. Every start has a new one: after a restart, take the"
+            " new address.",
+        )
+
+
+def _only(headers: Headers, name: str) -> str:
+    """Give a header that may come once; empty where it comes twice."""
+    found = headers.getlist(name)
+    return found[0] if len(found) == 1 else ""
+
+
+def _same(given: str, wanted: str) -> bool:
+    return compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+
 
 SEE_OTHER, BAD_REQUEST, NOT_FOUND, TOO_LARGE, BROKEN = 303, 400, 404, 413, 500
 
@@ -56,13 +164,15 @@ class Desk:
 
     def front(self, _: Request) -> Response:
         shelf = look(self.served)
-        return pages.front(entries.entries(shelf, datetime.now(UTC)), entries.progress(shelf))
+        return pages.front(
+            serve_shelf.entries(shelf, datetime.now(UTC)), serve_shelf.progress(shelf)
+        )
 
     def state(self, request: Request) -> Response:
         """Tell the signature of every file, and the list if it is not the one that is known."""
         shelf = look(self.served)
-        found = entries.entries(shelf, datetime.now(UTC))
-        listed, stamp = pages.listing(found, entries.progress(shelf))
+        found = serve_shelf.entries(shelf, datetime.now(UTC))
+        listed, stamp = pages.listing(found, serve_shelf.progress(shelf))
         signatures = {key: sheet.signature for key, sheet in shelf.sheets.items()}
         known = request.query_params.get("stamp") == stamp
         return JSONResponse({
@@ -86,7 +196,7 @@ class Desk:
 
     def sit(self, request: Request) -> Response:
         pool = self._pool(request)
-        return pages.judging(form.sit(pool.key, pool.path, request.query_params), self.harness)
+        return pages.judging(pages.sit(pool.key, pool.path, request.query_params), self.harness)
 
     async def press(self, request: Request) -> Response:
         body = await _body(request)
@@ -95,9 +205,9 @@ class Desk:
     def _pressed(self, request: Request, body: bytes) -> Response:
         pool = self._pool(request)
         try:
-            then: Sitting = form.press(pool.key, pool.path, body)
+            then: Sitting = pages.press(pool.key, pool.path, body)
         except Overtaken as exc:
-            return pages.judging(form.again(pool.key, pool.path, body, exc), self.harness)
+            return pages.judging(pages.again(pool.key, pool.path, body, exc), self.harness)
         return RedirectResponse(then.url, SEE_OTHER)
 
     def _pool(self, request: Request) -> Sheet:

@@ -12,29 +12,73 @@ from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision
 from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES
+from harness.corpus.runs import read_scores
 from harness.policy.age import check_age, check_past
-from harness.policy.decide import decide
-from harness.policy.load import load_policy
+from harness.policy.decision import decide as judge
+from harness.policy.decision import over_budget, tuned_on
+from harness.policy.load import for_candidates, load_policy
+from harness.policy.looks import looks_by_step
 from harness.policy.model import Policy
 from harness.policy.pins import path_of
-from harness.policy.reservations import over_budget
-from harness.report.decision.decided import from_json
-from harness.report.decision.decision_json import to_json, without_times
-from harness.report.decision.junit import to_junit
+from harness.policy.selftest import Tried, selftest
+from harness.report.decision.ci import to_junit
+from harness.report.decision.decision_json import from_json, to_json, without_times
 from harness.report.inputs import ReportInput
-from harness.stages.compare.ties import tie_ends
-from harness.stages.custody import receipt
-from harness.stages.custody.chain_of_custody import custody, reservations
-from harness.stages.custody.freshness import check_replayed
-from harness.stages.custody.policy_match import held_to
-from harness.stages.custody.promotion import check_accepted
-from harness.stages.experiments import log as experiment_log
-from harness.stages.experiments.notes import note_judged
-from harness.stages.judging.taken_in import labels_in
+from harness.stages import experiments
+from harness.stages.compare import read_agreement, tie_ends
+from harness.stages.custody import receipts
+from harness.stages.custody.pins import (
+    check_accepted,
+    custody,
+    drifted,
+    held_to,
+    judged_on,
+    leaks,
+    note_judged,
+    pin_of,
+    reservations,
+)
+from harness.stages.custody.receipts import check_replayed
+from harness.stages.custody.recount import check_agreements, check_values
+from harness.stages.experiments import stock
+from harness.stages.judging.pool import labels_in
 from harness.stages.layout import Layout
 from harness.stages.load.files import receipt_of, trials_of
-from harness.stages.report.assemble import Subject, assemble, evidence_of, measured
-from harness.stages.shadow.traffic import taken_in
+from harness.stages.race import read_race
+from harness.stages.report_inputs import (
+    Subject,
+    assemble,
+    evidence_of,
+    gathered,
+    measured,
+    pairs_of,
+    sides,
+)
+from harness.stages.shadow.log import taken_in
+
+
+def try_gates(layout: Layout, policy: Policy, *, trials: int) -> tuple[Tried, ...]:
+    """Try the gates of ``policy`` on the runs in ``layout``.
+
+    Raises:
+        EvidenceError: an arm was not measured or a pair not compared, or something was changed
+            since; or there are too few queries.
+    """
+    arms = sides(layout, policy.arms)
+    evidence = gathered(layout, pairs_of(policy), arms, None, policy.clusters)
+    return selftest(policy, evidence, trials=trials)
+
+
+def check_kernels(layout: Layout, policy: Policy) -> tuple[int, int]:
+    """Count how many values and pairs of rankings other code gave as they are in ``layout``.
+
+    Raises:
+        EvidenceError: one is another; or an arm was not measured.
+    """
+    second = check_values(layout)
+    values = sum(len(one.query_ids) for of in second.values() for one in of.values())
+    return values, check_agreements(layout, pairs_of(policy).values())
+
 
 DETERMINISTIC = ("dataset", "policy", "steps")
 
@@ -56,7 +100,7 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> ReportInput:
         stale.unlink(missing_ok=True)
     if subject.policy is None or subject.policy_file is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
-    with experiment_log.writing(layout):
+    with experiments.writing(layout):
         return _judged(layout, subject, subject.policy, subject.policy_file, now)
 
 
@@ -67,10 +111,8 @@ def _judged(
     evidence = evidence_of(layout, subject)
     check_replayed(layout, policy.arms, now=now, evidence_days=policy.evidence_days)
     check_accepted(policy, layout.root.name, evidence)
-    kept = custody(
-        layout, subject, measured(layout, subject, evidence), experiment_log.read(layout)
-    )
-    decisions = decide(
+    kept = custody(layout, subject, measured(layout, subject, evidence), experiments.read(layout))
+    decisions = judge(
         policy,
         evidence,
         now=now,
@@ -86,7 +128,7 @@ def _judged(
     write_text(layout.junit, to_junit([report]))
     write_json(layout.findings, {key: steady[key] for key in DETERMINISTIC})
     files = rests_on(layout, subject.arms, policy_file)
-    receipt.write(layout.decision_receipt, dict.fromkeys(files))
+    receipts.write(layout.decision_receipt, dict.fromkeys(files))
     note_judged(layout, policy, policy_file, decisions, now, decided=True)
     return report
 
@@ -101,7 +143,7 @@ def check_decision(
     """
     hint = f"Run: harness gate --dataset {layout.root.name}"
     files = rests_on(layout, subject.arms, subject.policy_file)
-    receipt.check(layout.decision_receipt, files, hint)
+    receipts.check(layout.decision_receipt, files, hint)
     if subject.policy:
         held_to(subject.policy, decisions)
         days = subject.policy.evidence_days
@@ -158,3 +200,57 @@ def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:
     except EvidenceError as exc:
         raise BadFile(path, str(exc), hint) from exc
     return decisions, moment_of(decided_at)
+
+
+def decide(
+    layout: Layout,
+    policy: Policy,
+    policy_file: Path,
+    *,
+    control: str,
+    now: datetime,
+) -> tuple[StepDecision, ...]:
+    """Judge what was measured in ``layout`` by ``policy``, and note in the log that it was done.
+
+    ``now`` is aware of its zone; evidence is as old as it is then. With ``control``, a name that
+    is not empty, the policy's one step judges every other arm that was measured. A step whose
+    arms were never compared is INCONCLUSIVE, and says so. A gate answers only where it does so for
+    every order of equal scores of imported runs.
+
+    Raises:
+        BadFile: nothing was scored or compared.
+        EvidenceError: evidence is stale or was changed since, the control was not measured, or
+            the policy has more than one step beside a ``control``.
+    """
+    arms = tuple(arm for (arm,) in read_scores(layout.per_query, ["arm"]))
+    if control:
+        if control not in arms:
+            raise EvidenceError(f"no arm {control} was measured, only {', '.join(arms)}")
+        policy = for_candidates(policy, control, [arm for arm in arms if arm != control])
+    compared = read_agreement(layout)
+    pairs = {step: pair for step, pair in pairs_of(policy).items() if pair in compared}
+    measured = sides(layout, arms)
+    named = [arm for arm in policy.arms if arm in arms]
+    check_replayed(layout, named, now=now, evidence_days=policy.evidence_days)
+    evidence = gathered(layout, pairs, measured, read_race(layout), policy.clusters)
+    check_accepted(policy, layout.root.name, evidence)
+    ends = tie_ends(layout, policy, evidence)
+    drift = pin_of(layout, policy_file)
+    again = f"harness policy pin {policy_file}"
+    with experiments.writing(layout):
+        log = experiments.read(layout).experiments
+        on = judged_on(layout, policy, policy_file, stock(layout))
+        decisions = judge(
+            policy,
+            evidence,
+            now=now,
+            ends=ends,
+            reservations=(
+                *(drifted(drift, again) if drift else ()),
+                *tuned_on(policy, leaks(layout, named)),
+            ),
+            spent=over_budget(policy, looks_by_step(log, policy, on)),
+        )
+        held_to(policy, decisions)
+        note_judged(layout, policy, policy_file, decisions, now, decided=False)
+    return decisions

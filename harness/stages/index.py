@@ -8,14 +8,14 @@ from pathlib import Path
 from engines import registry as arms
 from engines.registry import Arm
 from harness.core.digest import of_files
-from harness.core.durable.strays import is_stray
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError, IndexNotReady
 from harness.core.files import replacing_folder, write_json, write_text
+from harness.core.folders import is_stray
 from harness.core.reading import text_of
 from harness.corpus import tuning
 from harness.corpus.prepared import Prepared
-from harness.stages.custody import receipt
+from harness.stages.custody import receipts
 from harness.stages.layout import FILES, MADE_WITH, NOTES, Layout
 
 OURS = arms.__name__.split(".")[0]
@@ -48,7 +48,7 @@ def _keep_tuning(layout: Layout, arm: Arm) -> None:
 
 def note_files(folder: Path) -> None:
     """Note the digest of each file of an index, as it was built."""
-    receipt.write(folder / FILES, _files(folder))
+    receipts.write(folder / FILES, _files(folder))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -79,7 +79,7 @@ def check_index(layout: Layout, arm: Arm) -> None:
         return
     folder, hint = layout.index(arm.name), _hint(layout, arm)
     try:
-        noted = receipt.check_all(folder / FILES, hint)
+        noted = receipts.check_all(folder / FILES, hint)
     except EvidenceError as exc:
         raise IndexNotReady(str(exc)) from exc
     if strange := [path for path in _files(folder) if path not in noted]:

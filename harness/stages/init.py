@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,10 +14,61 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-from harness.core.disk import REMEDIES
-from harness.core.durable.scratch import scratch
+import yaml
+
+from harness.core.batches import code_sha256
 from harness.core.errors import HarnessError
-from harness.core.files import replacing_folder, write_text
+from harness.core.files import REMEDIES, replacing_folder, scratch, write_json, write_text
+from harness.core.formats import yaml_file
+from harness.corpus import card
+from harness.stages.custody.provenance import versions
+
+INSTALLED, PACKAGED_PIPELINE = "installed.json", "dvc.yaml"
+CODE = ("engines", "harness", "requirements.lock")
+"""What a stage in a clone depends on and what is not in such a project."""
+CONFIG = "[core]\n    analytics = false\n    check_update = false\n    no_scm = true\n"
+
+
+def begin_packaged(packaged: Path, folder: Path) -> None:
+    """Make ``folder`` a project with the data sets and policies that the package brings.
+
+    A folder that is one already keeps its files; only what follows from the installed code is
+    written anew.
+
+    Raises:
+        OSError: it cannot be written to.
+    """
+    if not (folder / "params.yaml").is_file():
+        with replacing_folder(folder) as beside:
+            shutil.copytree(packaged, beside, dirs_exist_ok=True)
+            write_text(beside / ".dvc" / "config", CONFIG)
+    about = {"code": code_sha256(), "packages": versions(), "python": platform.python_version()}
+    write_json(folder / INSTALLED, about)
+    pipeline = yaml_file(packaged / PACKAGED_PIPELINE)
+    for stage in pipeline["stages"].values():
+        stage["deps"] = _installed(stage["deps"])
+    write_text(folder / PACKAGED_PIPELINE, yaml.safe_dump(pipeline, sort_keys=False))
+
+
+def other_versions(root: Path, datasets: Iterable[str]) -> tuple[str, ...]:
+    """Name the installed packages that are not of the version that a data set is read from."""
+    others: dict[str, str] = {}
+    for folder in (root / "datasets" / name for name in datasets):
+        wanted = card.read(folder).packages if (folder / card.FILE).is_file() else {}
+        here = card.installed(wanted)
+        others |= {
+            package: f"{package} {here.get(package, 'none')} (not {version})"
+            for package, version in wanted.items()
+            if here.get(package) != version
+        }
+    return tuple(others[package] for package in sorted(others))
+
+
+def _installed(deps: Iterable[str]) -> list[str]:
+    """Name ``installed.json`` once instead of all code."""
+    kept = [dep for dep in deps if dep.partition("/")[0] not in CODE]
+    return [*kept, INSTALLED]
+
 
 ACTIONS: Mapping[str, str] = {
     "Create": "Press the plus sign beside the list. The new {one} is empty, and is yours.",
@@ -53,7 +106,7 @@ ALWAYS = {
 BESIDE = "SEARCH.md"
 """The README of a project in a folder that has one."""
 FILLED = {README, "params.yaml", SCRIPT}
-WORKFLOW, PIPELINE = ".github/workflows/search.yml", ".gitlab-ci.yml"
+WORKFLOW, INIT_PIPELINE = ".github/workflows/search.yml", ".gitlab-ci.yml"
 """Where GitHub and GitLab read what to run: from the root of the repository."""
 ACTION = "ci/github"
 SOURCE = re.compile(r"([\w.-]+(?:/[\w.-]+)+)@([\w./-]+)")
@@ -72,7 +125,7 @@ class Begun:
     """``GROUP/PROJECT@REF`` of the harness on the same GitLab; empty for no pipeline."""
 
 
-def begin(wanted: Begun) -> tuple[str, ...]:
+def begin_project(wanted: Begun) -> tuple[str, ...]:
     """Write the project, and name its files from its folder.
 
     A new folder appears whole or not at all. A folder of a git repository may hold files: none is
@@ -136,7 +189,7 @@ def _flows(wanted: Begun, folder: Path, root: Path) -> dict[Path, bytes]:
     if gitlab:
         line = f"\n      folder: {within}" if within else ""
         words = {"project": gitlab[0], "ref": gitlab[1], "folder": line}
-        flows[root / PIPELINE] = _filled("gitlab.yml", words)
+        flows[root / INIT_PIPELINE] = _filled("gitlab.yml", words)
     return flows
 
 

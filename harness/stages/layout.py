@@ -1,11 +1,23 @@
-"""Where the files of one data set lie; every stage is told its layout, none goes looking."""
+"""Where the files of one data set lie."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.core.errors import BadFile
 from harness.core.names import checked
+
+HOUR_S = 3600.0
+
+
+def drop_older(folder: Path, hours: float) -> None:
+    """Remove the files in ``folder`` that were written more than so many hours ago."""
+    for part in folder.glob("*"):
+        if time.time() - part.stat().st_mtime > hours * HOUR_S:
+            part.unlink()
+
 
 MADE_WITH, FILES = "arm.sha256", "files.json"
 """In the folder of an index: which arm it was built by, and the digests of the other files."""
@@ -195,3 +207,23 @@ class Layout:
 def _arm(name: str) -> str:
     """Give the name of an arm; whatever it came from, no path is made of anything else."""
     return checked("an arm", name)
+
+
+def left_by_run(out: Path) -> Layout:
+    """Say where the evidence of a ``harness run`` into ``out`` lies.
+
+    Raises:
+        BadFile: there is none.
+    """
+    work = out / "work"
+    found = sorted(path for path in (work / "build").glob("*") if path.is_dir())
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise BadFile(
+            work / "build",
+            f"holds the evidence of {names}, where one data set is meant",
+            "Give the folder that was --out of one harness run",
+        )
+    layout = Layout(found[0], work / "perf", work / "cache")
+    beyond = layout.log_link.resolve() if layout.log_link.is_symlink() else None
+    return replace(layout, shared_log=beyond) if beyond and beyond.is_file() else layout

@@ -2,43 +2,101 @@
 
 from __future__ import annotations
 
+import platform
 import shlex
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from engines import registry
+from engines import contract, registry
+from engines.registry import Arm
+from harness.core.batches import code_sha256
+from harness.core.digest import of_files, of_json
 from harness.core.errors import HarnessError, UnknownName
-from harness.core.files import replacing, write_json
+from harness.core.files import replacing, sweep, write_json
+from harness.core.formats import json_file
 from harness.core.gate import StepDecision
 from harness.core.names import check_distinct
 from harness.corpus import trec
-from harness.corpus.prepared import QUERIES
+from harness.corpus.prepared import QUERIES, Prepared
 from harness.corpus.runs import read_run
 from harness.measures.name import parse
-from harness.policy.load import load_policy
+from harness.policy.load import for_candidates, load_policy
 from harness.policy.model import Policy
-from harness.policy.pairwise import for_candidates
-from harness.report.decision.write import write_reports
-from harness.stages.built import Built
-from harness.stages.compare.stage import compare
-from harness.stages.compare.ties import ties
-from harness.stages.evidence import pairs_of
+from harness.report.decision.files import write_reports
+from harness.stages.compare import compare, ties
+from harness.stages.custody.provenance import versions
+from harness.stages.custody.receipts import read_manifest
 from harness.stages.gate import gate, read_decision
-from harness.stages.imports.trec_run import import_run
-from harness.stages.index import index
+from harness.stages.index import check_index, index, sources
 from harness.stages.layout import Layout
 from harness.stages.params import Params, ReplayParams
-from harness.stages.race.stage import race
-from harness.stages.replay.stage import replay
-from harness.stages.replay.tally import remarks
-from harness.stages.report.assemble import Subject, assemble, evidence_of
-from harness.stages.report.stage import linked
-from harness.stages.score.stage import score
+from harness.stages.race import race
+from harness.stages.replay import remarks, replay
+from harness.stages.report import linked
+from harness.stages.report_inputs import Subject, assemble, evidence_of, pairs_of
+from harness.stages.score import score
+from harness.stages.trec_run import import_run
+
+FILE = "built.json"
+
+
+class Built:
+    """What this run, or one that was killed before it, has built in ``layout``."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._path = layout.cache / FILE
+        self._known = _read(self._path)
+
+    def has(self, arm: Arm) -> bool:
+        """Whether the arm's index is there, whole, and would be built the same again."""
+        if self._known.get(arm.name) != self._key(arm):
+            return False
+        try:
+            check_index(self._layout, arm)
+            noted = read_manifest(self._layout, arm.name)
+            return contract.read(self._layout.index(arm.name)) == noted
+        except HarnessError:
+            return False
+
+    def note(self, arm: Arm) -> None:
+        """Note that the arm's index was built."""
+        self._known[arm.name] = self._key(arm)
+        write_json(self._path, self._known)
+
+    def forget(self) -> None:
+        """Note that the run is done; what a killed one was writing beside its notes goes too."""
+        self._path.unlink(missing_ok=True)
+        if self._path.parent.is_dir():
+            sweep(self._path.parent)
+
+    def _key(self, arm: Arm) -> str:
+        """Digest of what an index depends on: code, packages, the arm and the documents."""
+        documents = Prepared.open(self._layout.data).manifest.corpus_sha256
+        return of_json([self._code, of_files(sources(arm)), documents])
+
+    @cached_property
+    def _code(self) -> str:
+        """Digest of code and packages, which are those of this process for all arms of a run."""
+        here = [platform.python_version(), sqlite3.sqlite_version, *versions().values()]
+        return of_json([code_sha256(), here])
+
+
+def _read(path: Path) -> dict[str, str]:
+    """Read the notes of a run that was killed; what is none is as good as nothing."""
+    try:
+        found = json_file(path)
+        return {str(arm): str(key) for arm, key in found.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
 
 TIES = "ties.json"
 RESULTS = (

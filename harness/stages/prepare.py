@@ -11,18 +11,15 @@ import numpy as np
 from pydantic import ValidationError
 
 from harness.core.digest import DocumentsDigest, of_queries
-from harness.core.durable.journal import Change, changing, completed
-from harness.core.durable.locks import held
 from harness.core.errors import BadFile, DatasetError
-from harness.core.files import replacing_folder, write_json
-from harness.core.qrels import Qrels
+from harness.core.files import held, replacing_folder, write_json
+from harness.core.folders import Change, changing, completed
 from harness.core.reading import numbered
-from harness.core.records import FIELDS, Document, Query
-from harness.corpus import card, jsonl, prepared, trec
+from harness.core.records import FIELDS, Document, Qrels, Query
+from harness.corpus import beir, card, prepared, trec
 from harness.corpus.card import Card
-from harness.corpus.lines import LEFT_OUT, either
-from harness.corpus.similar import SIMILAR, Similar
-from harness.corpus.similar import read as read_similar
+from harness.corpus.clusters import SIMILAR, Similar, read_similar
+from harness.corpus.trec import LEFT_OUT, either
 
 MAKE = "make.py"
 """Program beside the card of a set that is made."""
@@ -96,7 +93,7 @@ def _elsewhere(file: Path) -> tuple[str, ...]:
 
 
 def _similar(queries: Sequence[Query]) -> Similar:
-    from engines.vector.chosen import embedder_of
+    from engines.vector.embedder import embedder_of
 
     embedder = embedder_of(MODEL, MAX_TOKENS)
     parts = [queries[at : at + BATCH] for at in range(0, len(queries), BATCH)]
@@ -131,8 +128,8 @@ def _made(dataset: Path, about: Card) -> _Found | None:
 
 def _from_files(dataset: Path, judged: Path) -> _Found:
     return _Found(
-        jsonl.documents(either(dataset, "corpus.jsonl")),
-        tuple(jsonl.queries(either(dataset, "queries.jsonl"))),
+        beir.documents(either(dataset, "corpus.jsonl")),
+        tuple(beir.queries(either(dataset, "queries.jsonl"))),
         trec.qrels(judged),
         made=False,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from harness.agreement.pair import Pair
+from harness.agreement import Pair
 from tests.make.runs import run_of
 
 DOCUMENTS = [f"d{at}" for at in range(12)]

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.agreement.agree import agree
-from harness.agreement.classes import tally
+from harness.agreement import agree, tally
 from harness.core.errors import EvidenceError, HarnessError, MismatchedQueries
 from harness.core.run import Run, Status
 from tests.agreement import reference

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.agreement.classes import Class, Tally, classify, tally
-from harness.agreement.pair import Pair
+from harness.agreement import Class, Pair, Tally, classify, tally
 from harness.core.errors import EvidenceError
 from harness.core.run import Run, Status
 from tests.agreement.strategies import rankings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from harness.agreement.agree import length_difference, serving_only, shadow_only
+from harness.agreement import length_difference, serving_only, shadow_only
 from tests.agreement.strategies import depths, pair_of, rankings
 
 

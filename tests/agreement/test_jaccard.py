@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.agreement.jaccard import jaccard
+from harness.agreement import jaccard
 from tests.agreement import reference
 from tests.agreement.strategies import depths, pair_of, rankings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.agreement.pair import ABSENT, Pair
+from harness.agreement import ABSENT, Pair
 from harness.core.errors import HarnessError, MismatchedQueries
 from tests.make.runs import run_of
 

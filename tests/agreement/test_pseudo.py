@@ -8,7 +8,7 @@ import ir_measures
 import pytest
 from hypothesis import given, settings
 
-from harness.agreement.agree import pseudo_ndcg
+from harness.agreement import pseudo_ndcg
 from tests.agreement import reference
 from tests.agreement.strategies import depths, found, pair_of, rankings
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.agreement.rbo import rbo
+from harness.agreement import rbo
 from harness.core.errors import HarnessError
 from tests.agreement import reference
 from tests.agreement.strategies import depths, found, pair_of, rankings

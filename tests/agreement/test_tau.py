@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from scipy.stats import kendalltau
 
-from harness.agreement.tau import tau
+from harness.agreement import tau
 from tests.agreement.reference import shared_ranks
 from tests.agreement.strategies import depths, pair_of, rankings
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 
-from harness.agreement.tau import Discordance, tau_ap
+from harness.agreement import Discordance, tau_ap
 from tests.agreement.strategies import depths, pair_of, rankings
 
 
@@ -51,11 +51,11 @@ def test_counts_are_of_shared_documents_alone() -> None:
 
 
 def test_many_queries_are_what_each_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.agreement import tau
-    from harness.agreement.pair import Pair
+    from harness import agreement
+    from harness.agreement import Pair
     from tests.make.runs import random_case
 
     control, candidate = random_case(1)[0], random_case(2)[0]
     whole = tau_ap(Pair.of(control, candidate), 20).values.tolist()
-    monkeypatch.setattr(tau, "BLOCK", 50)
+    monkeypatch.setattr(agreement, "BLOCK", 50)
     assert tau_ap(Pair.of(control, candidate), 20).values.tolist() == whole

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.api import Inference
-from harness.core.qrels import Qrels
+from harness.api.comparison import Inference
+from harness.core.records import Qrels
 from harness.core.run import Run
 from tests.make.runs import qrels_of, run_of
 

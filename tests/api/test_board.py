@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.api import Inference, Leaderboard, leaderboard
-from harness.api.board import ranked
+from harness.api.comparison import Inference, Leaderboard, leaderboard, ranked
 from harness.core.errors import EvidenceError, UnknownName
 from harness.core.run import Status
-from harness.stats.holm import adjusted
+from harness.stats.significance import adjusted
 from tests.api.conftest import QUERIES, Small
 from tests.make.runs import run_of
 

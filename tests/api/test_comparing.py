@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.api import Inference, compare
+from harness.api.comparison import Inference, compare
 from harness.core.errors import HarnessError
 from harness.core.run import Status
-from harness.measures.spans import SHARE
+from harness.measures.name import SHARE
 from harness.stats.interval import interval
-from harness.stats.randomization import sign_flip
+from harness.stats.significance import sign_flip
 from tests.api.conftest import QUERIES, Small
 from tests.make.runs import run_of
 

@@ -12,11 +12,11 @@ import pytest
 
 import harness
 from harness.api.contract import EngineCheck, engine_contract
-from harness.core.durable.scratch import place
 from harness.core.engine import Answer
 from harness.core.errors import BadPolicy
+from harness.core.files import place
 from harness.core.records import Document
-from harness.stages.contract.stage import CHECKS
+from harness.stages.contract.checks import CONTRACT_CHECKS
 from tests.docs.pages import ROOT
 from tests.make.toy_engine import Toy, ToySearcher, keeps
 
@@ -42,7 +42,9 @@ def test_the_example_keeps_the_contract(check: EngineCheck) -> None:
 
 def test_it_is_a_name_of_the_package() -> None:
     assert harness.engine_contract is engine_contract
-    assert [str(check) for check in engine_contract(OWN)] == [check.name for check in CHECKS]
+    assert [str(check) for check in engine_contract(OWN)] == [
+        check.name for check in CONTRACT_CHECKS
+    ]
 
 
 def test_a_broken_promise_fails_with_what_to_do() -> None:
@@ -64,8 +66,8 @@ def test_what_cannot_be_checked_is_no_pass() -> None:
 def test_documents_of_ones_own() -> None:
     mine = (Document("a", "Ships", "A ship at sea."), Document("b", "Cars", "A car on a road."))
     checks = engine_contract(Toy(), documents=mine, queries=["ship", "a road"])
-    left = {"processes", *(check.name for check in CHECKS if check.own_documents)}
-    assert {str(check) for check in checks} == {check.name for check in CHECKS} - left
+    left = {"processes", *(check.name for check in CONTRACT_CHECKS if check.own_documents)}
+    assert {str(check) for check in checks} == {check.name for check in CONTRACT_CHECKS} - left
     for check in checks:
         check()
 
@@ -97,4 +99,4 @@ def test_a_suite_elsewhere_runs_it(tmp_path: Path) -> None:
     suite.write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert f"{len(CHECKS)} passed" in done.stdout, done.stdout
+    assert f"{len(CONTRACT_CHECKS)} passed" in done.stdout, done.stdout

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import decide
+from harness.api.decision import decide
 from harness.core.errors import BadFile
-from harness.stages.left import left_by_run
+from harness.stages.layout import left_by_run
 from tests.make.toy import GATES, HEAD, STEP, Toy
 
 

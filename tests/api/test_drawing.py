@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import Drawing, Inference, compare, draw_differences, draw_forest, leaderboard
+from harness.api.comparison import Inference, compare, leaderboard
+from harness.api.drawing import Drawing, draw_differences, draw_forest
 from harness.core.errors import HarnessError
 from harness.report.rounding import MINUS
 from tests.api.conftest import Small

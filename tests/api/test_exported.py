@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.api.exported import LIST, exported
+from harness.api.export import LIST, exported
 from harness.core import digest
-from harness.core.durable.owned import EXPORT, mark
 from harness.core.errors import HarnessError
+from harness.core.folders import EXPORT, mark
 
 MARK = mark(Path(), EXPORT).name
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import Inference, load_qrels, load_run, score
-from harness.api.exporting import ExportRequest, export
+from harness.api.comparison import Inference, score
+from harness.api.data import load_qrels, load_run
+from harness.api.export import ExportRequest, export
 from harness.core.errors import EvidenceError, HarnessError, UnknownName
 from harness.corpus.runs import read_run
 from tests.make.toy import ARMS, Toy

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.api import Inference, compare, leaderboard, load_qrels, load_run, score
-from harness.api.given import Kind, QrelsLike, RunLike, values
-from harness.api.loading import QRELS, RUN
+from harness.api.comparison import Inference, compare, leaderboard, score
+from harness.api.data import QRELS, RUN, Kind, QrelsLike, RunLike, load_qrels, load_run, values
 from harness.core.errors import BadName, DatasetError, EvidenceError, HarnessError, RunError
 from harness.core.run import Run, Status
 from tests.api.conftest import Small

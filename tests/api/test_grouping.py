@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import harness
-from harness.api import Inference
+from harness.api.comparison import Inference
 from tests.api.conftest import QUERIES, Small
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness import Inference, compare, score
 from harness.core.errors import DatasetError
-from harness.corpus.cells.identity import written_otherwise
+from harness.corpus.cells import written_otherwise
 
 SURE = Inference(confidence=0.95, resamples=1000, seed=1)
 NAMES = ["query_id", "q0", "doc_id", "rank", "score", "tag"]

@@ -9,13 +9,12 @@ from random import Random
 import pytest
 
 from harness import Interleaver, load_clicks
-from harness.core.durable.owned import NotOurs
 from harness.core.errors import EvidenceError, InvalidArm
+from harness.core.folders import NotOurs
 from harness.policy.load import load_policy
-from harness.shadow.clicks.log import read
-from harness.shadow.clicks.team_draft import team_draft
+from harness.shadow.clicks import read, team_draft
 from harness.stages.migrate import moves
-from harness.stages.migrate.interleave import interleave
+from harness.stages.migrate.ledger import interleave
 from tests.make.shadow.attempts import WATCH
 
 BEFORE = datetime(2026, 1, 2, tzinfo=UTC)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import load_qrels, load_run
+from harness.api.data import load_qrels, load_run
 from harness.core.errors import BadFile
 from harness.corpus.runs import write_run
 from harness.corpus.trec import write_run as write_trec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.api import score
+from harness.api.comparison import score
 from harness.core.errors import UnknownName
 from harness.core.run import Status
 from harness.measures.quality import oracle

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.api import EngineComparison, Inference, compare, compare_engines
-from harness.api.grouping import near_duplicates
-from harness.api.searching import shown_by
+from harness.api.comparison import Inference, compare, near_duplicates
+from harness.api.search import EngineComparison, compare_engines, shown_by
 from harness.core.errors import BadName, EvidenceError, InvalidArm, RunError
 from harness.core.run import Status
 

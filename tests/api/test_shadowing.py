@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from harness import draw_sequences, load_shadow_log
-from harness.agreement.classes import Class, Tally
-from harness.api import Watched
+from harness.agreement import Class, Tally
+from harness.api.shadow import Watched
 from harness.core.errors import BadFile, BadPolicy, EvidenceError
 from harness.core.run import Status
-from harness.shadow.log.log import Log
-from harness.shadow.log.record import Degradation, Divergence, Kind, Observation
+from harness.shadow.log import Log
+from harness.shadow.record import Degradation, Divergence, Kind, Observation
 from tests.make.shadow.attempts import START, WATCH, attempt, divergence, seen, shed
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e|`"

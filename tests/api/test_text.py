@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.api import Inference, Leaderboard, leaderboard
-from harness.api.exporting import to_latex, to_markdown
+from harness.api.comparison import Inference, Leaderboard, leaderboard
+from harness.api.export import to_latex, to_markdown
 from tests.api.conftest import QUERIES, Small
 from tests.make.runs import run_of
 

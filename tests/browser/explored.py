@@ -9,8 +9,7 @@ import numpy as np
 
 from harness.core.engine import Hit
 from harness.core.evidence import Agreement, ArmResult, Evidence
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Judgement, Query
+from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Scores
 from harness.report.inputs import Apart, Latency, ReportInput, Step

@@ -15,9 +15,9 @@ from playwright.sync_api import Browser, Page, expect
 from harness.core.evidence import ArmResult
 from harness.core.records import Document, Query
 from harness.core.run import Row, Run
-from harness.report.explore.page import to_explorer
+from harness.report.explorer import to_explorer
+from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
-from harness.report.links import explore_link
 from tests.browser import explored
 from tests.browser.watched import Watched
 from tests.make.explorer_data import DATA

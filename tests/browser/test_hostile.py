@@ -11,15 +11,13 @@ import pytest
 
 from harness.core.engine import Manifest
 from harness.core.gate import Verdict
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Run
 from harness.core.scores import Scores
-from harness.replay.load.histogram import Histogram
-from harness.report.load import page as load_page
+from harness.replay.load_trial import Histogram
+from harness.report import load, trends
 from harness.report.page import view
-from harness.report.page import view as page_view
-from harness.report.trends import page as trends
-from harness.report.trends.history import Entry
+from harness.report.trends import Entry
 from tests.browser.hostile import ALL, MEGABYTE, TEXTS, everywhere
 from tests.browser.watched import Watched
 from tests.make import report_inputs
@@ -47,7 +45,7 @@ def index(texts: tuple[str, ...], names: Callable[[str], str] = str) -> str:
     """Give the page of a decision: ``texts`` are queries and titles, ``names`` changes names."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(report_inputs, "HOSTILE", texts)
-        patched.setattr(page_view, "SIDE_BY_SIDE", FEW)
+        patched.setattr(view, "SIDE_BY_SIDE", FEW)
         return view.to_page([everywhere(report_inputs.report("mail"), names, KEPT)])
 
 
@@ -57,7 +55,7 @@ def reasons(length: str) -> str:
         report_inputs.report("mail").decisions, lambda text: text + length, (float, bool)
     )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(page_view, "SIDE_BY_SIDE", FEW)
+        patched.setattr(view, "SIDE_BY_SIDE", FEW)
         report = report_inputs.report("mail")
         return view.to_page([replace(report, decisions=decided)])
 
@@ -96,7 +94,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "index, a megabyte": lambda: index((MEGABYTE, f"{MEGABYTE} {ALL}", "\u202e" * 5_000)),
     "reasons of a megabyte": lambda: reasons(MEGABYTE),
     "trends": over_time,
-    "load": lambda: load_page.to_page(everywhere(load_report(), spoilt, KEPT)),
+    "load": lambda: load.to_page(everywhere(load_report(), spoilt, KEPT)),
     "shadow": shadow,
 }
 

@@ -13,12 +13,10 @@ from playwright.sync_api import Page
 from pypdf import PdfReader
 
 from harness.core.gate import Cause, StepDecision, Verdict
+from harness.report import load, trends
 from harness.report.inputs import Links
-from harness.report.load import page as load_page
 from harness.report.page import view
-from harness.report.page import view as page_view
 from harness.report.rounding import MINUS
-from harness.report.trends import page as trends
 from tests.browser.watched import Watched
 from tests.make import report_inputs
 from tests.report.load.test_page import load_report
@@ -66,7 +64,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "trends": lambda: trends.to_page({
         "toy": [entry(number) for number in range(1, 13)], "another": [entry(1)],
     }),
-    "load": lambda: load_page.to_page(load_report()),
+    "load": lambda: load.to_page(load_report()),
     "shadow": lambda: test_shadow_page.page(test_shadow_page.found()),
 }  # fmt: skip
 
@@ -77,7 +75,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     found = {name: folder / f"{name}.html" for name in PAGES}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(page_view, "SIDE_BY_SIDE", FEW)
+        patched.setattr(view, "SIDE_BY_SIDE", FEW)
         for name, make in PAGES.items():
             found[name].write_text(make(), encoding="utf-8")
     return found

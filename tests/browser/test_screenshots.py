@@ -9,7 +9,7 @@ from PIL import Image
 from playwright.sync_api import Browser
 
 from benchmarks import screenshots
-from harness.report.explore.page import to_explorer
+from harness.report.explorer import to_explorer
 from harness.report.page.view import to_page
 from tests.make import report_inputs
 

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from harness.core.files import write_text
-from harness.core.serving.listening import bound, server
-from harness.corpus import pool
-from harness.report.explore.page import to_explorer
+from harness.core.server import bound, server
+from harness.corpus import judgements
+from harness.report.explorer import to_explorer
 from harness.report.page.view import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
@@ -43,8 +43,8 @@ def site(tmp_path: Path) -> Path:
     evil += "x" * 3000
     pairs = (made.pairs[0], made.pairs[1].model_copy(update={"query": evil, "snippet": evil}))
     write_text(
-        pool.beside(tmp_path / "out" / "pool.qrels"),
-        pool.texts_of(pool.Pool((*pairs, *made.pairs[2:]), ())),
+        judgements.texts_path(tmp_path / "out" / "pool.qrels"),
+        judgements.texts_of(judgements.Pool((*pairs, *made.pairs[2:]), ())),
     )
     return tmp_path
 
@@ -199,15 +199,15 @@ def test_pairs_are_judged_by_keyboard(tab: Watched, site: Path) -> None:
     page.keyboard.press("Control+1")
     page.keyboard.press("2")
     expect(page.locator(".asked")).to_contain_text("<img src=x")
-    assert pool.read(path).grades == (2, None, None, None)
+    assert judgements.read_pool(path).grades == (2, None, None, None)
     page.keyboard.press("0")
     expect(page.locator(".asked")).to_have_text("question 2")
-    assert pool.read(path).grades == (2, 0, None, None)
+    assert judgements.read_pool(path).grades == (2, 0, None, None)
     page.keyboard.press("u")
     expect(page.locator(".asked")).to_contain_text("<img src=x")
     page.keyboard.press("s")
     expect(page.locator(".asked")).to_have_text("question 2")
-    assert pool.read(path).grades == (2, None, None, None)
+    assert judgements.read_pool(path).grades == (2, None, None, None)
     page.keyboard.press("q")
     expect(page.locator(".pools")).to_contain_text("1 of 4 judged")
     assert calm(tab)
@@ -234,7 +234,7 @@ def test_a_tab_that_is_closed_in_the_middle_loses_nothing_and_counts_nothing_twi
     again = page.context.new_page()
     page.close()
     again.goto("/judge/out/pool.qrels")
-    assert pool.read(path).grades == (2, 0 if arrives else None, None, None)
+    assert judgements.read_pool(path).grades == (2, 0 if arrives else None, None, None)
     expect(again.locator(".asked")).to_contain_text("question 2" if arrives else "<img src=x")
     again.keyboard.press("1")
     expect(again.locator(".progress")).to_contain_text(f"{2 + arrives} of 4 pairs judged")
@@ -248,7 +248,7 @@ def test_a_key_that_is_held_down_counts_once(tab: Watched, site: Path) -> None:
         tab.page.keyboard.down("1")
     tab.page.keyboard.up("1")
     expect(tab.page.locator(".asked")).to_contain_text("<img src=x")
-    assert pool.read(site / "out" / "pool.qrels").grades == (1, None, None, None)
+    assert judgements.read_pool(site / "out" / "pool.qrels").grades == (1, None, None, None)
 
 
 def test_buttons_judge_without_a_script_too(chromium: Browser, address: str, site: Path) -> None:
@@ -260,7 +260,7 @@ def test_buttons_judge_without_a_script_too(chromium: Browser, address: str, sit
         expect(page.locator(".progress")).to_contain_text("1 of 4 pairs judged")
         page.get_by_role("button", name="undo").click()
         expect(page.locator(".asked")).to_have_text("question 0")
-        assert pool.read(site / "out" / "pool.qrels").grades == (None,) * 4
+        assert judgements.read_pool(site / "out" / "pool.qrels").grades == (None,) * 4
         page.goto(f"{address.partition('?')[0]}files/reports/index.html")
         assert page.title() == "report"
 
@@ -277,7 +277,7 @@ def test_a_page_of_another_server_of_this_machine_cannot_judge(
         tab.page.get_by_role("button").click()
     assert answered.value.status == 403
     assert "Only the forms of this server" in tab.page.content()
-    assert pool.read(site / "out" / "pool.qrels").grades == (None,) * 4
+    assert judgements.read_pool(site / "out" / "pool.qrels").grades == (None,) * 4
 
 
 def test_the_address_may_be_opened_from_a_page_of_another_site(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from harness.cli import main
-from harness.cli.base.ending import ENDING
+from harness.cli.exit_codes import ENDING
 from tests.make.toy import Toy
 
 

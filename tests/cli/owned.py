@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import typer
 
 from harness.cli import application
-from harness.core.durable.owned import (
+from harness.core.folders import (
     CONVERT,
     EXPERIMENT_LOG,
     EXPORT,

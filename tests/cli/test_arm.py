@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.stages.contract.stage import CHECKS
+from harness.stages.contract.checks import CONTRACT_CHECKS
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
 from tests.make.toy import NAME, Toy
@@ -37,8 +37,10 @@ def broken(own: Path, before: str, after: str) -> Path:
 def test_an_engine_that_keeps_the_contract(own: Path, harness: Harness) -> None:
     said = harness("arm", "check", own)
     assert said.code == 0
-    assert said.out.startswith(f"own: keeps the contract. {len(CHECKS)} of {len(CHECKS)} promises")
-    assert all(check.name in said.out for check in CHECKS)
+    assert said.out.startswith(
+        f"own: keeps the contract. {len(CONTRACT_CHECKS)} of {len(CONTRACT_CHECKS)} promises"
+    )
+    assert all(check.name in said.out for check in CONTRACT_CHECKS)
     assert "To fix" not in said.out
 
 
@@ -74,7 +76,7 @@ def test_a_data_set_in_place_of_the_sample(own: Path, harness: Harness, dataset:
     told = json.loads(said.out)
     assert told["documents"] > 15
     left = {one["name"] for one in told["checks"] if one["outcome"] == "not checked"}
-    assert left == {check.name for check in CHECKS if check.own_documents}
+    assert left == {check.name for check in CONTRACT_CHECKS if check.own_documents}
 
 
 def test_what_is_wrong_with_the_file_is_an_error(own: Path, harness: Harness) -> None:

@@ -196,7 +196,7 @@ BROKEN = '''
 
 from contextlib import contextmanager
 
-from engines.contract import manifest
+from engines import contract as manifest
 
 
 class Searcher:

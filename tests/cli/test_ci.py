@@ -15,10 +15,10 @@ from typing import NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import application, init
-from harness.corpus.score_table import read_scores, write_scores
+from harness.cli import application, oneshot
+from harness.corpus.runs import read_scores, write_scores
 from harness.report.decision.ci import Checked, notes, to_markdown
-from harness.stages.report.ci import check
+from harness.stages.report import check
 from tests.report.decision.test_junit_form import faults
 from tests.source import ROOT
 from tests.test_ci_kit import action
@@ -285,7 +285,7 @@ def test_what_breaks_leaves_no_old_answer(story: Story, tmp_path: Path) -> None:
 def answered(
     monkeypatch: pytest.MonkeyPatch, words: list[str], answers: str, *, there: bool
 ) -> str:
-    monkeypatch.setattr(init, "on_terminal", lambda: there)
+    monkeypatch.setattr(oneshot, "on_terminal", lambda: there)
     return CliRunner().invoke(application(), ["init", *words], input=answers).output
 
 

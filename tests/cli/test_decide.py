@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.gate import Outcome
-from harness.policy.decide import worst
+from harness.policy.decision import worst
 from harness.policy.load import load_policy
-from harness.stages.decide import decide
+from harness.stages.gate import decide
 from tests.cli.conftest import Harness
 from tests.make.toy import CONTROL, GATES, HEAD, NAME, RACED, STEP, Toy
 

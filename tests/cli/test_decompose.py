@@ -12,13 +12,12 @@ import pytest
 
 from engines.stacks.text.blend import BlendSearcher
 from harness.core.engine import Stage
-from harness.corpus.score_table import read_scores
+from harness.corpus.runs import read_scores
 from harness.corpus.trec import write_run
 from harness.gates.base.rules import Rules
 from harness.measures.decompose import Parts
-from harness.report.explore.stages_table import blamed, losers, means, to_json
-from harness.stages.compare.decompose import DecomposeRequest, decompose
-from harness.stages.compare.decomposition import kept
+from harness.report.explorer_stages import blamed, losers, means, to_json
+from harness.stages.decompose import DecomposeRequest, decompose, kept
 from tests.cli.conftest import Harness
 from tests.make.toy import NAME, Toy
 from tests.source import ROOT

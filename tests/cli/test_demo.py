@@ -11,11 +11,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
-from harness.cli import demo
+from harness.cli import oneshot
 from harness.corpus.runs import read_run, write_run
-from harness.stages.custody.dvc_lock import LOCK, _md5
-from harness.stages.custody.freshness import note_replayed
-from harness.stages.custody.reproduce import RECORD, record
+from harness.stages.custody.receipts import note_replayed
+from harness.stages.custody.reproduce import LOCK, RECORD, _md5, record
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 
@@ -32,9 +31,9 @@ def asked(project: Toy, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]
 
     def dvc(_: object, *words: str) -> str:
         heard.append(words)
-        return demo.NOTHING_DONE if words == REPRO else ""
+        return oneshot.NOTHING_DONE if words == REPRO else ""
 
-    monkeypatch.setattr(demo, "_dvc", dvc)
+    monkeypatch.setattr(oneshot, "_dvc", dvc)
     return heard
 
 
@@ -93,10 +92,10 @@ def test_a_pipeline_that_fails_is_no_success(
 
     monkeypatch.setattr(subprocess, "Popen", Fake)
     if leaves is None:
-        assert demo._dvc(project.root, "repro") == "stage failed\n"  # noqa: SLF001
+        assert oneshot._dvc(project.root, "repro") == "stage failed\n"  # noqa: SLF001
     else:
         with pytest.raises(typer.Exit) as left:
-            demo._dvc(project.root, "repro")  # noqa: SLF001
+            oneshot._dvc(project.root, "repro")  # noqa: SLF001
         assert left.value.exit_code == leaves
 
 
@@ -107,7 +106,7 @@ def test_the_last_lines_compare_with_the_record_which_stays_as_it_is(
     """The first command that a newcomer typed changed tracked files, and did not say why."""
     root, run = project.root, project.layout.run("tantivy")
     project.decide()
-    monkeypatch.setattr(demo, "_side_files", lambda _: [True])
+    monkeypatch.setattr(oneshot, "_side_files", lambda _: [True])
     lock = {"stages": {"replay@toy": {"deps": [], "outs": [{
         "path": run.relative_to(root).as_posix(), "md5": _md5(run),
     }]}}}  # fmt: skip
@@ -120,9 +119,9 @@ def test_the_last_lines_compare_with_the_record_which_stays_as_it_is(
             (root / LOCK).write_text("made here")
             if other:
                 write_run(replace(read_run(project.layout.run("fts5")), arm="tantivy"), run)
-        return demo.NOTHING_DONE
+        return oneshot.NOTHING_DONE
 
-    monkeypatch.setattr(demo, "_dvc", dvc)
+    monkeypatch.setattr(oneshot, "_dvc", dvc)
     said = harness("demo")
     assert said.code == 0, said
     last = said.out.partition("The page: ")[2].partition("\n\n")[2]

@@ -7,13 +7,13 @@ import shutil
 import pytest
 
 from engines import registry
-from engines.vector.packaged import ModelFile
-from harness.cli.base.project import Project
-from harness.cli.doctor import BROWSERS, WITHOUT
-from harness.core import extras
+from engines.vector.embedder import ModelFile
+from harness.cli.check import BROWSERS, WITHOUT
+from harness.cli.project import Project
+from harness.core import errors
 from harness.core.errors import ModelNotReady, NotInstalled
-from harness.replay import fitness
-from harness.replay.fitness import Noise
+from harness.replay import machine
+from harness.replay.machine import Noise
 from tests.browser.conftest import NAMES
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
@@ -28,10 +28,10 @@ def steady(by: float) -> Noise:
 def test_the_machine_is_described(
     project: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitness, "vector_flags", lambda: ("avx2", "f16c"))
-    monkeypatch.setattr(fitness, "free_bytes", lambda folder: 12.34e9 * (folder == project.cache))
-    monkeypatch.setattr(fitness, "load_of_core", lambda: 0.5)
-    monkeypatch.setattr(fitness, "noise", lambda _: steady(1.25))
+    monkeypatch.setattr(machine, "vector_flags", lambda: ("avx2", "f16c"))
+    monkeypatch.setattr(machine, "free_bytes", lambda folder: 12.34e9 * (folder == project.cache))
+    monkeypatch.setattr(machine, "load_of_core", lambda: 0.5)
+    monkeypatch.setattr(machine, "noise", lambda _: steady(1.25))
     said = harness("doctor")
     assert said.code == 0
     for line in (
@@ -49,7 +49,7 @@ def test_the_machine_is_described(
 def test_noise_is_held_to_what_the_policy_allows(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, by: float, *, noisy: bool
 ) -> None:
-    monkeypatch.setattr(fitness, "noise", lambda _: steady(by))
+    monkeypatch.setattr(machine, "noise", lambda _: steady(by))
     said = harness("doctor")
     assert ("the policy's gates on time allow 100: a race now may end" in said.out) is noisy
     assert said.code == 0
@@ -65,7 +65,7 @@ def test_a_folder_is_a_data_set(project: Toy, harness: Harness) -> None:
 
 
 def test_extras_are_those_of_the_project() -> None:
-    assert list(WITHOUT) == list(extras.EXTRAS)
+    assert list(WITHOUT) == list(errors.EXTRAS)
     assert BROWSERS == NAMES
 
 
@@ -74,7 +74,7 @@ def test_what_is_optional_is_told_and_is_no_problem(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, *, there: bool
 ) -> None:
     names = ("json",) if there else ("json", "no_such_module")
-    monkeypatch.setitem(extras.EXTRAS, "fast", names)
+    monkeypatch.setitem(errors.EXTRAS, "fast", names)
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if there else None)
     said = harness("doctor")
     assert said.code == 0
@@ -108,7 +108,7 @@ def test_arms_of_an_extra_are_a_problem_where_the_project_names_them(
         raise NotInstalled("tantivy: the package tantivy is not installed")
 
     monkeypatch.setattr(registry, "load", without)
-    monkeypatch.setitem(extras.EXTRAS, "engines", ("no_such_module",))
+    monkeypatch.setitem(errors.EXTRAS, "engines", ("no_such_module",))
     here = Project(project.root, packaged=packaged)
     monkeypatch.setattr(Project, "here", lambda: here)
     said = harness("doctor")

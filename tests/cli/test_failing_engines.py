@@ -111,7 +111,7 @@ def ready(whole: Toy, project: Toy) -> Toy:
 @pytest.fixture(autouse=True)
 def unserved() -> Iterator[None]:
     """Let what would serve end at once."""
-    with mock.patch("harness.core.serving.listening.server"):
+    with mock.patch("harness.core.server.server"):
         yield
 
 

@@ -1,4 +1,4 @@
-"""Every command of ``harness.cli.base.app`` says what it does, what it takes, and how it exits."""
+"""Every command of ``harness.cli.app`` says what it does, what it takes, and how it exits."""
 
 from __future__ import annotations
 

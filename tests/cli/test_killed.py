@@ -10,7 +10,7 @@ from subprocess import DEVNULL
 
 import pytest
 
-from harness.core.durable.owned import RUN, mark
+from harness.core.folders import RUN, mark
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 from tests.programs import PYTHON, Program
@@ -24,7 +24,7 @@ import signal
 from contextlib import contextmanager
 from pathlib import Path
 
-from engines.contract import manifest
+from engines import contract as manifest
 from engines.stacks.text import fts5
 from harness.core.engine import Answer
 

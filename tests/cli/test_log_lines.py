@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from engines.stacks.agent_mail.contract.events import Event, to_log
-from harness.cli.base.app import logged
+from engines.stacks.agent_mail.contract import Event, to_log
+from harness.cli.app import logged
 
 EVENT = {"requested": "hybrid", "actual": "lexical", "reason": "no\nmodel"}
 OTHER = logging.getLogger("engines.mail.surface")

@@ -13,21 +13,21 @@ import httpx
 import pytest
 
 from engines import registry as arms
-from engines.stacks.agent_mail.mcp_tools.callers import digest
-from engines.stacks.remote.client.connection import connected
-from harness.cli.base.project import Project
+from engines.stacks.agent_mail.mcp_tools.arguments import digest
+from engines.stacks.remote.mcp import connected
+from harness.cli.project import Project
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Query
 from harness.core.run import Run, Status
 from harness.corpus import trec
 from harness.corpus.runs import read_run, write_run
-from harness.replay.ask import observe
-from harness.shadow.log import streams
-from harness.stages.custody.proof import read_manifest
+from harness.replay.drive import observe
+from harness.shadow import log as shadow_log
+from harness.stages.custody.receipts import read_manifest
 from harness.stages.index import index
-from harness.stages.mail.service import mail_service
+from harness.stages.mail import mail_service
 from harness.stages.params import ReplayParams
-from harness.stages.replay.stage import replay
+from harness.stages.replay import replay
 from tests.cli.conftest import Harness
 from tests.make.mail.project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
 from tests.make.toy import Toy
@@ -192,10 +192,10 @@ def test_a_shadow_is_logged_where_no_folder_is_named(letters: Project) -> None:
         secret = url.partition("?token=")[2]
         called(url, secret)
         for _ in range(BOUNDED_S * 20):
-            if log.is_dir() and streams.read(log).observations:
+            if log.is_dir() and shadow_log.read_logs(log).observations:
                 break
             sleep(0.05)
-    (one,) = streams.read(log).observations
+    (one,) = shadow_log.read_logs(log).observations
     assert one.control
     assert one.control.hits
     assert one.candidate

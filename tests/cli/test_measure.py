@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from harness.corpus.score_table import read_scores
+from harness.corpus.runs import read_scores
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 

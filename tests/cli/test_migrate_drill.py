@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.errors import EngineError
+from engines.contract import EngineError
+from engines.stacks.agent_mail.budget import value_in
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.switch_file import value_in
-from harness.cli.base.project import Project
+from harness.cli.project import Project
 from harness.core.errors import UnknownName
-from harness.stages.custody.proof import read_manifest
+from harness.stages.custody.receipts import read_manifest
 from harness.stages.index import index
-from harness.stages.mail.service import mail_service
+from harness.stages.mail import mail_service
 from harness.stages.migrate import ledger
 from harness.stages.migrate import moves as migrate
-from harness.stages.migrate.service import opened
-from harness.stages.migrate.switch import FILE
+from harness.stages.migrate.drill import opened
+from harness.stages.migrate.ledger import SWITCH_FILE
 from tests.cli.conftest import Harness, Said
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.mail.project import ARM, NAME, command, listening, write
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
     alone = replace(POLICY, steps=tuple(steps))
     found = evidence(decision(1))
     migrate.advance(folder, alone, found, now=day(1), by="a test", reason="a test")
-    assert value_in(folder / FILE) == "tantivy"
+    assert value_in(folder / SWITCH_FILE) == "tantivy"
     return folder
 
 
@@ -66,14 +66,14 @@ def test_it_is_proven_in_this_process(letters: Project, folder: Path, harness: H
     own = read_manifest(letters.layout(NAME), ARM).fingerprint[:12]
     old = read_manifest(letters.layout(NAME), FTS5).fingerprint[:12]
     assert f"fts5 by fts5 {old} and tantivy by tantivy {own}" in said.out
-    assert value_in(folder / FILE) == "tantivy"
+    assert value_in(folder / SWITCH_FILE) == "tantivy"
     assert ledger.read(folder).state.taken[-1].drilled_at is not None
 
 
 def test_a_running_server_follows_the_file_without_a_restart(
     letters: Project, folder: Path, harness: Harness
 ) -> None:
-    words = command("--http", "0", "--switch-file", str(folder / FILE))
+    words = command("--http", "0", "--switch-file", str(folder / SWITCH_FILE))
     with listening(words, letters.root) as (url, _):
         said = drilled(harness, "--at", folder, "--url", url, "--questions", "5")
         assert said.code == 0, said
@@ -87,7 +87,7 @@ def test_a_server_that_does_not_read_the_file_fails_the_drill(
         said = drilled(harness, "--at", folder, "--url", url, "--patience-s", "0.2")
     assert said.code == 1
     assert "FAILED after the switch to fts5, tantivy" in said.out
-    assert value_in(folder / FILE) == "fts5"
+    assert value_in(folder / SWITCH_FILE) == "fts5"
     assert ledger.read(folder).state.step == ""
 
 
@@ -99,11 +99,11 @@ def test_a_broken_index_of_the_old_engine_fails_the_drill(
     def broken(*_given: object) -> object:
         raise EngineError("the table is gone")
 
-    monkeypatch.setattr("engines.stacks.agent_mail.sqlite.fts5.Fts5Engine.search", broken)
+    monkeypatch.setattr("engines.stacks.agent_mail.sqlite.search.Fts5Engine.search", broken)
     said = drilled(harness, "--at", folder, "--patience-s", "0.2")
     assert said.code == 1, said
     assert "FAILED after the switch to fts5, like" in said.out
-    assert value_in(folder / FILE) == "fts5"
+    assert value_in(folder / SWITCH_FILE) == "fts5"
     assert letters.root.is_dir()
 
 
@@ -113,7 +113,7 @@ def test_nobody_at_the_address_is_bad_input_and_changes_nothing(
     said = drilled(harness, "--at", folder, "--url", "http://127.0.0.1:9/mcp", "--patience-s", "1")
     assert said.code == 2
     assert "no MCP server answers" in said.err
-    assert value_in(folder / FILE) == "tantivy"
+    assert value_in(folder / SWITCH_FILE) == "tantivy"
 
 
 def test_the_service_names_whom_it_means(letters: Project, folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.api.loading import load_run
+from harness.api.data import load_run
 from harness.core.errors import BadName, HarnessError
 from harness.stages.layout import Layout
 from tests.cli.conftest import Harness

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.owned import (
-    EXPERIMENT_LOG,
-    REPORT,
-    RUN,
-    mark,
-)
+from harness.core.folders import EXPERIMENT_LOG, REPORT, RUN, mark
 from harness.corpus.beir import Beir
 from tests.cli import click_log
 from tests.cli.conftest import Harness

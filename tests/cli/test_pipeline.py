@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from harness.cli.base.project import Project
-from harness.stages.custody.proof import read_manifest
+from harness.cli.project import Project
+from harness.stages.custody.receipts import read_manifest
 from tests.cli.conftest import Harness
 from tests.make.toy import CONTROL, GATES, HEAD, STEP, Toy
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.shadow.servers.http_searcher import check_address
+from harness.shadow.http_searcher import check_address
 from tests.cli.conftest import Harness
 from tests.make.secrets import NAMES, PLANTED, holding
 from tests.make.toy import Toy

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.stages.gate import gate
-from harness.stats import resampling
+from harness.stats import bootstrap
 from tests.cli.conftest import Harness
 from tests.make.toy import NAME, Toy
 
@@ -32,7 +32,7 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(workers)
         return ThreadPoolExecutor(workers, **rest)
 
-    monkeypatch.setattr(resampling, "ThreadPoolExecutor", counted)
+    monkeypatch.setattr(bootstrap, "ThreadPoolExecutor", counted)
     return seen
 
 

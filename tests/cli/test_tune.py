@@ -12,7 +12,7 @@ from harness.core.engine import Searcher
 from harness.core.errors import BadFile
 from harness.core.records import Query
 from harness.corpus.tuning import read
-from harness.replay.ask import TimedOutcome, observe
+from harness.replay.drive import TimedOutcome, observe
 from tests.cli.conftest import Harness, Said
 from tests.make.toy import GATES, HEAD, STEP, Toy
 
@@ -149,7 +149,7 @@ def test_a_killed_search_asks_no_query_twice(
             raise KeyboardInterrupt
         return observe(searcher, query, k, limit)
 
-    monkeypatch.setattr("harness.stages.tune.answers.observe", counted)
+    monkeypatch.setattr("harness.stages.tune.observe", counted)
     stop = 71
     assert harness(*TUNE).code == 130
     assert not (split.root / "mine.toml").exists()

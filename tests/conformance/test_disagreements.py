@@ -13,14 +13,13 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.agreement.agree import agree
+from harness.agreement import agree
 from harness.core.errors import BadFile, DatasetError, EvidenceError, InvalidArm, RunError
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Run, Status
 from harness.corpus.trec import Missing, read_run
-from harness.measures.coverage import coverage, missing
-from harness.measures.quality import score
-from harness.measures.unjudged.runs import condense
+from harness.measures.missing_judgements import condense
+from harness.measures.quality import coverage, missing, score
 from tests.make.runs import qrels_of, run_of
 
 RANKED = ("nDCG@10", "RR@10", "RR", "P@1", "P@10", "AP@100", "R@50")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.corpus.trec import Missing, read_run
 from harness.measures.quality import score
 from tests.make.runs import qrels_of

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness.core.cells import cell
+from harness.core.formats import cell
 from tests.source import imported, known
 
 RUN = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "=", "--1"]
@@ -30,5 +30,5 @@ def test_whoever_writes_a_table_asks_for_its_cells() -> None:
         if re.search(r"csv\.(writer|DictWriter)\(|\.to_csv\(", module.path.read_text("utf-8"))
     ]
     assert len(writers) >= 3
-    without = [m.file for m in writers if "harness.core.cells" not in set(imported(m.tree))]
+    without = [m.file for m in writers if "harness.core.formats" not in set(imported(m.tree))]
     assert without == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.core.clusters import Dependence, codes, independent
+from harness.core.scores import Dependence, codes, independent
 
 
 def test_queries_of_one_cluster_share_a_code() -> None:

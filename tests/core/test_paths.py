@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.core.durable.locks import held
 from harness.core.errors import BadFile
-from harness.core.files import replacing, replacing_folder
-from harness.core.paths import check_leads
+from harness.core.files import check_leads, held, replacing, replacing_folder
 
 Open = Callable[[Path], AbstractContextManager[Any]]
 

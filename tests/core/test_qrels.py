@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import DatasetError
-from harness.core.qrels import Qrels
-from harness.core.records import Judgement
+from harness.core.records import Judgement, Qrels
 
 
 def test_queries_and_documents_are_in_byte_order() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from harness.core.digest import DocumentsDigest, of_queries
 from harness.core.errors import BadFile, DatasetError
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Judgement, Query
+from harness.core.records import Document, Judgement, Qrels, Query
 from harness.corpus import card
 from harness.corpus.card import Card, Digests
 

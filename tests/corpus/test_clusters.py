@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.core.qrels import Qrels
-from harness.core.records import Judgement, Query
+from harness.core.records import Judgement, Qrels, Query
 from harness.corpus import clusters, prepared
-from harness.corpus.clusters import CLUSTERS, DataSha256, near_duplicates, of_queries, parted
-from harness.corpus.near_duplicates import METHOD
+from harness.corpus.clusters import (
+    CLUSTERS,
+    METHOD,
+    DataSha256,
+    Similar,
+    near_duplicates,
+    of_queries,
+    parted,
+)
 from harness.corpus.prepared import Prepared
-from harness.corpus.similar import Similar
 
 QUERIES = (
     Query("a", "Set the label for the axis"),
@@ -81,7 +86,7 @@ def test_clusters_of_something_else_are_refused(
 def test_clusters_that_are_not_there_are_missed(data: Prepared) -> None:
     (data.folder / CLUSTERS).unlink()
     with pytest.raises(BadFile, match=r"clusters\.json: no clusters .* Run: harness prepare"):
-        clusters.read(data.folder / CLUSTERS, DataSha256("0", "0"))
+        clusters.read_clusters(data.folder / CLUSTERS, DataSha256("0", "0"))
 
 
 def test_near_duplicates_that_intents_part_are_named() -> None:

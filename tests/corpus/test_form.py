@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.core.records import Query
-from harness.corpus.form import IDENTIFIER, KEYWORD, NATURAL, form, with_forms
+from harness.corpus.prepared import IDENTIFIER, KEYWORD, NATURAL, form, with_forms
 
 
 @pytest.mark.parametrize(

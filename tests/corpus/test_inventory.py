@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.core.qrels import Qrels
-from harness.core.records import Judgement, Query
-from harness.corpus.inventory import Inventory, Moved, changes
+from harness.core.records import Judgement, Qrels, Query
+from harness.corpus.prepared import Inventory, Moved, changes
 
 QUERIES = (Query("a", "one"), Query("b", "two", ("long",)), Query("c", "three"))
 JUDGED = (Judgement("a", "d1", 1), Judgement("a", "d2", 0), Judgement("b", "d1", 2))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import BadFile
 from harness.core.records import Document, Query
-from harness.corpus import jsonl
+from harness.corpus import beir
 from tests.corpus.conftest import Written
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -27,8 +27,8 @@ def test_documents_come_back_as_they_were(rows: list[tuple[str, str, str, dict[s
     documents = [Document(f"{n}{row[0]}", *row[1:]) for n, row in enumerate(rows)]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.jsonl"
-        jsonl.write_documents(path, documents)
-        assert list(jsonl.documents(path)) == documents
+        beir.write_documents(path, documents)
+        assert list(beir.documents(path)) == documents
 
 
 @given(
@@ -46,13 +46,13 @@ def test_queries_come_back_as_they_were(
     ]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "queries.jsonl"
-        jsonl.write_queries(path, queries)
-        assert list(jsonl.queries(path)) == queries
+        beir.write_queries(path, queries)
+        assert list(beir.queries(path)) == queries
 
 
 def test_beir_names_and_other_keys(written: Written) -> None:
     path = written('{"_id": "1", "text": "t", "year": 1958, "metadata": {"by": ["a", "b"]}}')
-    (found,) = jsonl.documents(path)
+    (found,) = beir.documents(path)
     assert found == Document("1", "", "t", {"year": 1958, "by": '["a", "b"]'})
 
 
@@ -77,7 +77,7 @@ def test_beir_names_and_other_keys(written: Written) -> None:
 def test_a_bad_document_is_told_with_its_line(written: Written, line: str, says: str) -> None:
     path = written('{"doc_id": "1", "text": "t"}\n\n' + line + "\n")
     with pytest.raises(BadFile, match=rf"file:3: .*{says}"):
-        list(jsonl.documents(path))
+        list(beir.documents(path))
 
 
 @pytest.mark.parametrize(
@@ -97,18 +97,18 @@ def test_a_bad_document_is_told_with_its_line(written: Written, line: str, says:
 def test_a_bad_query_is_told_with_its_line(written: Written, line: str, says: str) -> None:
     path = written('{"query_id": "1", "text": "t"}\n' + line)
     with pytest.raises(BadFile, match=rf"file:2: {says}"):
-        list(jsonl.queries(path))
+        list(beir.queries(path))
 
 
 def test_nothing_is_an_error(written: Written) -> None:
     path = written("\n \n")
     with pytest.raises(BadFile, match="it holds no document"):
-        list(jsonl.documents(path))
+        list(beir.documents(path))
     with pytest.raises(BadFile, match="it holds no query"):
-        list(jsonl.queries(path))
+        list(beir.queries(path))
 
 
 def test_nul_odd_unicode_and_whole_surrogate_pairs_are_text(written: Written) -> None:
     path = written('{"query_id": "1", "text": "\\u0000 \\ud83d\\ude00 \u202e"}')
-    (found,) = jsonl.queries(path)
+    (found,) = beir.queries(path)
     assert found.text == "\0 \U0001f600 \u202e"

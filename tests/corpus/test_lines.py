@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.errors import BadFile
 from harness.core.reading import numbered
-from harness.corpus.lines import either
+from harness.corpus.trec import either
 from tests.corpus.conftest import Written
 
 

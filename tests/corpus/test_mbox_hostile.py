@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import BadFile
-from harness.core.markup.mail_parts import MAX_HEADER
+from harness.core.markup import MAX_HEADER
 from harness.corpus import mbox
 from harness.corpus.mbox import Mbox
 

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.corpus import near_duplicates
-from harness.corpus.near_duplicates import LEAST_JUDGED, LEAST_WORDS, stars
-from harness.corpus.wording import Wording, wording
+from harness.corpus import clusters as corpus_clusters
+from harness.corpus.clusters import LEAST_JUDGED, LEAST_WORDS, Wording, stars, wording
 
 WORDS = st.lists(st.sampled_from(("alpha", "beta", "gamma", "7", "not", "the")), max_size=5)
 DOCUMENTS = st.frozensets(st.sampled_from("pqrstuvwxyz"), max_size=6)
@@ -64,7 +63,7 @@ def by_hand(given_: Given, pairs: Pairs) -> set[frozenset[int]]:
 
 @given(QUERIES, PAIRS, st.sampled_from((0, 2, 32)))
 def test_clusters_are_those_found_by_hand(given_: Given, pairs: Pairs, few: int) -> None:
-    with mock.patch.object(near_duplicates, "FEW", few):
+    with mock.patch.object(corpus_clusters, "FEW", few):
         found = clusters(given_, pairs)
     assert found == by_hand(given_, [p for p in pairs if max(p) < len(given_)])
 

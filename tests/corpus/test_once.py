@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.corpus.once import parsed_once
+from harness.corpus.prepared import parsed_once
 
 
 def test_a_file_is_parsed_again_where_its_bytes_changed_and_nothing_else(tmp_path: Path) -> None:

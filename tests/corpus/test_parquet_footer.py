@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.core.reading import Malformed
-from harness.corpus.parquet import table_of
-from harness.corpus.parquet_footer import column_sizes
+from harness.corpus.parquet import column_sizes, table_of
 
 TABLE = pa.table({
     "id": [f"d{at}" for at in range(5_000)],

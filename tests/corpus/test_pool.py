@@ -1,4 +1,4 @@
-"""``harness.corpus.pool``: pairs that wait for a grade, in a file that TREC's tools can read."""
+"""``harness.corpus.judgements``: pairs that wait for a grade, in a file for TREC's tools."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from harness.core.errors import BadFile
 from harness.core.records import Judgement
-from harness.corpus import pool, trec
-from harness.corpus.pool import Overtaken, Pair, Pool
+from harness.corpus import judgements, trec
+from harness.corpus.judgements import Overtaken, Pair, Pool
 
 
 def pair(doc_id: str, query_id: str = "q1") -> Pair:
@@ -27,17 +27,17 @@ def pair(doc_id: str, query_id: str = "q1") -> Pair:
 
 def written(path: Path) -> Pool:
     made = Pool((pair("a"), pair("b"), pair("a", "q2")), (None, None, None))
-    pool.begin(path, made)
+    judgements.begin(path, made)
     return made
 
 
 def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     made = written(tmp_path / "p.qrels")
-    assert pool.read(tmp_path / "p.qrels") == made
+    assert judgements.read_pool(tmp_path / "p.qrels") == made
     assert made.open == (0, 1, 2)
     graded = made.graded(1, 2)
-    pool.write_grades(tmp_path / "p.qrels", graded)
-    assert pool.read(tmp_path / "p.qrels") == graded
+    judgements.write_grades(tmp_path / "p.qrels", graded)
+    assert judgements.read_pool(tmp_path / "p.qrels") == graded
     assert graded.open == (0, 2)
     assert graded.judgements == (Judgement("q1", "b", 2),)
     assert graded.graded(1, None) == made
@@ -50,7 +50,7 @@ def test_the_file_is_one_of_judgements_once_it_is_filled_in(tmp_path: Path) -> N
         trec.qrels(path)
     for at in made.open:
         made = made.graded(at, at)
-    pool.write_grades(path, made)
+    judgements.write_grades(path, made)
     assert tuple(trec.qrels(path).rows()) == made.judgements
 
 
@@ -58,8 +58,8 @@ def test_a_pool_may_be_filled_in_by_hand_and_sorted(tmp_path: Path) -> None:
     path = tmp_path / "p.qrels"
     written(path)
     path.write_text("q2\t0\ta\t1\nq1 0 b ?\n")
-    assert pool.read(path).judgements == (Judgement("q2", "a", 1),)
-    assert pool.read(path).open == (1,)
+    assert judgements.read_pool(path).judgements == (Judgement("q2", "a", 1),)
+    assert judgements.read_pool(path).open == (1,)
 
 
 @pytest.mark.parametrize(
@@ -77,62 +77,62 @@ def test_what_is_wrong_names_its_line(tmp_path: Path, text: str, says: str) -> N
     written(path)
     path.write_text(text)
     with pytest.raises(BadFile, match=says):
-        pool.read(path)
+        judgements.read_pool(path)
 
 
 def test_a_pool_needs_the_texts_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "p.qrels"
     written(path)
-    pool.beside(path).write_text('{"query_id": "q1"}\n')
+    judgements.texts_path(path).write_text('{"query_id": "q1"}\n')
     with pytest.raises(BadFile, match=r"jsonl:1: doc_id: Field required. Make the pool again"):
-        pool.read(path)
-    pool.beside(path).unlink()
+        judgements.read_pool(path)
+    judgements.texts_path(path).unlink()
     with pytest.raises(BadFile, match="missing file"):
-        pool.read(path)
+        judgements.read_pool(path)
 
 
 def test_a_grade_is_written_beside_those_that_others_gave_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "p.qrels"
     shown = written(path)
-    pool.regrade(path, shown.pairs[0], None, 2)
-    now = pool.regrade(path, shown.pairs[1], None, 1)
-    assert now.grades == pool.read(path).grades == (2, 1, None)
-    assert pool.regrade(path, shown.pairs[1], 1, None).grades == (2, None, None)
+    judgements.regrade(path, shown.pairs[0], None, 2)
+    now = judgements.regrade(path, shown.pairs[1], None, 1)
+    assert now.grades == judgements.read_pool(path).grades == (2, 1, None)
+    assert judgements.regrade(path, shown.pairs[1], 1, None).grades == (2, None, None)
 
 
 def test_a_pair_that_somebody_else_judged_keeps_their_grade(tmp_path: Path) -> None:
     path = tmp_path / "p.qrels"
     first = written(path).pairs[0]
-    pool.regrade(path, first, None, 2)
+    judgements.regrade(path, first, None, 2)
     with pytest.raises(Overtaken, match="somebody else judged it 2 meanwhile") as found:
-        pool.regrade(path, first, None, 0)
+        judgements.regrade(path, first, None, 0)
     assert found.value.grade == 2
     with pytest.raises(Overtaken, match="took its grade away"):
-        pool.regrade(path, pool.read(path).pairs[1], 1, 0)
-    assert pool.read(path).grades == (2, None, None)
-    assert pool.regrade(path, first, None, 2).grades == (2, None, None)
-    assert pool.regrade(path, first, 2, 0).grades == (0, None, None)
+        judgements.regrade(path, judgements.read_pool(path).pairs[1], 1, 0)
+    assert judgements.read_pool(path).grades == (2, None, None)
+    assert judgements.regrade(path, first, None, 2).grades == (2, None, None)
+    assert judgements.regrade(path, first, 2, 0).grades == (0, None, None)
 
 
 def test_a_pair_is_found_where_its_line_was_moved_to(tmp_path: Path) -> None:
     path = tmp_path / "p.qrels"
     shown = written(path)
     path.write_text("q2 0 a ?\nq1 0 b ?\n")
-    assert pool.regrade(path, shown.pairs[2], None, 1).grades == (1, None)
+    assert judgements.regrade(path, shown.pairs[2], None, 1).grades == (1, None)
     with pytest.raises(BadFile, match="a for query q1 is gone"):
-        pool.regrade(path, shown.pairs[0], None, 1)
+        judgements.regrade(path, shown.pairs[0], None, 1)
 
 
 def test_no_grade_is_lost_where_many_judge_at_once(tmp_path: Path) -> None:
     path = tmp_path / "p.qrels"
     made = Pool(tuple(pair(f"d{at}") for at in range(40)), (None,) * 40)
-    pool.begin(path, made)
+    judgements.begin(path, made)
     with ThreadPoolExecutor(8) as judges:
-        list(judges.map(lambda one: pool.regrade(path, one, None, 1), made.pairs))
-    assert pool.read(path).grades == (1,) * 40
+        list(judges.map(lambda one: judgements.regrade(path, one, None, 1), made.pairs))
+    assert judgements.read_pool(path).grades == (1,) * 40
 
 
 @pytest.mark.parametrize("path", [".", "/"])
 def test_a_folder_is_no_pool(path: str) -> None:
     with pytest.raises(BadFile, match=r"is (a folder|the root)"):
-        pool.read(Path(path))
+        judgements.read_pool(Path(path))

@@ -9,9 +9,8 @@ import pytest
 
 from harness.core.digest import of_documents, of_queries
 from harness.core.errors import BadFile
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Judgement, Query
-from harness.corpus import jsonl, prepared
+from harness.core.records import Document, Judgement, Qrels, Query
+from harness.corpus import beir, prepared
 from harness.corpus.prepared import Prepared
 
 DOCUMENTS = [Document("2", "t", "x", {"b": 1, "a": None}), Document("1", "", "\0\u2028")]
@@ -85,13 +84,13 @@ def test_a_failed_write_leaves_the_old_data(tmp_path: Path) -> None:
 def test_queries_are_parsed_once_and_again_where_their_bytes_are_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, parsed = jsonl.queries, []
+    real, parsed = beir.queries, []
 
     def counting(path: Path) -> Iterator[Query]:
         parsed.append(path)
         return iter(tuple(real(path)))
 
-    monkeypatch.setattr(jsonl, "queries", counting)
+    monkeypatch.setattr(beir, "queries", counting)
     prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, QUERIES, QRELS)
     assert [Prepared.open(tmp_path / "data").queries() for _ in range(3)] == [QUERIES] * 3
     assert len(parsed) == 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import BadFile
 from harness.core.scores import Scores
-from harness.corpus.score_table import Key, read_scores, write_scores
+from harness.corpus.runs import Key, read_scores, write_scores
 
 Table = dict[Key, dict[str, Scores]]
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.errors import BadFile
 from harness.core.records import Query
-from harness.corpus import topics
+from harness.corpus import trec
 from tests.corpus.conftest import Written
 
 CLASSIC = """
@@ -27,7 +27,7 @@ A relevant document names one.
 
 
 def test_the_title_is_the_query(written: Written) -> None:
-    assert topics.tagged(written(CLASSIC)) == (
+    assert trec.tagged(written(CLASSIC)) == (
         Query("301", "International Organized Crime"),
         Query("302", "Polio"),
     )
@@ -47,16 +47,16 @@ def test_a_bad_topic_is_told_with_its_line(
     written: Written, text: str, line: int, says: str
 ) -> None:
     with pytest.raises(BadFile, match=f"file:{line}: {says}"):
-        topics.tagged(written(text))
+        trec.tagged(written(text))
 
 
 def test_a_file_without_topics_is_an_error(written: Written) -> None:
     with pytest.raises(BadFile, match=r"it holds no query\. Check that this is a file of topics"):
-        topics.tagged(written("301 crime"))
+        trec.tagged(written("301 crime"))
 
 
 def test_a_table_keeps_its_texts(written: Written) -> None:
-    found = topics.table(written("1\ta  b\tc\n2\td\n"))
+    found = trec.table(written("1\ta  b\tc\n2\td\n"))
     assert found == (Query("1", "a  b\tc"), Query("2", "d"))
 
 
@@ -71,7 +71,7 @@ def test_a_table_keeps_its_texts(written: Written) -> None:
 )
 def test_a_bad_row_is_told_with_its_line(written: Written, line: str, says: str) -> None:
     with pytest.raises(BadFile, match=f"file:2: {says}"):
-        topics.table(written(f"1\ta\n{line}\n"))
+        trec.table(written(f"1\ta\n{line}\n"))
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_a_bad_row_is_told_with_its_line(written: Written, line: str, says: str)
     ],
 )
 def test_columns_of_a_table_go_by_their_names(written: Written, content: str) -> None:
-    assert topics.table(written(content)) == (Query("7", "red shoes"),)
+    assert trec.table(written(content)) == (Query("7", "red shoes"),)

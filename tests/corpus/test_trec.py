@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from harness.core.engine import Hit
 from harness.core.errors import BadFile, RunError
-from harness.core.qrels import Qrels
-from harness.core.records import Judgement
+from harness.core.records import Judgement, Qrels
 from harness.core.run import Row, Run, Status
 from harness.corpus import trec
 from tests.corpus.conftest import Written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.corpus.wording import normalised, stem, wording
+from harness.corpus.clusters import normalised, stem, wording
 
 
 @pytest.mark.parametrize(

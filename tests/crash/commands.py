@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.corpus import pool
-from harness.corpus.pool import Pair, Pool
+from harness.corpus import judgements
+from harness.corpus.judgements import Pair, Pool
 from harness.policy.load import load_policy
-from harness.policy.migration.status import CurrentDecision
+from harness.policy.migration import CurrentDecision
 from harness.policy.model import Policy
-from harness.stages.judging.settle import second_look, settle
-from harness.stages.judging.several import read
+from harness.stages.judging.panel import read, second_look, settle
 from harness.stages.migrate import moves as migrate
 from tests.crash.server import NOW
 from tests.make.desk import OVERLAP, make_panel
@@ -65,12 +64,12 @@ def as_is(project: Toy) -> None:
 def pooled(project: Toy) -> None:
     """Write two pools of pairs that the data set does not judge."""
     for name, first in (("pool.qrels", 1), ("second.qrels", 11)):
-        pool.begin(project.root / name, Pool(_pairs(first), (1, 0, 1, None)))
+        judgements.begin(project.root / name, Pool(_pairs(first), (1, 0, 1, None)))
 
 
 def unjudged(project: Toy) -> None:
     """Write a pool that nobody has looked at."""
-    pool.begin(project.root / "pool.qrels", Pool(_pairs(1), (None,) * 4))
+    judgements.begin(project.root / "pool.qrels", Pool(_pairs(1), (None,) * 4))
 
 
 def by_machine(project: Toy) -> None:
@@ -82,10 +81,10 @@ def by_machine(project: Toy) -> None:
 def disagreed(project: Toy) -> None:
     """Let two people judge four pairs, one of them differently, and settle that."""
     files, to = make_panel(project.root), project.root / "settled.qrels"
-    first = pool.read(files["a"]).pairs[0]
-    pool.regrade(files["a"], first, 1, 2)
+    first = judgements.read_pool(files["a"]).pairs[0]
+    judgements.regrade(files["a"], first, 1, 2)
     settle(read([*files.values()]), to, [*files.values()])
-    pool.regrade(second_look(to), first, None, 2)
+    judgements.regrade(second_look(to), first, None, 2)
 
 
 def _pairs(first: int) -> tuple[Pair, ...]:

@@ -89,8 +89,8 @@ def _run(attempt: Attempt, log: int) -> int:
     arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_int]
     now = datetime.fromisoformat(attempt.now)
     with (
-        mock.patch("harness.cli.migrate.group.now", return_value=now),
-        mock.patch("harness.cli.migrate.group.by", return_value="operator"),
+        mock.patch("harness.cli.migration.now", return_value=now),
+        mock.patch("harness.cli.migration.by", return_value="operator"),
     ):
         under = attempt.temporary or attempt.folder
         arm(under.encode(), attempt.at, attempt.how, attempt.for_good, log)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.switch_file import value_in
-from harness.core.durable.journal import cut_off
-from harness.corpus import pool
+from engines.stacks.agent_mail.budget import value_in
+from harness.core.folders import cut_off
+from harness.corpus import judgements
 from harness.stages.migrate import ledger as migrate_ledger
 from tests.crash.commands import COMMANDS, PAIRS, QUICK, QUICK_PAIRS, Command, unjudged
 from tests.crash.crashing import BESIDE, Crashing, Ended, everything, left_over, synced
@@ -150,7 +150,9 @@ def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: To
     assert synced(trial.straight.calls, crashing.root / "pool.qrels")
     for at in trial.points():
         ended = trial.run(at)
-        grades = [g for g in pool.read(crashing.root / "pool.qrels").grades if g is not None]
+        grades = [
+            g for g in judgements.read_pool(crashing.root / "pool.qrels").grades if g is not None
+        ]
         assert grades == [1, 0, 1, 0][: len(grades)], at
         shown = ended.out.count(" open   grade")
         assert len(grades) in {shown, shown - 1}, (at, ended)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.scratch import REMEDY
+from harness.core.files import REMEDY
 from tests.crash.crashing import Crashing, Ended, everything, left_over
 from tests.crash.server import Attempt
 from tests.make.toy import NAME, Toy
@@ -65,25 +65,25 @@ def with_release(root: Path) -> None:
 PLAIN = ("--policy", "policy/toy.toml", "--dataset", "beir")
 CASES = {
     "init": Case(("init", "begun"), "harness/stages/init.py"),
-    "plan": Case(("plan", *PLAIN), "harness/stages/plan/planning.py"),
+    "plan": Case(("plan", *PLAIN), "harness/stages/plan.py"),
     "policy pin": Case(
         ("policy", "pin", "policy/pairwise.toml", "--dataset", "beir"),
-        "harness/stages/custody/pinning.py",
+        "harness/stages/custody/pins.py",
     ),
-    "arm check": Case(("arm", "check", "fts5"), "harness/stages/contract/stage.py"),
+    "arm check": Case(("arm", "check", "fts5"), "harness/stages/contract/checks.py"),
     "arm check of a data set": Case(
-        ("arm", "check", "fts5", "--dataset", "beir"), "harness/cli/arm.py"
+        ("arm", "check", "fts5", "--dataset", "beir"), "harness/cli/check.py"
     ),
     "queries from-log": Case(
         ("queries", "from-log", "beir/queries.jsonl", "--size", "20", "--out", "drawn.jsonl"),
-        "harness/corpus/querylog/tally.py",
+        "harness/corpus/querylog.py",
     ),
     "verify": Case(
         ("verify", "--dataset", NAME), "harness/stages/custody/rederive.py", measured=True
     ),
     "regress": Case(
         ("regress", "--baseline", "before"),
-        "harness/cli/regress.py",
+        "harness/cli/tune.py",
         with_release,
         code=1,
         measured=True,
@@ -91,21 +91,21 @@ CASES = {
     "queries pool": Case(
         ("queries", "pool", "beir/queries.jsonl", "beir/corpus.jsonl", "--arms", "fts5",
          "--depth", "2", "--out", "first.qrels"),
-        "harness/cli/data/queries.py",
+        "harness/cli/data.py",
     ),
     "convert": Case(
-        ("convert", NAME, "--to", "quepid", "--out", "quepid"), "harness/cli/data/exchange.py"
+        ("convert", NAME, "--to", "quepid", "--out", "quepid"), "harness/cli/data.py"
     ),
     "import mbox": Case(
         ("import", "mbox", "box", "--name", "mail", "--queries", "q.jsonl", "--qrels", "q.qrels"),
-        "harness/stages/imports/collections.py",
+        "harness/stages/imports.py",
         with_mail,
     ),
 }  # fmt: skip
 ELSEWHERE = {
     "engines/stacks/agent_mail/views.py",
     "engines/stacks/documents/__main__.py",
-    "harness/stages/shadow/of_arm.py",
+    "harness/stages/shadow/engine_file.py",
 }
 """What only programs that serve ask, and those that need more than the default packages."""
 

@@ -11,8 +11,7 @@ from agent_mail.lexicon import Concept, lexicon
 from agent_mail.overlap import Overlap, measure, table
 from agent_mail.terms import terms
 
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Judgement, Query
+from harness.core.records import Document, Judgement, Qrels, Query
 
 pytestmark = pytest.mark.slow
 WORDS = lexicon()

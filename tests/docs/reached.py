@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from engines.stacks.agent_mail.mcp_tools.arguments import ALIASES
+from engines.stacks.agent_mail.mcp_tools.arguments import ARGUMENT_ALIASES
 from engines.stacks.agent_mail.mcp_tools.changes import DeleteMessage, EditMessage, InsertMessage
 from engines.stacks.agent_mail.mcp_tools.server import TOOLS
 from engines.stacks.code.mcp_tools import WithFilters
@@ -60,7 +60,7 @@ def tools() -> Mapping[str, frozenset[str]]:
     takes |= {"search_collection": InCollection, "search_code": WithFilters}
     named = {name: frozenset(kind.model_fields) for name, kind in takes.items()}
     return {
-        name: fields.union(*(ALIASES[one] for one in fields & ALIASES.keys()))
+        name: fields.union(*(ARGUMENT_ALIASES[one] for one in fields & ARGUMENT_ALIASES.keys()))
         for name, fields in named.items()
     }
 

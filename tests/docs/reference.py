@@ -21,19 +21,18 @@ from ir_measures.measures import registry as measures
 from pydantic import BaseModel
 
 from engines import registry as arms
-from harness.agreement.agree import agree
+from harness.agreement import agree
 from harness.cli import application
 from harness.core.engine import Hit
 from harness.core.errors import HarnessError
 from harness.core.files import write_text
 from harness.core.names import LONGEST, LONGEST_LABEL, MAY
 from harness.core.run import Row, Run, Status
-from harness.gates.base import registry
-from harness.measures.columnar.kernels import KERNELS
+from harness.gates.base import rules as base_rules
+from harness.measures.completion_bounds import BOUNDED
+from harness.measures.kernels import KERNELS
 from harness.measures.name import parse
-from harness.measures.unjudged.bounds import BOUNDED
-from harness.policy.demands import Demands, Premises
-from harness.policy.model import Header, StepTable
+from harness.policy.model import Demands, Header, Premises, StepTable
 from harness.stages.layout import Layout
 from harness.stages.params import Params
 from tests.docs import reference_words as words
@@ -194,13 +193,13 @@ def _policy() -> Iterator[str]:
     yield "### Rules\n"
     yield "The keys of a `[[step.gate]]` beside `name` and `rule`.\n"
     rules = []
-    for name in registry.names():
-        given = keys(registry.load(name).settings)
+    for name in base_rules.names():
+        given = keys(base_rules.load(name).settings)
         said = "; ".join(
             f"`{key}` {what}{', optional' if must != 'must be there' else ''}"
             for key, what, must in given
         )
-        about = (registry.load(name).settings.__doc__ or "").split("\n")[0]
+        about = (base_rules.load(name).settings.__doc__ or "").split("\n")[0]
         rules.append((f"[`{name}`](params.md#{name})", _plain(about), said))
     yield from _table(("rule", "asks", "keys"), rules)
 

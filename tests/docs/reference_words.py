@@ -30,7 +30,7 @@ usual ones mean: [method.md](method.md#quality-harnessmeasures). The last column
 """
 AGREEMENT = """\
 For the rule `agreement_floor`, and on the page. k is one of `compare.depths`; what they mean
-stands in [method.md](method.md#agreement-harnessagreement).
+stands in [method.md](method.md#agreement-harnessagreementpy).
 """
 ENVIRONMENT: Mapping[str, str] = {
     "HARNESS_CRASH": "tests only: `full` cuts a command off at each of its calls, not at a few",

@@ -15,8 +15,8 @@ import pytest
 import typer
 
 from harness.cli import application
-from harness.cli.base.app import NO_CODE
-from harness.cli.base.boundary import DEBUG
+from harness.cli.app import NO_CODE
+from harness.cli.exit_codes import DEBUG
 from tests.docs.pages import ASSIGNED, COMMAND, FENCE, ROOT, Page, pages
 
 LINES = [(page.name, line) for page in pages() for line in page.commands()]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpus import pool
+from harness.corpus import judgements
 from tests.source import ROOT
 
 SCRIPT = ROOT / "examples" / "from_a_log" / "judge.py"
@@ -19,7 +19,7 @@ QUERIES = ("red shoes", "boots", "a hat")
 def files(tmp_path: Path) -> Path:
     """Write a pool of three queries, and judgements of two of them in two files."""
     pairs = [
-        pool.Pair(
+        judgements.Pair(
             query_id=f"q{at}",
             doc_id=f"d{doc}",
             query=text,
@@ -31,7 +31,7 @@ def files(tmp_path: Path) -> Path:
         for at, text in enumerate(QUERIES)
         for doc in range(2)
     ]
-    pool.begin(tmp_path / "first.qrels", pool.Pool(tuple(pairs), (None,) * len(pairs)))
+    judgements.begin(tmp_path / "first.qrels", judgements.Pool(tuple(pairs), (None,) * len(pairs)))
     rows = "".join(
         f'{{"_id": "k{at}", "text": "{text.title()}"}}\n' for at, text in enumerate(QUERIES)
     )
@@ -52,9 +52,9 @@ def test_a_query_that_is_not_judged_stays_open(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     judge(files, monkeypatch, "dev.tsv")
-    assert pool.read(files / "first.qrels").grades == (0, 1, None, None, None, None)
+    assert judgements.read_pool(files / "first.qrels").grades == (0, 1, None, None, None, None)
     judge(files, monkeypatch, "dev.tsv", "train.tsv")
-    assert pool.read(files / "first.qrels").grades == (0, 1, 1, 0, None, None)
+    assert judgements.read_pool(files / "first.qrels").grades == (0, 1, 1, 0, None, None)
     assert "4 of 6 pairs are judged" in capsys.readouterr().out
 
 
@@ -65,4 +65,4 @@ def test_a_file_that_is_missing_is_named(
         judge(files, monkeypatch, "none.tsv")
     assert found.value.code == 2
     assert "none.tsv: missing file" in capsys.readouterr().err
-    assert pool.read(files / "first.qrels").open == (0, 1, 2, 3, 4, 5)
+    assert judgements.read_pool(files / "first.qrels").open == (0, 1, 2, 3, 4, 5)

@@ -27,7 +27,7 @@ from harness.core.gate import Finding, Verdict
 from harness.core.records import Document
 from harness.core.run import Run, Status
 from harness.corpus.beir import Beir
-from harness.gates.base import registry
+from harness.gates.base import rules
 from harness.policy.load import load_policy
 from tests.docs.pages import ROOT, page, pages
 from tests.make import gate_inputs
@@ -96,7 +96,7 @@ def test_a_policy_may_name_the_gate_of_the_guide(own_gate: Path) -> None:
     text = (ROOT / "policy" / "pairwise.toml").read_text("utf-8")
     path = own_gate / "mine.toml"
     path.write_text(f"{text}\n{block('docs/how-to/own-gate.md', 'toml')}", "utf-8")
-    assert GATE in registry.names()
+    assert GATE in rules.names()
     assert load_policy(path).steps[0].gates[-1].rule.name == GATE
 
 

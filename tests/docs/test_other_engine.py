@@ -16,7 +16,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.api.contract import engine_contract
 from harness.cli import application
 from harness.corpus.beir import Beir

@@ -10,9 +10,8 @@ from pydantic import BaseModel
 
 from engines import registry as arms
 from engines import stacks
-from harness.gates.base import registry
-from harness.policy.demands import Demands, Premises
-from harness.policy.model import GateHead, Header, StepTable
+from harness.gates.base import rules
+from harness.policy.model import Demands, GateHead, Header, Premises, StepTable
 from harness.stages.params import Params
 from tests.docs.pages import HEADING, ROOT, page
 
@@ -25,15 +24,15 @@ SECTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", rules.names())
 def test_each_rule_has_its_settings_and_no_other(name: str) -> None:
-    assert sorted(PARAMS.keys(f"`{name}`")) == sorted(registry.load(name).settings.model_fields)
+    assert sorted(PARAMS.keys(f"`{name}`")) == sorted(rules.load(name).settings.model_fields)
 
 
 def test_no_rule_is_described_that_does_not_exist() -> None:
     headings = HEADING.findall(PARAMS.text.partition("## The rules")[2])
     described = {heading.strip("`") for heading in headings if heading.startswith("`")}
-    assert described == set(registry.names())
+    assert described == set(rules.names())
 
 
 def test_params_yaml_is_described_key_by_key() -> None:

@@ -39,14 +39,14 @@ MADE = {
 SAID = {
     "docs/shadow.md": """
 from pathlib import Path
-from harness.shadow.log import streams
-from harness.shadow.watch.fold import failures, overlaps, slower, sure
+from harness.shadow import log as streams
+from harness.shadow.counts import failures, overlaps, slower, sure
 """,
     "docs/stacks/documents.md": """
 from pathlib import Path
 from engines.stacks.documents import collection
-from engines.stacks.documents.texts import files
-from engines.stacks.documents.settings import Settings
+from engines.stacks.documents import texts as files
+from engines.stacks.documents.library import Settings
 index, cache = Path("index"), Path("cache")
 settings = Settings(
     tier="free", recall="bm25", embedder="", sparse="", max_tokens=256,

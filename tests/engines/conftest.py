@@ -12,7 +12,7 @@ import pytest
 from engines import registry as arms
 from engines.registry import Arm
 from harness.core.engine import Manifest, Searcher
-from harness.stages.contract.documents import DOCUMENTS
+from harness.stages.contract.subject import DOCUMENTS
 from tests import once_a_process
 
 

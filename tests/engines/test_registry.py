@@ -154,8 +154,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
+from engines import contract as manifest
+from engines.contract import StackSettings
 from harness.core.engine import Answer, Hit
 
 

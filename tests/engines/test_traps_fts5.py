@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from engines import registry as arms
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode
-from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
+from engines.stacks.agent_mail.contract import Filters, RankingMode
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
 from harness.core.records import Document
 from tests.make.mail.messages import one, stored
 

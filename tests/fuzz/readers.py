@@ -11,46 +11,29 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
+from engines import contract
 from engines import registry as arms
-from engines.contract import manifest
-from engines.stacks.agent_mail.mcp_tools import callers
-from engines.stacks.agent_mail.switch_file import value_in
-from harness.core import formats
-from harness.core.durable import journal
+from engines.stacks.agent_mail.budget import value_in
+from engines.stacks.agent_mail.mcp_tools import arguments
+from harness.core import folders, formats
 from harness.core.engine import Hit
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
-from harness.corpus import (
-    beir,
-    card,
-    jsonl,
-    labels,
-    mbox,
-    pool,
-    runs,
-    score_table,
-    topics,
-    trec,
-)
-from harness.corpus.exchange import ltr, opensearch, quepid, rank_eval
-from harness.corpus.querylog import formats as querylog
+from harness.corpus import beir, card, exchange, judgements, mbox, querylog, runs, trec
 from harness.policy import pins
 from harness.policy.load import load_policy
-from harness.replay.load import arrivals
-from harness.report.trends import history
-from harness.shadow.clicks import log as clicks
-from harness.shadow.log import streams
-from harness.shadow.log.record import Degradation
-from harness.stages import params
-from harness.stages.custody.dvc_lock import check_recorded
-from harness.stages.judging.machine import settings as judges
+from harness.replay import load_workers
+from harness.report import trends
+from harness.shadow import clicks, log
+from harness.shadow.record import Degradation
+from harness.stages import params, race, tune_files
+from harness.stages.custody.reproduce import check_recorded
+from harness.stages.judging import machine
 from harness.stages.load import files as load_files
 from harness.stages.migrate import ledger as migrate_ledger
-from harness.stages.race import times as race_times
-from harness.stages.score.means import read_means
+from harness.stages.score import read_means
 from harness.stages.shadow import files as shadow_files
-from harness.stages.tune import space
 from tests.make.desk import OVERLAP
 from tests.make.toy import PARAMS
 from tests.source import ROOT
@@ -74,19 +57,19 @@ def _within(name: str, read: Callable[[Path], object]) -> Read:
 
 
 def _changed(folder: Path) -> None:
-    with journal.changing(folder / "thing", within=[folder / "in"], what="nothing"):
+    with folders.changing(folder / "thing", within=[folder / "in"], what="nothing"):
         pass
 
 
 def _pool(path: Path) -> object:
-    pool.beside(path).write_text(_PAIR)
-    return pool.read(path)
+    judgements.texts_path(path).write_text(_PAIR)
+    return judgements.read_pool(path)
 
 
 def _pairs(path: Path) -> object:
     path.rename(path.with_name("p.jsonl"))
     path.with_name("p").write_text("q 0 d ?\n")
-    return pool.read(path.with_name("p"))
+    return judgements.read_pool(path.with_name("p"))
 
 
 _PAIR = json.dumps({
@@ -119,14 +102,14 @@ def _written(write: Callable[[Path], object]) -> bytes:
 
 def _scores(path: Path) -> None:
     found = Scores("RR", ("q", "r"), np.array([1.0, 0.25]), {"no hits": ("s",)})
-    score_table.write_scores(path, ("arm",), {("arm",): {"RR": found}})
+    runs.write_scores(path, ("arm",), {("arm",): {"RR": found}})
 
 
 def _times(path: Path) -> None:
     calls = [[0], ["a"], ["q"], [0], [0], [5], [0], [5], [0]]
-    table = pa.table([pa.array(one) for one in calls], race_times.COLUMNS.names)
-    part = race_times.Part(table.cast(race_times.COLUMNS), {"began_at": "2026-01-01"})
-    race_times.write_times(path, [part], ["q"], "0")
+    table = pa.table([pa.array(one) for one in calls], race.COLUMNS.names)
+    part = race.Part(table.cast(race.COLUMNS), {"began_at": "2026-01-01"})
+    race.write_times(path, [part], ["q"], "0")
 
 
 def _run(path: Path) -> None:
@@ -135,24 +118,24 @@ def _run(path: Path) -> None:
 
 
 _SEEDS: dict[str, tuple[Read, str]] = {
-    "documents": (lambda p: list(jsonl.documents(p)), '{"_id": "1", "text": "a", "m": [1.5]}\n'),
-    "queries": (lambda p: list(jsonl.queries(p)), '{"query_id": "1", "text": "a", "params": {}}\n'),
+    "documents": (lambda p: list(beir.documents(p)), '{"_id": "1", "text": "a", "m": [1.5]}\n'),
+    "queries": (lambda p: list(beir.queries(p)), '{"query_id": "1", "text": "a", "params": {}}\n'),
     "trec qrels": (trec.qrels, "q 0 d 1\nq 0 e 0\n"),
     "trec run": (lambda p: trec.read_run(p, "arm"), "q Q0 d 1 2.5 tag\nq Q0 e 2 -1e3 tag\n"),
     "beir qrels": (beir.qrels, "query-id\tcorpus-id\tscore\nq\td\t1\n"),
-    "topics": (topics.tagged, "<top>\n<num> Number: 1\n<title> words\n</top>\n"),
-    "topic table": (topics.table, "1\twords\n"),
+    "topics": (trec.tagged, "<top>\n<num> Number: 1\n<title> words\n</top>\n"),
+    "topic table": (trec.table, "1\twords\n"),
     "mbox": (mbox.read, "From a\nSubject: =?utf-8?q?=C3=A9?=\nContent-Type: text/html\n\n<p>a\n"),
-    "quepid": (quepid.read, 'query,docid,rating\n"a, b",d,1\n'),
+    "quepid": (exchange.read_quepid, 'query,docid,rating\n"a, b",d,1\n'),
     "rank-eval": (
-        rank_eval.read,
+        exchange.read_rank_eval,
         '{"requests": [{"id": "q", "params": {"q": "a"}, "ratings": [{"_id": "d", "rating": 1}]}]}',
     ),
     "judgement list": (
-        opensearch.read,
+        exchange.read_opensearch,
         '{"judgmentRatings": [{"query": "a", "ratings": [{"docId": "d", "rating": "1.0"}]}]}',
     ),
-    "ltr": (ltr.read, "# qid:1: words\n3 qid:1 # d\n"),
+    "ltr": (exchange.read_ltr, "# qid:1: words\n3 qid:1 # d\n"),
     "card": (_within(card.FILE, card.read), _text("datasets/python-docs/card.toml")),
     "policy": (load_policy, _text("policy/pairwise.toml")),
     "accepted": (
@@ -163,22 +146,28 @@ _SEEDS: dict[str, tuple[Read, str]] = {
     "arm": (lambda p: arms.load(str(p), p.parent), _text("engines/arms/fts5.toml")),
     "params": (params.read, PARAMS),
     "dvc.lock": (_within("dvc.lock", lambda p: check_recorded(p, "toy")), "stages:\n  a@toy: {}\n"),
-    "ledger": (_within(migrate_ledger.FILE, migrate_ledger.read), '{"format": 1, "entries": []}'),
+    "ledger": (
+        _within(migrate_ledger.LEDGER_FILE, migrate_ledger.read),
+        '{"format": 1, "entries": []}',
+    ),
     "journal": (_within(".thing.journal", _changed), '{"what": "", "files": [["in/a", "", "b"]]}'),
     "switch": (value_in, "# a comment\nSEARCH_ENGINE=fts5\n"),
     "pool": (_pool, "q 0 d 1\n"),
     "pairs": (_pairs, _PAIR),
-    "history": (history.read, '{"format": 1, "dataset": "toy"}\n'),
+    "history": (trends.read, '{"format": 1, "dataset": "toy"}\n'),
     "load": (load_files.read_history, '{"format": 1}\n'),
     "pins": (_within("p.pins.json", lambda p: pins.read(p / "p.toml")), "{}"),
-    "arrivals": (lambda p: arrivals.recorded(p, [Query("q", "a")]), '{"at_s":1,"query_id":"q"}\n'),
-    "manifest": (_within(manifest.FILE, manifest.read), '{"engine": "fts5", "documents": 1}'),
+    "arrivals": (
+        lambda p: load_workers.recorded(p, [Query("q", "a")]),
+        '{"at_s":1,"query_id":"q"}\n',
+    ),
+    "manifest": (_within(contract.FILE, contract.read), '{"engine": "fts5", "documents": 1}'),
     "stream": (
-        _within("degradations.000001.jsonl", lambda p: list(streams.records(p, Degradation))),
+        _within("degradations.000001.jsonl", lambda p: list(log.records(p, Degradation))),
         _TRIAL,
     ),
     "labels": (
-        labels.read,
+        judgements.read_labels,
         '{"query_id": "q", "doc_id": "d", "grade": 1, "kind": "machine", "by": "grader"}\n',
     ),
     "clicks": (
@@ -189,12 +178,15 @@ _SEEDS: dict[str, tuple[Read, str]] = {
         lambda p: list(querylog.lines(p, "jsonl", querylog.Fields())),
         '{"query": "a", "results": 3}\n',
     ),
-    "judge": (judges.read, OVERLAP),
+    "judge": (machine.read, OVERLAP),
     "space": (
-        space.read,
+        tune_files.read,
         _SPACE,
     ),
-    "viewers": (callers.read, f'[viewers.ada]\nagent = "ada"\ntoken_sha256 = "{"0" * 64}"\n'),
+    "viewers": (
+        arguments.read_callers,
+        f'[viewers.ada]\nagent = "ada"\ntoken_sha256 = "{"0" * 64}"\n',
+    ),
     "shadow settings": (shadow_files.read_settings, _text("policy/shadow.toml")),
     "reading": (shadow_files.read_reading, _text("examples/shadow/http.toml")),
     "means": (read_means, '{"fts5": {"RR": {"mean": 0.5, "low": 0.1, "high": 0.9, "queries": 2}}}'),
@@ -204,9 +196,9 @@ _SEEDS: dict[str, tuple[Read, str]] = {
 }
 READERS: dict[str, tuple[Read, bytes]] = {
     **{name: (read, text.encode()) for name, (read, text) in _SEEDS.items()},
-    "packed documents": (lambda p: list(jsonl.documents(p)), gzip.compress(b'{"_id": "1"}\n')),
+    "packed documents": (lambda p: list(beir.documents(p)), gzip.compress(b'{"_id": "1"}\n')),
     "run": (runs.read_run, _written(_run)),
-    "scores": (lambda p: score_table.read_scores(p, ("arm",)), _written(_scores)),
-    "times": (race_times.read_times, _written(_times)),
+    "scores": (lambda p: runs.read_scores(p, ("arm",)), _written(_scores)),
+    "times": (race.read_times, _written(_times)),
 }
 """What reads a file, and may rename it; and the text of a file that it reads."""

@@ -14,7 +14,7 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Cause, Finding, Verdict
 from harness.gates import anytime_failures, anytime_overlap, anytime_slow
-from harness.gates.base.live import LiveSettings
+from harness.gates.base.traffic import LiveSettings
 from tests.make import gate_inputs
 from tests.make.chances import chance
 

@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Verdict
 from harness.core.run import Row, Run, Status
-from harness.gates.base.classes import class_of
-from harness.gates.base.shares import share_of
+from harness.gates.base.queries import class_of, share_of
 from tests.make import gate_inputs
 
 pytestmark = pytest.mark.slow

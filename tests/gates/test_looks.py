@@ -10,8 +10,8 @@ import pytest
 from benchmarks.verdict_families import losing
 from harness.core.gate import Verdict
 from harness.core.scores import Scores
+from harness.stats import sequential
 from harness.stats.bounded import Span, chance_above
-from harness.stats.sequential import evalues
 from tests.make import gate_inputs
 from tests.make.chances import chance
 
@@ -90,16 +90,16 @@ def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() ->
     once, ever = np.zeros(300, bool), np.zeros(300, bool)
     for size in range(100, 1_001, 25):
         once |= chance_above(values[:size], -0.02, span=span, clusters=None) < 0.025
-        each = evalues.evalues_each(values[:size], span=span, confidence=0.95, clusters=None)
+        each = sequential.evalues_each(values[:size], span=span, confidence=0.95, clusters=None)
         ever |= np.array([one.low > -0.02 for one in each])
     assert once.mean() > 0.035, "the fault that e-values are against is not there"
     assert ever.mean() <= chance(0.025, 300)
-    sure = evalues.evalues_each(values[:, :20] / 4, span=span, confidence=0.95, clusters=None)
+    sure = sequential.evalues_each(values[:, :20] / 4, span=span, confidence=0.95, clusters=None)
     assert all(one.low > -0.1 for one in sure)
 
 
 def test_the_gamblers_are_those_of_the_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evalues, "SHARES", np.array([1e-9]))
+    monkeypatch.setattr(sequential, "EVALUE_SHARES", np.array([1e-9]))
     control = gate_inputs.levels(800)
     evidence = gate_inputs.scored(control, gate_inputs.shifted(control, 0.05))
     found = gate_inputs.judge("non_inferior", evidence, looks="anytime", **SETTINGS["non_inferior"])

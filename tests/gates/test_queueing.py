@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.core.evidence import AtRate, Load
 from harness.core.gate import Finding, Verdict
-from harness.core.load import AtRate, Load
 from tests.make import gate_inputs
 
 MS = 1e6

@@ -12,30 +12,30 @@ import harness.gates
 from harness.core.errors import UnknownName
 from harness.core.gate import Verdict
 from harness.core.scores import Estimate
-from harness.gates.base import registry
-from harness.gates.base.looks import Looks
+from harness.gates.base import rules
+from harness.gates.base.differences import Looks
 from harness.gates.base.rules import GateSettings, Margin, MinQueries, Rules, above, below, within
 
 
 def test_every_module_of_the_folder_is_a_rule() -> None:
     folder = Path(next(iter(harness.gates.__path__)))
     files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    assert set(registry.names()) == files
+    assert set(rules.names()) == files
     assert len(files) >= 10
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", rules.names())
 def test_a_rule_has_settings_and_a_judge(name: str) -> None:
-    rule = registry.load(name)
+    rule = rules.load(name)
     assert issubclass(rule.settings, GateSettings)
     assert callable(rule.judge)
     assert rule.settings.__doc__
     assert rule.judge.__doc__
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", rules.names())
 def test_no_number_has_a_default(name: str) -> None:
-    for key, field in registry.load(name).settings.model_fields.items():
+    for key, field in rules.load(name).settings.model_fields.items():
         assert field.is_required() or field.annotation in {
             str,
             bool,
@@ -48,15 +48,15 @@ def test_no_number_has_a_default(name: str) -> None:
         }, key
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", rules.names())
 def test_an_unknown_key_is_refused(name: str) -> None:
     with pytest.raises(ValidationError, match="Extra inputs"):
-        registry.load(name).settings.model_validate({"tolerance": 1})
+        rules.load(name).settings.model_validate({"tolerance": 1})
 
 
 def test_an_unknown_rule_lists_what_there_is() -> None:
     with pytest.raises(UnknownName, match=r"no rule named 'base'; there is .*non_inferior"):
-        registry.load("base")
+        rules.load("base")
 
 
 def test_rules_have_no_default() -> None:

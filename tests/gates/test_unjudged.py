@@ -12,11 +12,11 @@ from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence, Sample
 from harness.core.gate import Cause, Finding, Verdict
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
+from harness.measures import missing_judgements
+from harness.measures.missing_judgements import missing
 from harness.measures.quality import score
-from harness.measures.unjudged import drawn
-from harness.measures.unjudged.missing import missing
 from harness.stats.bounded import Span
 from harness.stats.interval import interval
 from tests.make import gate_inputs
@@ -172,9 +172,11 @@ def sampled(of: Evidence, truth: Truth, size: int, seed: int = 1, **changes: obj
     assert of.qrels is not None
     runs = of.control.run, of.candidate.run
     open_ = missing(*runs, of.qrels, "nDCG@10")
-    plain = Sample("old", "new", "nDCG@10", seed, drawn.rate_of(open_, size), {}, "ada")
+    plain = Sample(
+        "old", "new", "nDCG@10", seed, missing_judgements.rate_of(open_, size), {}, "ada"
+    )
     found = replace(plain, **changes)  # type: ignore[arg-type]
-    while left := drawn.judge(open_, runs, of.qrels, found).left:
+    while left := missing_judgements.judge(open_, runs, of.qrels, found).left:
         grades = {q: dict(docs) for q, docs in found.grades.items()}
         for query_id, doc_id in left:
             grades.setdefault(query_id, {})[doc_id] = truth[query_id][doc_id]
@@ -200,7 +202,10 @@ def test_a_larger_sample_draws_what_a_smaller_one_did() -> None:
     of, _ = alike(0.0, 1)
     assert of.qrels is not None
     open_ = missing(of.control.run, of.candidate.run, of.qrels, "nDCG@10")
-    few, many = (drawn.draw(open_, drawn.rate_of(open_, size), 1) for size in (50, 200))
+    few, many = (
+        missing_judgements.draw(open_, missing_judgements.rate_of(open_, size), 1)
+        for size in (50, 200)
+    )
     assert few.taken.sum() < many.taken.sum()
     assert not (few.taken & ~many.taken).any()
 
@@ -229,7 +234,7 @@ def changes(of: Evidence, truth: Truth, seeds: Sequence[int], size: int) -> Iter
     open_ = missing(*runs, of.qrels, "nDCG@10")
     for seed in seeds:
         sample = sampled(of, truth, size, seed)
-        found = drawn.judge(open_, runs, of.qrels, sample)
+        found = missing_judgements.judge(open_, runs, of.qrels, sample)
         assert (found.change >= found.span.least - 1e-9).all()
         assert (found.change <= found.span.most + 1e-9).all()
         yield float((found.change + found.certain).mean())
@@ -275,7 +280,7 @@ def test_sample_and_queries_share_one_error() -> None:
     finding = ask(with_sample(of, sample))
     assert of.qrels is not None
     runs = of.control.run, of.candidate.run
-    found = drawn.judge(missing(*runs, of.qrels, "nDCG@10"), runs, of.qrels, sample)
+    found = missing_judgements.judge(missing(*runs, of.qrels, "nDCG@10"), runs, of.qrels, sample)
     sure = replace(gate_inputs.RULES, confidence=0.975)
     assert finding.estimate is not None
     both = [

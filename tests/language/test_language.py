@@ -42,7 +42,7 @@ def test_each_kind_of_text_is_gathered() -> None:
     assert {
         "README.md",
         "docs/method.md",
-        "harness/cli/ask.py",
+        "harness/cli/inspect.py",
         "harness/core/errors.py",
         "harness/report/templates/page.html.j2",
     } <= files
@@ -100,5 +100,5 @@ def test_a_template_is_read_between_its_tags() -> None:
 
 @pytest.mark.slow
 def test_help_of_commands_is_gathered() -> None:
-    texts = [text for text in everything() if text.file == "harness/cli/ask.py"]
+    texts = [text for text in everything() if text.file == "harness/cli/inspect.py"]
     assert any(text.words.startswith("Each hit has its rank") for text in texts)

@@ -10,8 +10,7 @@ from typing import Any
 from harness.core import digest
 from harness.core.gate import Outcome, Verdict
 from harness.policy.load import load_policy
-from harness.policy.migration.events import Decided, Said
-from harness.policy.migration.status import CurrentDecision
+from harness.policy.migration import CurrentDecision, Decided, Said
 from harness.policy.model import Policy
 
 FILE = Path(__file__).resolve().parents[2] / "policy" / "mail.toml"

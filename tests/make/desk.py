@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpus import pool as pools
-from harness.corpus.pool import Pair, Pool
-from harness.stages.judging.machine import purse
-from harness.stages.judging.machine.label import Labelled, label, opened
-from harness.stages.judging.several import own_file
+from harness.corpus import judgements
+from harness.corpus.judgements import Pair, Pool
+from harness.stages.judging import machine
+from harness.stages.judging.label import Labelled, label, opened
+from harness.stages.judging.panel import own_file
 from tests.make.judge_server import Reply, Server, serving
 
 KEY = "sk-toy-secret"
@@ -45,7 +45,7 @@ def write_pool(folder: Path, count: int = 4, **changed: str) -> Path:
         for at in range(count)
     ]  # fmt: skip
     path = folder / "pool.qrels"
-    pools.begin(path, Pool(tuple(pairs), (None,) * count))
+    judgements.begin(path, Pool(tuple(pairs), (None,) * count))
     return path
 
 
@@ -68,8 +68,8 @@ class Desk:
 def desk(folder: Path, monkeypatch: pytest.MonkeyPatch, *script: Reply) -> Iterator[Desk]:
     """Set a desk with a server that answers by a script; no pause takes time."""
     (folder / "instructions.txt").write_text(INSTRUCTIONS)
-    monkeypatch.setattr(purse, "FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(purse, "LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(machine, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(machine, "LONGEST_PAUSE_S", 0.0)
     with serving(*script) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -82,6 +82,6 @@ def make_panel(folder: Path, count: int = 4, names: Sequence[str] = ("a", "b")) 
     pool = write_pool(folder / "judged", count)
     files = {name: own_file(pool, name) for name in names}
     for path in files.values():
-        pairs = pools.read(path).pairs
-        pools.write_grades(path, Pool(pairs, (1,) * len(pairs)))
+        pairs = judgements.read_pool(path).pairs
+        judgements.write_grades(path, Pool(pairs, (1,) * len(pairs)))
     return files

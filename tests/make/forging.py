@@ -10,7 +10,7 @@ from typing import Any
 from harness.core import digest
 from harness.core.files import write_json
 from harness.report.decision.decision_json import without_times
-from harness.stages.experiments import log as experiment_log
+from harness.stages import experiments
 from harness.stages.gate import DETERMINISTIC
 from harness.stages.layout import Layout
 
@@ -30,10 +30,10 @@ def chain(layout: Layout, number: int) -> None:
     """Write the log anew from a decision's line on, as if it had said so."""
     path = layout.log
     lines = path.read_text().splitlines()
-    log = experiment_log.read(layout)
+    log = experiments.read(layout)
     kept = lines[: number - 1]
     for one in log.experiments[number - 1 :]:
-        head = digest.of_bytes(kept[-1].encode()) if kept else experiment_log.FIRST
+        head = digest.of_bytes(kept[-1].encode()) if kept else experiments.FIRST
         said = digest.of_file(layout.decision) if one.number == number else one.decision
         changed = one.model_copy(update={"previous": head, "decision": said})
         kept.append(changed.model_dump_json())

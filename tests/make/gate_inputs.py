@@ -14,7 +14,7 @@ from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Stolen
 from harness.core.gate import Finding
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
-from harness.gates.base import registry
+from harness.gates.base import rules
 from harness.gates.base.rules import Rules
 
 RULES = Rules(confidence=0.95, resamples=1_000, seed=7, power=0.8)
@@ -165,5 +165,5 @@ def judge(
     **settings: Any,  # noqa: ANN401  keys of the rule
 ) -> Finding:
     """Judge as a policy would: settings are checked, the rule is found by name."""
-    found = registry.load(rule)
+    found = rules.load(rule)
     return found.judge("the gate", found.settings.model_validate(settings), evidence, RULES)

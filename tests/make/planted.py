@@ -7,8 +7,8 @@ from collections.abc import Callable
 from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision
-from harness.stages.custody.crosscheck import check_agreements
-from harness.stages.replay.stage import replay
+from harness.stages.custody.recount import check_agreements
+from harness.stages.replay import replay
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 Search = Callable[[TantivySearcher, str, int], Answer]

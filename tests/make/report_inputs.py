@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from harness.core.engine import Hit, Manifest
 from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Stolen
 from harness.core.gate import Cause, Finding, StepDecision, Verdict
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Judgement, Query
+from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Paired, Scores
 from harness.report.inputs import Latency, PolicyName, Provenance, ReportInput

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from harness.core.engine import Hit
-from harness.core.qrels import Qrels
-from harness.core.records import Judgement
+from harness.core.records import Judgement, Qrels
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 

@@ -12,22 +12,21 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
-from harness.cli.base.project import Project
+from harness.cli.project import Project
 from harness.core.gate import StepDecision
-from harness.replay.fresh import Advance, Work
-from harness.stages.compare.stage import compare
-from harness.stages.evidence import pairs_of
+from harness.replay.machine import Advance, Work
+from harness.stages import race as stages_race
+from harness.stages.compare import compare
 from harness.stages.gate import gate
-from harness.stages.imports.collections import Target, import_beir
-from harness.stages.imports.report import About
+from harness.stages.imports import About, Target, import_beir
 from harness.stages.index import index
 from harness.stages.layout import Layout
 from harness.stages.params import Params
 from harness.stages.prepare import prepare
-from harness.stages.race import times as race_times
-from harness.stages.race.stage import race
-from harness.stages.replay.stage import replay
-from harness.stages.score.stage import score
+from harness.stages.race import race
+from harness.stages.replay import replay
+from harness.stages.report_inputs import pairs_of
+from harness.stages.score import score
 from tests.steady import steady
 
 NAME = "toy"
@@ -129,7 +128,7 @@ NUMBERS = count(1)
 
 def here(work: Work, advance: Advance) -> None:
     """Do the work of a fresh process in this one, where a test can reach it and its clock."""
-    with patch.object(race_times, "started", lambda: float(next(NUMBERS))), steady():
+    with patch.object(stages_race, "started", lambda: float(next(NUMBERS))), steady():
         work(advance)
 
 

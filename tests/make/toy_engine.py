@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines.contract import manifest
+from engines import contract
 from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.files import write_json
 from harness.core.formats import json_file
@@ -67,17 +67,17 @@ class Toy:
             known = [(one.doc_id, words(f"{one.title} {one.text}")) for one in kept]
             write_json(index / FILE, {"known": known})
 
-        made = manifest.record(index, documents, fill, engine=NAME, version=VERSION, settings={})
+        made = contract.record(index, documents, fill, engine=NAME, version=VERSION, settings={})
         return self.built(made)
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
         self.opened(index)
         if self.checks:
-            made = manifest.read(index)
-            manifest.check_made_by(index, made, engine=NAME, version=VERSION, settings={})
+            made = contract.read(index)
+            contract.check_made_by(index, made, engine=NAME, version=VERSION, settings={})
             known = dict(json_file(index / FILE)["known"])
-            manifest.check_count(index, made, len(known))
+            contract.check_count(index, made, len(known))
         else:
             made = Manifest(NAME, VERSION, 0, "", "")
             known = {}

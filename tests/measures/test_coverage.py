@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import EvidenceError, InvalidArm
 from harness.core.run import Status
-from harness.measures.coverage import coverage, missing
+from harness.measures.quality import coverage, missing
 from tests.make.runs import qrels_of, run_of
 
 RUN = run_of(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.measures.decompose import decompose, decompose_way, reordered
 from harness.measures.quality import score
 from tests.make.runs import qrels_of, random_case, run_of

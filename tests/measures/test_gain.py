@@ -6,7 +6,7 @@ import ir_measures
 import pytest
 
 from harness.core.errors import DatasetError
-from harness.measures.gain import LARGEST, as_gains
+from harness.measures.name import LARGEST, as_gains
 
 
 def test_exponential_gains_are_written_out() -> None:

@@ -5,14 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.core.engine import Hit
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
-from harness.measures.meaning import (
-    floor_in_words,
-    gain_in_words,
-    loss_in_words,
-    share_in_words,
-)
+from harness.measures.name import floor_in_words, gain_in_words, loss_in_words, share_in_words
 from harness.measures.quality import score
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError, UnknownName
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Run, Status
 from harness.corpus import trec
 from harness.measures import quality

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.measures.spans import span_of, span_of_difference
+from harness.measures.name import span_of, span_of_difference
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.measures.spans import SHARE
-from harness.measures.summary import summarise, summarise_each
+from harness.measures.name import SHARE
+from harness.measures.quality import summarise, summarise_each
 from harness.stats.inference import Inference
 from harness.stats.interval import interval
 from tests.make.runs import scores_of

@@ -12,12 +12,8 @@ import pytest
 
 from engines import registry as arms
 from engines.stacks.text.tantivy import TantivySearcher
-from harness.agreement import agree as agreement
-from harness.agreement.classes import Class, classify
-from harness.agreement.jaccard import jaccard
-from harness.agreement.pair import Pair
-from harness.agreement.partial import Partial
-from harness.agreement.tau import tau
+from harness import agreement
+from harness.agreement import Class, Pair, Partial, classify, jaccard, tau
 from harness.core.engine import Answer, Hit, Searcher
 from harness.core.errors import BadFile, EvidenceError, IndexNotReady, InvalidArm
 from harness.core.files import write_json
@@ -25,14 +21,14 @@ from harness.core.gate import Outcome, Verdict
 from harness.core.records import Query
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run, write_run
-from harness.gates.base import paired
+from harness.gates.base import differences
 from harness.replay import race as replay_race
-from harness.replay.ask import TimedOutcome, observe
-from harness.stages.compare.stage import read_agreement
-from harness.stages.custody.proof import note_run, read_manifest
+from harness.replay.drive import TimedOutcome, observe
+from harness.stages import score
+from harness.stages.compare import read_agreement
+from harness.stages.custody.receipts import note_run, read_manifest
 from harness.stages.index import index
-from harness.stages.replay.stage import replay
-from harness.stages.score import stage as score_parts
+from harness.stages.replay import replay
 from tests.make.planted import HONEST, blocking, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy
 
@@ -116,7 +112,7 @@ def test_7_a_gate_that_does_not_wait_for_its_queries(
     said = blocking(planted.decide())["Quality"]
     assert said.verdict is Verdict.INCONCLUSIVE
     assert "41 independent queries, fewer than the 60" in said.reason
-    monkeypatch.setattr(paired, "too_few", lambda *_: None)
+    monkeypatch.setattr(differences, "too_few", lambda *_: None)
     with pytest.raises(EvidenceError, match="passed on 41 queries, before the 60 that"):
         planted.decide()
 
@@ -218,7 +214,7 @@ def test_13_a_time_that_wraps(project: Toy, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_13_a_nan_among_the_scores(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = vars(score_parts)["score_run"]
+    honest = vars(score)["score_run"]
 
     def spoilt(*args: object) -> object:
         found = honest(*args)
@@ -226,7 +222,7 @@ def test_13_a_nan_among_the_scores(planted: Toy, monkeypatch: pytest.MonkeyPatch
         values[3] = np.nan
         return {**found, "nDCG@10": replace(found["nDCG@10"], values=values)}
 
-    monkeypatch.setattr(score_parts, "score_run", spoilt)
+    monkeypatch.setattr(score, "score_run", spoilt)
     with pytest.raises(EvidenceError, match=r"NaN|nan"):
         planted.judge_again()
 

@@ -21,10 +21,8 @@ import pytest
 from engines import registry as arms
 from engines.stacks.text.fts5 import Fts5
 from engines.stacks.text.tantivy import Tantivy, TantivySearcher
-from harness.agreement import agree as agreement
-from harness.agreement.classes import Class, classify
-from harness.agreement.pair import ABSENT, Pair
-from harness.agreement.partial import Partial
+from harness import agreement
+from harness.agreement import ABSENT, Class, Pair, Partial, classify
 from harness.core.engine import Answer, Searcher
 from harness.core.errors import EvidenceError, IndexNotReady, InvalidArm, MismatchedQueries
 from harness.core.gate import Outcome
@@ -32,13 +30,12 @@ from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.replay import drive
 from harness.replay import race as replay_race
-from harness.replay.ask import TimedOutcome, observe
+from harness.replay.drive import TimedOutcome, observe
+from harness.stages import race, report
+from harness.stages import replay as stages_replay
 from harness.stages.index import index
 from harness.stages.layout import Layout
-from harness.stages.race import stage as race_part
-from harness.stages.replay import stage as replay_stage
-from harness.stages.replay.stage import replay
-from harness.stages.report import stage as report_stage
+from harness.stages.replay import replay
 from tests.make.planted import HONEST, Search, blocking, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
@@ -89,7 +86,7 @@ def test_1_the_control_asks_the_candidate_on_its_clock(
         }
         return honest(spoilt, *args, **kwargs)
 
-    monkeypatch.setattr(race_part, "run_race", covering)
+    monkeypatch.setattr(race, "run_race", covering)
     project.layout.race_receipt.unlink()
     with pytest.raises(EvidenceError, match="the time of one arm covers another's"):
         project.race()
@@ -208,7 +205,7 @@ def test_3_queries_left_out_of_the_candidates_run(
         return replace(kept, conditions=run.conditions)
 
     monkeypatch.setattr(TantivySearcher, "search", failing_on(4))
-    monkeypatch.setattr(replay_stage, "drive", only_answered)
+    monkeypatch.setattr(stages_replay, "drive", only_answered)
     with pytest.raises((MismatchedQueries, EvidenceError), match="queries"):
         measure(planted)
 
@@ -318,7 +315,7 @@ def test_12_a_policy_loosened_after_the_decision(planted: Toy) -> None:
 def pages(project: Toy) -> None:
     """Write the pages of what was decided."""
     subjects: dict[Layout, Any] = {project.layout: project.project.subject(NAME)}
-    report_stage.report(subjects, project.root / "reports", project.root / "receipt.json")
+    report.report(subjects, project.root / "reports", project.root / "receipt.json")
 
 
 # 14. Overlap over the smaller list, which hides truncation.

@@ -18,13 +18,12 @@ from harness.core.engine import Answer
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Outcome, Verdict
 from harness.policy.load import load_policy
-from harness.report.page.custody_lines import lines
-from harness.stages.custody.chain_of_custody import of_decision
-from harness.stages.custody.pinning import pin
+from harness.report.page.custody import lines
+from harness.stages.custody.pins import of_decision, pin
 from harness.stages.custody.verify import verify
-from harness.stages.decide import decide
+from harness.stages.gate import decide
 from harness.stages.prepare import prepare
-from harness.stages.report.assemble import evidence_of, measured
+from harness.stages.report_inputs import evidence_of, measured
 from tests.make.planted import HONEST, blocking, measure
 from tests.make.toy import GATES, HEAD, NAME, RACED, STEP, Toy
 

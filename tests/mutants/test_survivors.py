@@ -13,8 +13,8 @@ import pytest
 
 from engines import registry as arms
 from engines.stacks.text.tantivy import TantivySearcher
-from harness.agreement import agree as agreement
-from harness.agreement.classes import Class, classify
+from harness import agreement
+from harness.agreement import Class, classify
 from harness.core.engine import Answer, Searcher
 from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
@@ -22,14 +22,14 @@ from harness.core.records import Query
 from harness.core.run import Status
 from harness.corpus.runs import read_run
 from harness.replay import drive
-from harness.replay.ask import TimedOutcome, observe
-from harness.replay.fresh import Advance, Work
-from harness.stages.custody.freshness import note_replayed
-from harness.stages.custody.requery import Sample, requery
+from harness.replay.drive import TimedOutcome, observe
+from harness.replay.machine import Advance, Work
+from harness.stages.custody.receipts import note_replayed
+from harness.stages.custody.recount import Sample, requery
 from harness.stages.custody.verify import verify
 from harness.stages.index import note_files
-from harness.stages.load.opener import Opener
-from harness.stages.race.stage import race
+from harness.stages.load.files import Opener
+from harness.stages.race import race
 from tests.make.forging import replace_in, restamp
 from tests.make.planted import HONEST, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, Toy

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.policy.load import load_policy
+from harness.policy.load import Judged, as_applied, load_policy
 from harness.policy.model import Policy
-from harness.policy.pairwise import Judged, as_applied
 from tests.make.toy import GATES, HEAD, STEP
 
 LATER = STEP.replace('name = "tantivy"', 'name = "hybrid"').replace('"tantivy"', '"hash-hybrid"')

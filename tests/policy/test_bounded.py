@@ -13,11 +13,10 @@ import pytest
 from annotated_types import Le, Lt
 from pydantic import BaseModel
 
-from harness.gates.base import registry
-from harness.policy.demands import Demands
-from harness.policy.model import Header, StepTable
-from harness.shadow.live.settings import Settings
-from harness.shadow.watch.bounds import Bounds
+from harness.gates.base import rules
+from harness.policy.model import Demands, Header, StepTable
+from harness.shadow.alarms import Bounds
+from harness.shadow.comparison import Settings
 from harness.stages.params import Params
 
 LABELS = {"seed", "version", "format"}
@@ -55,7 +54,7 @@ MODELS: dict[str, Any] = {
     "params": Params,
     "shadow": Settings,
     "watch": Bounds,
-    **{name: registry.load(name).settings for name in registry.names()},
+    **{name: rules.load(name).settings for name in rules.names()},
 }
 
 

@@ -11,8 +11,8 @@ from harness.core.evidence import ArmResult, Evidence
 from harness.core.run import Conditions, Row, Run, Status
 from harness.gates import agreement_floor, latency_ratio, negatives, non_inferior, superior
 from harness.gates.base.rules import GateSettings
-from harness.policy.conditions import Unmet, unmet
-from harness.policy.demands import NOTHING, Demands
+from harness.policy.decision import Unmet, unmet
+from harness.policy.model import NOTHING, Demands
 from tests.make import gate_inputs
 
 ASKED = Conditions(k=100, time_limit_s=10.0)

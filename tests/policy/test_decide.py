@@ -16,7 +16,7 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Outcome, StepDecision, Verdict
 from harness.core.run import Run
 from harness.policy.age import check_age
-from harness.policy.decide import decide, exit_code, worst
+from harness.policy.decision import decide, exit_code, worst
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from tests.make import gate_inputs

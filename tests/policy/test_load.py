@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadPolicy
-from harness.gates.base import registry
+from harness.gates.base import rules
 from harness.gates.base.rules import Rules
-from harness.policy import lines
-from harness.policy.demands import Premises
+from harness.policy import load
 from harness.policy.load import load_policy
+from harness.policy.model import Premises
 
 POLICIES = Path(__file__).resolve().parents[2] / "policy"
 MIGRATION = POLICIES / "migration.toml"
@@ -167,7 +167,7 @@ def test_an_unknown_rule_lists_the_rules(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD.replace('"failure_rate"', '"failures"'))
     with pytest.raises(BadPolicy) as caught:
         load_policy(path)
-    assert all(name in str(caught.value) for name in registry.names())
+    assert all(name in str(caught.value) for name in rules.names())
 
 
 def test_a_misspelt_key_lists_the_keys_of_its_rule(tmp_path: Path) -> None:
@@ -189,13 +189,13 @@ def test_a_missing_file_is_a_bad_policy(tmp_path: Path) -> None:
 
 
 def test_lines_of_tables_and_keys() -> None:
-    found = lines.find(GOOD)
+    found = load.find(GOOD)
     rows = GOOD.splitlines()
     assert rows[found["step", 1, "gate", 0] - 1] == "[[step.gate]]"
     assert rows[found["step", 0, "gate", 1, "margin"] - 1].startswith("margin")
     assert rows[found["policy", "seed"] - 1] == "seed = 3"
-    assert lines.nearest(found, ("step", 0, "gate", 1, "nothing")) == 20
-    assert lines.nearest(found, ("nowhere",)) is None
+    assert load.nearest(found, ("step", 0, "gate", 1, "nothing")) == 20
+    assert load.nearest(found, ("nowhere",)) is None
 
 
 def test_the_migration_has_its_steps_and_arms() -> None:

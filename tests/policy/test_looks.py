@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.core.digest import of_json
-from harness.core.experiment import Experiment, Inputs, Kind
+from harness.core.names import Experiment, Inputs, Kind
 from harness.policy.load import load_policy
 from harness.policy.looks import looked, looks, told
 from harness.policy.model import Policy

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.gate import OF_VERDICT, Cause, Verdict
-from harness.policy.decide import judge_over
+from harness.policy.decision import judge_over
 from harness.policy.load import load_policy
 from harness.policy.model import Gate
 from tests.make import gate_inputs

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.policy.load import load_policy
+from harness.policy.load import for_candidates, load_policy
 from harness.policy.model import Policy
-from harness.policy.pairwise import for_candidates
 
 FOLDER = Path(__file__).resolve().parents[2] / "policy"
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.core.qrels import Qrels
-from harness.core.records import Query
-from harness.corpus.inventory import Inventory
+from harness.core.records import Qrels, Query
+from harness.corpus.prepared import Inventory
 from harness.policy.pins import path_of, pin, read
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)

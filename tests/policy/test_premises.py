@@ -11,11 +11,9 @@ import pytest
 
 from harness.core.evidence import Evidence, Sample
 from harness.core.gate import Cause, Finding, Outcome
-from harness.policy.decide import decide
-from harness.policy.demands import UNDECLARED
+from harness.policy.decision import decide, open_premises
 from harness.policy.load import load_policy
-from harness.policy.model import Policy
-from harness.policy.premises import open_premises
+from harness.policy.model import UNDECLARED, Policy
 from tests.make import gate_inputs
 from tests.make.toy import GATES, HEAD, RACED, STEP
 from tests.policy import test_decide

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.core.gate import Cause, Outcome
-from harness.policy.decide import decide
+from harness.policy.decision import decide, not_as_pinned, of_gates, over_budget
 from harness.policy.load import load_policy
 from harness.policy.looks import Looks
 from harness.policy.model import Policy
-from harness.policy.reservations import not_as_pinned, of_gates, over_budget
-from harness.stages.custody.policy_match import held_to
+from harness.stages.custody.pins import held_to
 from tests.make.toy import GATES, HEAD, STEP
 from tests.policy.test_decide import NOW
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.gates.base.paired import compare
-from harness.policy.asked import asked_means
+from harness.gates.base.differences import compare
+from harness.policy.decision import asked_means
 from harness.policy.model import Policy
 from harness.policy.selftest import GROUP, Pattern, Values, draw, passed, selftest
 from tests.policy.tried import MARGIN, RULES, evidence, gate, judged, step

@@ -9,10 +9,9 @@ import pytest
 from engines import registry as arms
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
-from harness.policy.plan.needs import MOVED
+from harness.policy.plan import MOVED
 from harness.stats.bounded import Span
-from harness.stats.sample_size.enough import min_queries
-from harness.stats.sample_size.planning import Target, planned_equal
+from harness.stats.sample_size import Target, min_queries, planned_equal
 from tests.source import ROOT
 
 POLICIES = sorted(

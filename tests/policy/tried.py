@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.evidence import Evidence
-from harness.gates.base import registry
+from harness.gates.base import rules
 from harness.gates.base.rules import Rules
 from harness.policy.model import Gate, Step
 from tests.make import gate_inputs
@@ -18,7 +18,7 @@ MARGIN = 0.1
 
 
 def gate(rule: str, name: str = "", **settings: Any) -> Gate:  # noqa: ANN401  settings of a rule
-    loaded = registry.load(rule)
+    loaded = rules.load(rule)
     known = loaded.settings.model_fields
     asked = {"measure": "nDCG@10", "margin": MARGIN, "max_gap": MARGIN} | settings
     kept = {key: value for key, value in asked.items() if key in known}

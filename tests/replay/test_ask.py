@@ -14,8 +14,8 @@ from harness.core.engine import Answer, Hit
 from harness.core.records import Query, Scalar
 from harness.core.run import Run, Status
 from harness.corpus.runs import read_run, write_run
-from harness.replay import ask
-from harness.replay.ask import BrokenAnswer, TimedOutcome, copied, observe
+from harness.replay import drive
+from harness.replay.drive import BrokenAnswer, TimedOutcome, copied, observe
 from tests.make.arms import Table, hits, raising
 
 QUERY = Query("q1", "what?")
@@ -30,7 +30,7 @@ def watch(answer: Callable[[], object], k: int = 3, limit_ns: int = MINUTE_NS) -
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Make the clock read these times, one after another."""
     times: list[int] = []
-    monkeypatch.setattr(ask, "perf_counter_ns", lambda: times.pop(0))
+    monkeypatch.setattr(drive, "perf_counter_ns", lambda: times.pop(0))
     return times
 
 
@@ -123,7 +123,7 @@ def test_the_clock_is_read_right_before_and_right_after(monkeypatch: pytest.Monk
         diary.append("search")
         return Table().shows("a")
 
-    monkeypatch.setattr(ask, "perf_counter_ns", tick)
+    monkeypatch.setattr(drive, "perf_counter_ns", tick)
     watch(answer)
     assert diary == ["clock", "search", "clock"]
 
@@ -169,7 +169,7 @@ def test_what_works_when_it_is_read_is_read_while_the_clock_runs(
         diary.append("clock")
         return len(diary)
 
-    monkeypatch.setattr(ask, "perf_counter_ns", tick)
+    monkeypatch.setattr(drive, "perf_counter_ns", tick)
     row = watch(lambda: Answer(LateHits(), Late("me"))).row
     assert (diary[0], diary[1], diary[-1]) == ("clock", "searched", "clock")
     assert diary.count("clock") == 2

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.replay.collector import quiet, setting_aside
+from harness.replay.machine import quiet, setting_aside
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.replay import fitness
-from harness.replay.fitness import free_bytes, load_of_core, noise, vector_flags
+from harness.replay import machine
+from harness.replay.machine import free_bytes, load_of_core, noise, vector_flags
 
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024  as shutil has it
 
@@ -73,12 +73,12 @@ def test_what_the_processor_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, flags: tuple[str, ...]
 ) -> None:
     (tmp_path / "cpuinfo").write_text(text)
-    monkeypatch.setattr(fitness, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(machine, "CPUINFO", tmp_path / "cpuinfo")
     assert vector_flags() == flags
 
 
 def test_a_system_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitness, "CPUINFO", tmp_path / "absent")
+    monkeypatch.setattr(machine, "CPUINFO", tmp_path / "absent")
     monkeypatch.delattr(os, "getloadavg", raising=False)
     assert vector_flags() == ()
     assert load_of_core() is None

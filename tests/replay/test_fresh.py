@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm
-from harness.replay.fresh import Advance, in_fresh_process
+from harness.replay.machine import Advance, in_fresh_process
 
 pytestmark = pytest.mark.usefixtures("anew")
 

@@ -14,11 +14,10 @@ import pytest
 from harness.core.engine import Answer, Searcher
 from harness.core.errors import EvidenceError
 from harness.core.records import Query
-from harness.replay import ask
+from harness.replay import drive
 from harness.replay import race as module
-from harness.replay.ask import TimedOutcome, observe
-from harness.replay.race import RUN_QUEUE, Expected, Lap, Reading, race, shown
-from harness.replay.race_texts import Texts
+from harness.replay.drive import TimedOutcome, observe
+from harness.replay.race import RUN_QUEUE, Expected, Lap, Reading, Texts, race, shown
 from tests.make.arms import Table, queries, raising
 
 pytestmark = pytest.mark.slow
@@ -267,7 +266,7 @@ def test_a_clock_that_started_too_early_is_no_evidence(
     began = perf_counter_ns()
     calls = count()
     clock = lambda: perf_counter_ns() if next(calls) % 2 else began  # noqa: E731  a clock
-    monkeypatch.setattr(ask, "perf_counter_ns", clock)
+    monkeypatch.setattr(drive, "perf_counter_ns", clock)
     with pytest.raises(EvidenceError, match="Time each arm by itself"):
         raced(field, known)
 

@@ -8,8 +8,8 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.records import Document, Query
-from harness.replay import race_texts
-from harness.replay.race_texts import Texts, Words, draw, varied
+from harness.replay import race
+from harness.replay.race import Texts, Words, draw, varied
 from tests.make.arms import queries
 
 
@@ -151,7 +151,7 @@ def test_a_text_without_other_words_as_frequent_gets_one_more() -> None:
 
 
 def test_of_a_large_corpus_documents_are_read_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(race_texts, "READ", 10)
+    monkeypatch.setattr(race, "READ", 10)
     few = Words(CORPUS, len(CORPUS))
     asked = [Query("a", "rare4"), Query("b", "warm")]
     texts = draw(asked, {}, timed=1, warm=1, repeated=1, seed=1)._replace(repeated=(asked[0],))

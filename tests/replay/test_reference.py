@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.replay.reference import Reference
+from harness.replay.machine import Reference
 
 
 def test_it_is_the_same_work_every_time() -> None:

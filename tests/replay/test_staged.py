@@ -1,4 +1,4 @@
-"""``harness.replay.staged``: stages of an arm that lead to what it showed, and others."""
+"""``harness.replay.drive``: stages of an arm that lead to what it showed, and others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.core.engine import Answer, Hit, Manifest, Stage
 from harness.core.errors import InvalidArm
 from harness.core.records import Query, Scalar
 from harness.core.run import Row, Run, Status
-from harness.replay.staged import ANSWER, told, trace
+from harness.replay.drive import ANSWER, told, trace
 
 QUERIES = (Query("q1", "ab"), Query("q2", "ba"), Query("q3", "cab"))
 Lists = Callable[[str], tuple[Stage, ...]]

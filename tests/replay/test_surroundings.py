@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.replay.surroundings import Look, between, look, pressure_s, throttled_s
+from harness.replay.machine import Look, between, look, pressure_s, throttled_s
 
 BEFORE = Look(wall=10, own=1, busy=100, total=200, steal=5, throttled=2, pressure=3)
 

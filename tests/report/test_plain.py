@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.printable import one_line, printable
-from harness.report.plain import markdown, minute, snippet
+from harness.report.rounding import markdown, minute, snippet
 
 
 @given(st.text(st.characters(exclude_categories=[])))

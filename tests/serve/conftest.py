@@ -12,17 +12,16 @@ import pytest
 from starlette.testclient import TestClient
 
 from harness.core.files import write_json, write_text
-from harness.corpus import pool
-from harness.corpus.pool import Pair, Pool
+from harness.corpus import judgements
+from harness.corpus.judgements import Pair, Pool
 from harness.report.decision.decision_json import to_json
 from harness.report.inputs import Links, ReportInput
 from harness.report.page.view import to_page
-from harness.serve.application import application
-from harness.serve.guard import Guard
+from harness.serve.application import Guard, application
 from harness.serve.shelf import folders
 from harness.stages.layout import Layout
 from harness.stages.load.files import page_of
-from harness.stages.report.stage import linked
+from harness.stages.report import linked
 from tests.make import report_inputs
 
 URL = "http://127.0.0.1:8642"
@@ -46,8 +45,8 @@ def make_pool(path: Path, pairs: int = 4) -> Pool:
         ),
         (None,) * pairs,
     )
-    write_text(pool.beside(path), pool.texts_of(made))
-    pool.write_grades(path, made)
+    write_text(judgements.texts_path(path), judgements.texts_of(made))
+    judgements.write_grades(path, made)
     return made
 
 

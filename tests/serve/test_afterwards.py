@@ -1,4 +1,4 @@
-"""``harness.serve.afterwards``: what a page says of a judged pool can be pasted, and is right."""
+"""``harness.serve.pages``: what a page says of a judged pool can be pasted, and is right."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.serve.afterwards import afterwards
+from harness.serve.pages import afterwards
 from tests.serve.conftest import make_pool
 
 

@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from harness.report.explore.page import to_explorer
+from harness.report.explorer import to_explorer
 from harness.report.html import script_source
 from harness.report.page.view import to_page
 from harness.serve.application import application

@@ -15,8 +15,8 @@ from threading import Event
 import httpx
 import pytest
 
-from harness.cli import main, serve
-from harness.cli.base.app import err
+from harness.cli import main, server
+from harness.cli.app import err
 from tests.programs import PYTHON, Program
 from tests.serve.conftest import make_pool
 
@@ -106,7 +106,7 @@ def test_a_port_that_is_taken_is_told(
 def test_no_other_machine_is_served(
     site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str
 ) -> None:
-    monkeypatch.setattr("harness.core.serving.listening.server", lambda _: Server(None))
+    monkeypatch.setattr("harness.core.server.server", lambda _: Server(None))
     line = said(monkeypatch, capsys, str(site / "reports"), "--host", host, "--port", "0")
     assert "to this machine alone" in line
 
@@ -161,12 +161,12 @@ def test_a_browser_is_opened_where_it_is_asked_for(
 
     monkeypatch.setattr("webbrowser.open", browse)
     monkeypatch.setattr(err, "print", tell)
-    monkeypatch.setattr("harness.core.serving.listening.server", lambda _: Server(None))
-    serve.serve([site / "reports"], port=0)
+    monkeypatch.setattr("harness.core.server.server", lambda _: Server(None))
+    server.serve([site / "reports"], port=0)
     assert addresses == []
-    monkeypatch.setattr("harness.core.serving.listening.server", lambda _: Server(opened))
+    monkeypatch.setattr("harness.core.server.server", lambda _: Server(opened))
     capsys.readouterr()
-    serve.serve([site / "reports"], port=0, opened=True)
+    server.serve([site / "reports"], port=0, opened=True)
     first, *said, last = capsys.readouterr().err.splitlines()
     assert addresses == [first.removeprefix("serving ")]
     assert bool(said) is not works
@@ -189,7 +189,7 @@ def test_the_usual_folders_are_those_that_hold_something(
 
     monkeypatch.setattr("harness.serve.application.application", application)
     with pytest.raises(KeyboardInterrupt):
-        serve.serve(port=0)
+        server.serve(port=0)
     assert len(served) == 1
     assert "label='out'" in served[0]
     assert not capsys.readouterr().err

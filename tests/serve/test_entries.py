@@ -1,4 +1,4 @@
-"""``harness.serve.entries``: what the front page lists, and what it says of each."""
+"""``harness.serve.shelf``: what the front page lists, and what it says of each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness.corpus import pool
+from harness.corpus import judgements
 from harness.report.page.cards import Tone
-from harness.serve.entries import COMPARED, Entry, entries, progress
-from harness.serve.shelf import folders, look
+from harness.serve.shelf import COMPARED, Entry, entries, folders, look, progress
 from tests.make import report_inputs
 from tests.serve.conftest import make_pool, write_decision
 
@@ -164,9 +163,9 @@ def test_the_newest_is_the_first(site: Path) -> None:
 
 def test_pools_are_listed_with_how_far_they_are(site: Path) -> None:
     path = site / "out" / "pool.qrels"
-    pool.regrade(path, pool.read(path).pairs[2], None, 3)
+    judgements.regrade(path, judgements.read_pool(path).pairs[2], None, 3)
     whole = site / "out" / "a-whole.qrels"
-    pool.write_grades(whole, make_pool(whole, 1).graded(0, 1))
+    judgements.write_grades(whole, make_pool(whole, 1).graded(0, 1))
     broken = site / "out" / "broken.qrels"
     make_pool(broken)
     broken.write_text("no pool\n")

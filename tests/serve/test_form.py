@@ -1,4 +1,4 @@
-"""``harness.serve.form``: a key is in the pool before the next pair is shown; none is lost."""
+"""``harness.serve.pages``: a key is in the pool before the next pair is shown; none is lost."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from harness.core.files import write_text
-from harness.corpus import pool
-from harness.corpus.pool import Pool
-from harness.serve import form
-from harness.serve.form import FORM_BYTES, REMEMBERED, word_for
+from harness.corpus import judgements
+from harness.corpus.judgements import Pool
+from harness.serve import pages
+from harness.serve.pages import FORM_BYTES, REMEMBERED, word_for
 from harness.stages.judging.judge import judge
 from tests.serve.conftest import SCALE, URL, make_pool
 
@@ -63,7 +63,7 @@ def path(site: Path) -> Path:
 
 
 def grades(path: Path) -> tuple[int | None, ...]:
-    return pool.read(path).grades
+    return judgements.read_pool(path).grades
 
 
 def test_a_pair_is_shown_with_a_button_for_each_grade(client: TestClient) -> None:
@@ -98,8 +98,8 @@ def test_the_best_grade_is_called_relevant_where_there_are_two(
 ) -> None:
     made = make_pool(path)
     pairs = tuple(pair.model_copy(update={"scale": scale}) for pair in made.pairs)
-    write_text(pool.beside(path), pool.texts_of(Pool(pairs, made.grades)))
-    pool.write_grades(path, Pool(pairs, made.grades))
+    write_text(judgements.texts_path(path), judgements.texts_of(Pool(pairs, made.grades)))
+    judgements.write_grades(path, Pool(pairs, made.grades))
     assert tuple(re.findall(r"<kbd>\d</kbd> ?([a-z ]*)<", Judge(client).html)) == words
 
 
@@ -184,7 +184,7 @@ def test_a_tab_and_a_terminal_do_not_lose_a_grade_of_each_other(
 def test_a_grade_that_was_taken_back_elsewhere_is_told(client: TestClient, path: Path) -> None:
     one = Judge(client)
     one.press("2")
-    pool.regrade(path, pool.read(path).pairs[0], 2, 1)
+    judgements.regrade(path, judgements.read_pool(path).pairs[0], 2, 1)
     assert one.press("u") == 409
     assert one.query == "question 0"
     assert "judged it 1 meanwhile" in one.html
@@ -195,7 +195,7 @@ def test_a_pair_is_found_where_its_line_was_moved_to(client: TestClient, path: P
     judge = Judge(client)
     path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
     assert judge.press("3") == 303
-    found = pool.read(path)
+    found = judgements.read_pool(path)
     assert found.grades[found.at("q0", "d0") or 0] == 3
     assert len(found.open) == 3
 
@@ -205,7 +205,7 @@ def test_who_showed_a_document_is_not_told(client: TestClient, path: Path) -> No
     assert "narrows" not in Judge(client).html
     assert "0.25" not in Judge(client).html
     assert not {"arm", "control", "candidate", "rank"} & set(
-        pool.read(path).pairs[0].model_fields_set
+        judgements.read_pool(path).pairs[0].model_fields_set
     )
 
 
@@ -215,7 +215,7 @@ def test_hostile_words_stay_words(client: TestClient, path: Path) -> None:
         "</script><script>window.executed = true</script><img src=x onerror=alert(1)>\"'\u202e\x00"
     )
     pair = made.pairs[0].model_copy(update={"query": evil, "title": evil, "snippet": evil})
-    write_text(pool.beside(path), pool.texts_of(Pool((pair,), (None,))))
+    write_text(judgements.texts_path(path), judgements.texts_of(Pool((pair,), (None,))))
     html = Judge(client).html
     assert "<script>window" not in html
     assert "<img" not in html
@@ -227,14 +227,14 @@ def test_ids_with_odd_characters_are_judged(client: TestClient, path: Path) -> N
     odd = Pool(
         (make_pool(path, 1).pairs[0].model_copy(update={"doc_id": 'é/"<&%\u202e\x7f'}),), (None,)
     )
-    write_text(pool.beside(path), pool.texts_of(odd))
-    pool.write_grades(path, odd)
+    write_text(judgements.texts_path(path), judgements.texts_of(odd))
+    judgements.write_grades(path, odd)
     assert Judge(client).press("1") == 303
     assert grades(path) == (1,)
 
 
 def body(path: Path, **changed: str) -> bytes:
-    word = word_for(pool.read(path).pairs[0])
+    word = word_for(judgements.read_pool(path).pairs[0])
     fields = {"pair": word, "was": "", "done": "", "key": "1", **changed}
     return urlencode({name: value for name, value in fields.items() if value != "-"}).encode()
 
@@ -285,13 +285,13 @@ def test_a_place_behind_the_last_pair_is_the_end(client: TestClient) -> None:
 def test_what_can_be_taken_back_has_an_end(site: Path) -> None:
     path = site / "out" / "long.qrels"
     make_pool(path, REMEMBERED + 10)
-    here = form.sit("out/long.qrels", path, {})
+    here = pages.sit("out/long.qrels", path, {})
     for _ in range(REMEMBERED + 5):
         here = here.after()
     assert here.at == REMEMBERED + 5
     assert here.done == tuple(range(5, REMEMBERED + 5))
     asked = {name: value[0] for name, value in parse_qs(urlsplit(here.url).query).items()}
-    assert form.sit("out/long.qrels", path, asked) == here
+    assert pages.sit("out/long.qrels", path, asked) == here
 
 
 def test_a_pool_that_breaks_while_it_is_judged_is_told(client: TestClient, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``harness.serve.guard``: nobody is answered but who was given the address."""
+"""``harness.serve.application``: nobody is answered but who was given the address."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from harness.core.errors import HarnessError
-from harness.serve.application import application
-from harness.serve.guard import HEADERS, Guard, loopback
+from harness.serve.application import HEADERS, Guard, application, loopback
 from harness.serve.shelf import folders
 from tests.serve.conftest import URL
 

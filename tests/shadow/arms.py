@@ -12,7 +12,7 @@ from functools import partial
 
 from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.records import Scalar
-from harness.shadow.live.worker import Open
+from harness.shadow.worker import Open
 
 MANIFEST = Manifest("toy", "1", 5, "corpus", "settings")
 OTHER = Manifest("toy", "2", 5, "corpus", "settings")

@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.core.engine import Answer
-from harness.shadow.live.shadowed import Shadowed
-from harness.shadow.log import streams
-from harness.shadow.log.record import Observation
+from harness.shadow import log
+from harness.shadow.comparison import Shadowed
+from harness.shadow.record import Observation
 from tests.make.shadow.comparisons import LIMITS, MS, RECORDING, comparison, on_thread
 from tests.shadow.arms import OTHER, Arm, given, hits
 
@@ -54,7 +54,7 @@ def live(folder: Path) -> None:
 
 def written(folder: Path) -> int:
     """Count the bytes of all observations."""
-    return sum(file.stat().st_size for file in streams.files(folder, Observation))
+    return sum(file.stat().st_size for file in log.files(folder, Observation))
 
 
 def main(folder: Path) -> None:

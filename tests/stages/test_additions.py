@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from harness.core.errors import HarnessError
-from harness.stages.init import BESIDE, PIPELINE, WORKFLOW, Begun, added, begin
+from harness.stages.init import BESIDE, INIT_PIPELINE, WORKFLOW, Begun, added, begin_project
 
 GITHUB, GITLAB = "acme/search-harness@v1", "acme/tools/search-harness@v1.2"
 
@@ -27,8 +27,8 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_repository_keeps_its_files_and_gets_those_of_a_project(repository: Path) -> None:
-    made = begin(Begun(repository, "fts5", GITHUB, GITLAB))
-    assert {BESIDE, "ci.sh", "data/corpus.jsonl", WORKFLOW, PIPELINE} <= set(made)
+    made = begin_project(Begun(repository, "fts5", GITHUB, GITLAB))
+    assert {BESIDE, "ci.sh", "data/corpus.jsonl", WORKFLOW, INIT_PIPELINE} <= set(made)
     assert set(made) == {*files(repository)} - {"README.md", ".gitignore"}
     assert (repository / "README.md").read_text() == "# Ours\n"
     assert (repository / ".gitignore").read_text().split() == [
@@ -37,7 +37,7 @@ def test_a_repository_keeps_its_files_and_gets_those_of_a_project(repository: Pa
     assert (repository / "ci.sh").stat().st_mode & 0o111
     workflow = yaml.safe_load((repository / WORKFLOW).read_text())
     assert workflow["jobs"]["search"]["steps"][-1] == {"uses": "acme/search-harness/ci/github@v1"}
-    (included,) = yaml.safe_load((repository / PIPELINE).read_text())["include"]
+    (included,) = yaml.safe_load((repository / INIT_PIPELINE).read_text())["include"]
     assert "folder" not in included["inputs"]
 
 
@@ -49,22 +49,22 @@ def test_workflows_stand_at_the_root_and_name_the_folder(
     for name in others:
         folder.mkdir(parents=True)
         (folder / name).write_text("x")
-    made = begin(Begun(folder, "fts5", GITHUB, GITLAB))
-    assert {f"../../{WORKFLOW}", f"../../{PIPELINE}", "README.md", ".gitignore"} <= set(made)
+    made = begin_project(Begun(folder, "fts5", GITHUB, GITLAB))
+    assert {f"../../{WORKFLOW}", f"../../{INIT_PIPELINE}", "README.md", ".gitignore"} <= set(made)
     assert not (folder / ".github").exists()
     step = yaml.safe_load((repository / WORKFLOW).read_text())["jobs"]["search"]["steps"][-1]
     assert step["with"] == {"folder": "tools/my search"}
-    (included,) = yaml.safe_load((repository / PIPELINE).read_text())["include"]
+    (included,) = yaml.safe_load((repository / INIT_PIPELINE).read_text())["include"]
     assert included["inputs"]["folder"] == "tools/my search"
 
 
-@pytest.mark.parametrize("name", ["params.yaml", PIPELINE, WORKFLOW, "data/corpus.jsonl"])
+@pytest.mark.parametrize("name", ["params.yaml", INIT_PIPELINE, WORKFLOW, "data/corpus.jsonl"])
 def test_what_is_there_is_named_and_nothing_is_written(repository: Path, name: str) -> None:
     (repository / name).parent.mkdir(parents=True, exist_ok=True)
     (repository / name).write_text("ours")
     before = files(repository)
     with pytest.raises(HarnessError, match=r"is there already\. Move it") as told:
-        begin(Begun(repository, "fts5", GITHUB, GITLAB))
+        begin_project(Begun(repository, "fts5", GITHUB, GITLAB))
     assert str(repository / name) in str(told.value)
     assert files(repository) == before
 
@@ -79,7 +79,7 @@ def test_what_was_added_is_gone_where_a_later_step_fails(repository: Path) -> No
 
 
 def test_a_workflow_that_is_there_leaves_no_new_folder(repository: Path) -> None:
-    (repository / PIPELINE).write_text("ours")
+    (repository / INIT_PIPELINE).write_text("ours")
     with pytest.raises(HarnessError, match="is there already"):
-        begin(Begun(repository / "mine", "fts5", gitlab=GITLAB))
+        begin_project(Begun(repository / "mine", "fts5", gitlab=GITLAB))
     assert not (repository / "mine").exists()

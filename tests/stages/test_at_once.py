@@ -21,22 +21,22 @@ from typing import Any
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.run import Run
-from harness.corpus import card, pool, trec
-from harness.corpus.pool import Pair, Pool
+from harness.corpus import card, judgements, trec
+from harness.corpus.judgements import Pair, Pool
 from harness.corpus.runs import read_run
-from harness.report.trends import history
-from harness.shadow.watch.suppressions import Accepted
-from harness.stages.custody.proof import check_run
+from harness.report import trends
+from harness.shadow.divergences import Accepted
+from harness.stages.custody.receipts import check_run
 from harness.stages.judging.judge import Merged, merge
 from harness.stages.load.stage import load
 from harness.stages.load.trials import LoadRequest
 from harness.stages.migrate import ledger
 from harness.stages.migrate import moves as migrate
 from harness.stages.prepare import prepare
-from harness.stages.replay.stage import replay
-from harness.stages.score.stage import read, score
+from harness.stages.replay import replay
+from harness.stages.score import read, score
 from harness.stages.shadow.files import accept, read_suppressions
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.toy import NAME, Toy
@@ -90,7 +90,7 @@ def judged(project: Toy, number: int) -> Path:
         for at in range(GRADES)
     )
     written = Pool(pairs, (1,) * GRADES)
-    pool.begin(path, written)
+    judgements.begin(path, written)
     return path
 
 
@@ -102,7 +102,7 @@ def test_two_merges_add_what_both_say_they_added(project: Toy, at_once: AtOnce) 
     assert said == [Merged(GRADES, 0, 0)] * 2
     grades = trec.qrels(qrels / "test.qrels").grades["q99"]
     for path in pools:
-        assert all(grades[doc_id] == 1 for _, doc_id, _ in pool.read(path).judgements)
+        assert all(grades[doc_id] == 1 for _, doc_id, _ in judgements.read_pool(path).judgements)
     lines = (qrels / "test.judged.jsonl").read_text().splitlines()
     assert [len(json.loads(line)["judgements"]) for line in lines] == [GRADES, GRADES]
     after = card.read(data)
@@ -137,7 +137,7 @@ def test_two_who_score_take_turns_with_the_parts(
         sleep(mine.waits)
         return seen(*given)
 
-    monkeypatch.setattr("harness.stages.score.stage.read", read_late)
+    monkeypatch.setattr("harness.stages.score.read", read_late)
     scoring = partial(score, one, project.params.arms, project.params.score)
     first, second = at_once([scoring, scoring])
     assert first == second
@@ -177,7 +177,7 @@ def loaded(project: Toy) -> None:
 
 @pytest.mark.parametrize(
     ("timed", "late"),
-    [(raced, "harness.stages.race.stage.read_part"), (loaded, "harness.stages.load.stage._curve")],
+    [(raced, "harness.stages.race.read_part"), (loaded, "harness.stages.load.stage._curve")],
 )
 def test_two_who_time_take_turns(
     project: Toy, timed: Callable[[Toy], None], late: str, monkeypatch: pytest.MonkeyPatch
@@ -205,8 +205,8 @@ def test_two_who_time_take_turns(
 def test_two_decisions_are_both_in_the_history(tmp_path: Path, at_once: AtOnce) -> None:
     path = tmp_path / "toy.jsonl"
     entries = [entry(number) for number in range(2)]
-    assert at_once([partial(history.add, path, one) for one in entries]) == [True, True]
-    assert [one.decision_sha256 for one in history.read(path)] == [
+    assert at_once([partial(trends.add, path, one) for one in entries]) == [True, True]
+    assert [one.decision_sha256 for one in trends.read(path)] == [
         one.decision_sha256 for one in entries
     ]
 

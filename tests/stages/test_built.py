@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from engines import registry
-from harness.stages.built import Built
 from harness.stages.layout import Layout
+from harness.stages.oneshot import Built
 from tests.make.toy import Toy
 
 

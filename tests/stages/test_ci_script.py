@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.stages.init import Begun, begin
+from harness.stages.init import Begun, begin_project
 
 FAKE = "#!/bin/sh\necho {name}: $1\n"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    begin(Begun(tmp_path / "ours" / "mine", "fts5"))
+    begin_project(Begun(tmp_path / "ours" / "mine", "fts5"))
     return tmp_path / "ours" / "mine"
 
 

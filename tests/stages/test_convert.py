@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.corpus.prepared import Prepared
-from harness.stages.imports.ratings import convert
+from harness.stages.imports import convert
 from tests.make.toy import Toy
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from harness.core.errors import BadFile, EvidenceError, UnknownName
 from harness.core.gate import Outcome, Verdict
-from harness.report.decision.decided import schema
+from harness.report.decision.decision_json import schema
 from harness.stages import gate as stage
-from harness.stages.custody.proof import read_manifest
+from harness.stages.custody.receipts import read_manifest
 from harness.stages.gate import check_decision, gate, read_decision
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 

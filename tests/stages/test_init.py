@@ -15,14 +15,14 @@ from harness.core.records import Document
 from harness.corpus import beir
 from harness.policy.load import load_policy
 from harness.stages import init
-from harness.stages.init import Begun, begin
+from harness.stages.init import Begun, begin_project
 from harness.stages.params import read
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     to = tmp_path / "mine"
-    begin(Begun(to, "tantivy", "acme/search-harness@v1", "acme/tools/search-harness@v1.2"))
+    begin_project(Begun(to, "tantivy", "acme/search-harness@v1", "acme/tools/search-harness@v1.2"))
     return to
 
 
@@ -86,7 +86,7 @@ def test_a_workflow_and_a_pipeline_name_the_harness(folder: Path) -> None:
 
 
 def test_without_a_place_there_is_neither(tmp_path: Path) -> None:
-    made = begin(Begun(tmp_path / "mine", "fts5"))
+    made = begin_project(Begun(tmp_path / "mine", "fts5"))
     assert {name.split("/")[0] for name in made} == {
         ".gitignore", "README.md", "ci.sh", "data", "engine", "params.yaml", "policy",
     }  # fmt: skip
@@ -96,27 +96,27 @@ def test_a_folder_that_is_no_repository_keeps_to_itself(tmp_path: Path) -> None:
     (tmp_path / "kept.txt").write_text("x")
     for place in (tmp_path, tmp_path / "kept.txt"):
         with pytest.raises(HarnessError, match="is there already"):
-            begin(Begun(place, "fts5"))
+            begin_project(Begun(place, "fts5"))
     assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
 
 
 def test_a_project_is_never_begun_twice(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    begin(Begun(tmp_path / "mine", "fts5"))
+    begin_project(Begun(tmp_path / "mine", "fts5"))
     with pytest.raises(HarnessError, match="is there already"):
-        begin(Begun(tmp_path / "mine", "fts5"))
+        begin_project(Begun(tmp_path / "mine", "fts5"))
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(HarnessError, match=r"file/mine: cannot be made \("):
-        begin(Begun(tmp_path / "file" / "mine", "fts5"))
+        begin_project(Begun(tmp_path / "file" / "mine", "fts5"))
 
 
 @pytest.mark.parametrize("place", ["acme", "acme/x", "acme@v1", "a/b@v1\nrun: x", "a/b@${{ x }}"])
 def test_a_place_that_is_none_leaves_nothing(tmp_path: Path, place: str) -> None:
     with pytest.raises(HarnessError, match="OWNER/REPO@REF"):
-        begin(Begun(tmp_path / "mine", "fts5", place))
+        begin_project(Begun(tmp_path / "mine", "fts5", place))
     assert not (tmp_path / "mine").exists()
 
 

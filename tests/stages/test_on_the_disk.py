@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.agreement.classes import Class
-from harness.corpus import labels, pool
-from harness.corpus.labels import Label
-from harness.corpus.pool import Pair, Pool
-from harness.report.trends import history
-from harness.shadow.watch.suppressions import Accepted
+from harness.agreement import Class
+from harness.corpus import judgements
+from harness.corpus.judgements import Label, Pair, Pool
+from harness.report import trends
+from harness.shadow.divergences import Accepted
+from harness.stages.migrate import ledger
 from harness.stages.migrate import moves as migrate
-from harness.stages.migrate import switch
 from harness.stages.shadow.files import accept
 from tests.make.decisions import POLICY, day
 from tests.report.trends.test_history import entry
@@ -38,20 +37,20 @@ def accepted(folder: Path) -> None:
 
 
 def judged(folder: Path) -> None:
-    pool.write_grades(folder / "pool.qrels", Pool((PAIR,), (1,)))
+    judgements.write_grades(folder / "pool.qrels", Pool((PAIR,), (1,)))
 
 
 def labelled(folder: Path) -> None:
     one = Label(query_id="q", doc_id="d", grade=1, kind="person", by="me")
-    labels.write(folder / "labels.jsonl", [one])
+    judgements.write_labels(folder / "labels.jsonl", [one])
 
 
 def switched(folder: Path) -> None:
-    switch.write(folder, "fts5", why="a test")
+    ledger.write(folder, "fts5", why="a test")
 
 
 def decided(folder: Path) -> None:
-    history.add(folder / "toy.jsonl", entry(1))
+    trends.add(folder / "toy.jsonl", entry(1))
 
 
 WRITERS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {

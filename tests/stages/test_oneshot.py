@@ -14,7 +14,7 @@ from harness.core.errors import EvidenceError, HarnessError, InvalidArm, Unknown
 from harness.core.gate import Outcome, StepDecision, Verdict
 from harness.corpus import trec
 from harness.corpus.runs import read_run
-from harness.stages.imports.collections import load_folder
+from harness.stages.imports import load_folder
 from harness.stages.layout import Layout
 from harness.stages.oneshot import RESULTS, TIES, RunRequest, oneshot
 from tests.make.toy import GATES, HEAD, STEP, Toy

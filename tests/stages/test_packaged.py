@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.stages import packaged
-from harness.stages.packaged import INSTALLED, begin, other_versions
+from harness.stages import init
+from harness.stages.init import INSTALLED, begin_packaged, other_versions
 from tests.source import ROOT
 
 BROUGHT = ("params.yaml", "dvc.yaml", "datasets/python-docs/card.toml", "policy/migration.toml")
@@ -27,12 +27,12 @@ def brought(tmp_path: Path) -> Path:
 
 
 def test_no_stage_depends_on_code_that_is_not_there(brought: Path, tmp_path: Path) -> None:
-    begin(brought, tmp_path / "demo")
+    begin_packaged(brought, tmp_path / "demo")
     stages = yaml.safe_load((tmp_path / "demo" / "dvc.yaml").read_text())["stages"]
     clone = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     assert list(stages) == list(clone)
     for name, stage in stages.items():
-        kept = {dep for dep in clone[name]["deps"] if dep.split("/")[0] not in packaged.CODE}
+        kept = {dep for dep in clone[name]["deps"] if dep.split("/")[0] not in init.CODE}
         assert stage["deps"].count(INSTALLED) == 1
         assert set(stage["deps"]) == {*kept, INSTALLED}
         assert stage["cmd"] == clone[name]["cmd"]
@@ -43,12 +43,12 @@ def test_what_is_installed_is_noted_again_and_the_rest_is_kept(
     brought: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "demo"
-    begin(brought, folder)
+    begin_packaged(brought, folder)
     about = json.loads((folder / INSTALLED).read_text())
     assert "numpy" in about["packages"]
     (folder / "policy" / "migration.toml").write_text("mine")
-    monkeypatch.setattr(packaged, "versions", lambda: {"numpy": "9"})
-    begin(brought, folder)
+    monkeypatch.setattr(init, "versions", lambda: {"numpy": "9"})
+    begin_packaged(brought, folder)
     assert (folder / "policy" / "migration.toml").read_text() == "mine"
     assert json.loads((folder / INSTALLED).read_text())["packages"] == {"numpy": "9"}
 

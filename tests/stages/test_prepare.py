@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.vector.chosen import HASH
+from engines.vector.embedder import HASH
 from harness.core.digest import of_documents
 from harness.core.errors import BadFile, DatasetError
 from harness.corpus import card

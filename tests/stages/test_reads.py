@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.corpus import jsonl, runs, score_table
-from harness.stages.custody import receipt
-from harness.stages.report import assemble
+from harness.corpus import beir, runs
+from harness.stages import report_inputs
+from harness.stages.custody import receipts
 from tests.make.toy import Toy
 from tests.stages.test_oneshot import Shot
 
@@ -33,11 +33,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(module, name, seen)
 
     watch(runs, "table_of", lambda path: path.name)
-    watch(score_table, "table_of", lambda path: path.name)
-    watch(receipt, "_read", lambda path: path.name)
-    watch(jsonl, "queries", lambda path: f"{path.parent.name}/{path.name}")
+    watch(runs, "table_of", lambda path: path.name)
+    watch(receipts, "_read", lambda path: path.name)
+    watch(beir, "queries", lambda path: f"{path.parent.name}/{path.name}")
     for name in ("sides", "gathered", "read_race", "latency"):
-        watch(assemble, name, lambda _, name=name: name)  # type: ignore[misc]
+        watch(report_inputs, name, lambda _, name=name: name)  # type: ignore[misc]
     return calls
 
 

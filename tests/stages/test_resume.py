@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from harness.stages.resume import drop_older
+from harness.stages.layout import drop_older
 
 
 def test_what_is_older_is_removed_and_nothing_else(tmp_path: Path) -> None:

@@ -10,17 +10,16 @@ import pytest
 from engines import registry
 from engines.vector import bulk
 from engines.vector.bulk import embed_all
-from engines.vector.chosen import HashEmbedder
-from harness.core.batches.mapping import using
-from harness.core.batches.processes import processes
+from engines.vector.embedder import HashEmbedder
+from harness.core.batches import processes, using
 from harness.core.errors import InvalidArm
 from harness.replay import drive
-from harness.stages.custody.proof import read_manifest
-from harness.stages.replay import stage
-from harness.stages.replay.stage import OpenedIndex, replay
-from harness.stages.score.stage import score
-from harness.stats import resampling
-from harness.stats.resampling import drawn_sums, flipped_sums, reweighted_sums
+from harness.stages import replay as stages_replay
+from harness.stages.custody.receipts import read_manifest
+from harness.stages.replay import OpenedIndex, replay
+from harness.stages.score import score
+from harness.stats import bootstrap
+from harness.stats.bootstrap import drawn_sums, flipped_sums, reweighted_sums
 from tests.make.toy import ARMS, Toy
 
 pytestmark = pytest.mark.slow
@@ -47,8 +46,8 @@ def test_what_processes_do_is_what_one_does(
     alone = made(tmp_path / "one")
     monkeypatch.setattr(drive, "PART", 9)
     monkeypatch.setattr(bulk, "PART", 30)
-    monkeypatch.setattr(resampling, "WORTH", 1)
-    monkeypatch.setattr(resampling, "BLOCK", 100_000)
+    monkeypatch.setattr(bootstrap, "WORTH", 1)
+    monkeypatch.setattr(bootstrap, "BLOCK", 100_000)
     said: list[str] = []
     with processes(2, tmp_path / "exchanged", said.append) as pool, using(pool):
         monkeypatch.setattr(drive, "observe", None)  # this process runs no query
@@ -69,4 +68,4 @@ def test_an_index_is_opened_once_and_another_one_is_refused(measured: Toy) -> No
         pass
     with index() as anew:
         assert anew is not first
-    stage.close()
+    stages_replay.close()

@@ -9,11 +9,10 @@ from benchmarks.verdict_families import FAMILIES
 from benchmarks.verdicts import cell
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
-from harness.stats.assisted import DIFFERENCES, assisted
 from harness.stats.bounded import bounded_each
-from harness.stats.calibration import UniqueHits
 from harness.stats.inference import Inference
-from harness.stats.raters.kappa import kappa
+from harness.stats.prediction import DIFFERENCES, UniqueHits, assisted
+from harness.stats.raters import kappa
 from tests.make.chances import chance
 
 RULES = Inference(confidence=0.95, resamples=500, seed=5)

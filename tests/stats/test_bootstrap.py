@@ -12,7 +12,7 @@ from scipy import stats
 
 from benchmarks.simulate import steps
 from harness.core.errors import EvidenceError, HarnessError
-from harness.stats import bootstrap, resampling
+from harness.stats import bootstrap
 from harness.stats.bootstrap import bca, bca_each
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def test_a_spread_that_rests_on_few_queries_is_trusted_less() -> None:
 def test_a_skewness_that_rests_on_few_queries_hardly_counts() -> None:
     few = np.array([0.0] * 45 + [1.0, 0.4, 0.3, -0.1, 0.2])
     estimate = bca(few, confidence=0.95, resamples=20_000, seed=5, clusters=None)
-    means = resampling.drawn_sums(few.reshape(-1, 1), resamples=20_000, seed=5)[:, 0] / 50
+    means = bootstrap.drawn_sums(few.reshape(-1, 1), resamples=20_000, seed=5)[:, 0] / 50
     freedom = 2 * 50 / (stats.kurtosis(few, fisher=False) - 1)
     reach = np.sqrt(50 / 49) * stats.t.ppf(0.975, freedom)
     ends = [float(np.quantile(means, stats.norm.cdf(side))) for side in (-reach, reach)]
@@ -206,7 +206,7 @@ def test_neither_blocks_nor_threads_change_a_bit(
     rules: Any = {"confidence": 0.95, "resamples": 900, "seed": 3, "clusters": None}
     whole = bca_each(columns, **rules)
     for block, threads in ((97, 1), (1_000, 2), (90 * 333, 2)):
-        monkeypatch.setattr(resampling, "PICKS_AT_ONCE", block)
+        monkeypatch.setattr(bootstrap, "PICKS_AT_ONCE", block)
         assert bca_each(columns, **rules, threads=threads) == whole
 
 

@@ -1,11 +1,11 @@
-"""``harness.stats.calibration``: what a machine says of a query's other documents counts too."""
+"""``harness.stats.prediction``: what a machine says of a query's other documents counts too."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from harness.stats.calibration import UniqueHits, calibration, expected
+from harness.stats.prediction import UniqueHits, calibration, expected
 
 ALL = np.ones(8, dtype=bool)
 

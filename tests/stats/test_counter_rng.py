@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.stats.counter_rng import Purpose, picks, slab_bytes
+from harness.stats.bootstrap import Purpose, picks, slab_bytes
 
 
 @pytest.mark.parametrize("units", [3, 8, 300, 5_000])

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from harness.core.errors import EvidenceError
-from harness.stats import holm
-from harness.stats.holm import fdr_adjusted
+from harness.stats import significance
+from harness.stats.significance import fdr_adjusted
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_agrees_with_scipy_and_is_never_stricter_than_holm(p_values: list[float]) -> None:
     raw = np.array(p_values, dtype=np.float64)
     assert fdr_adjusted(raw) == pytest.approx(stats.false_discovery_control(raw))
-    assert (fdr_adjusted(raw) <= holm.adjusted(raw) + 1e-12).all()
+    assert (fdr_adjusted(raw) <= significance.adjusted(raw) + 1e-12).all()
 
 
 def test_worked_example() -> None:

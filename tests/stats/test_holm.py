@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import EvidenceError
-from harness.stats.holm import adjusted
+from harness.stats.significance import adjusted
 
 
 def test_worked_example_of_holm() -> None:

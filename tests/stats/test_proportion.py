@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from harness.core.errors import EvidenceError
-from harness.stats.proportion import share, size_for
+from harness.stats.interval import share, size_for
 
 
 @given(st.integers(1, 400), st.data())

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from harness.core.errors import EvidenceError
-from harness.stats import resampling
-from harness.stats.randomization import Alternative, sign_flip, sign_flip_each
+from harness.stats import bootstrap
+from harness.stats.significance import Alternative, sign_flip, sign_flip_each
 
 ALTERNATIVES: tuple[Alternative, ...] = ("greater", "less", "two-sided")
 
@@ -125,7 +125,7 @@ def test_neither_blocks_nor_threads_change_a_bit(monkeypatch: pytest.MonkeyPatch
     rules: Any = {"shift": 0.0, "alternative": "two-sided", "seed": 3, "clusters": None}
     whole = sign_flip_each(columns, resamples=900, **rules)
     for block, threads in ((97, 1), (1_000, 2), (90 * 333, 2)):
-        monkeypatch.setattr(resampling, "PICKS_AT_ONCE", block)
+        monkeypatch.setattr(bootstrap, "PICKS_AT_ONCE", block)
         assert sign_flip_each(columns, resamples=900, threads=threads, **rules) == whole
 
 

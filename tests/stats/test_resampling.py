@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from harness.stats.counter_rng import Purpose, picks, slab_bytes
-from harness.stats.resampling import WEIGHTS, drawn_sums, flipped_sums, reweighted_sums
+from harness.stats.bootstrap import (
+    WEIGHTS,
+    Purpose,
+    drawn_sums,
+    flipped_sums,
+    picks,
+    reweighted_sums,
+    slab_bytes,
+)
 
 
 def columns(units: int) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from harness.core.errors import EvidenceError
 from harness.core.records import Drawn
 from harness.stats.bounded import Span, bounded_each
 from harness.stats.inference import Inference
-from harness.stats.stratified import TrafficMean, traffic_mean_each
+from harness.stats.interval import TrafficMean, traffic_mean_each
 
 RULES = Inference(confidence=0.95, resamples=1, seed=5)
 Draws = Callable[[int, int], int]

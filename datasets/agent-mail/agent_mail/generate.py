@@ -23,8 +23,7 @@ from agent_mail.message import Fact, Message, Posted
 from agent_mail.needs import Mark, Need, marks
 from agent_mail.traffic import traffic
 from harness.core.errors import DatasetError
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Judgement, Query
+from harness.core.records import Document, Judgement, Qrels, Query
 from harness.corpus.card import Count, Keys
 
 SPARE = 4

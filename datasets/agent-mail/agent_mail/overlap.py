@@ -7,8 +7,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from agent_mail.terms import terms
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Query
+from harness.core.records import Document, Qrels, Query
 
 
 class Overlap(NamedTuple):

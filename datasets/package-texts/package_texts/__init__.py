@@ -22,8 +22,7 @@ from python_docs.questions import (
 
 from harness.core.digest import of_bytes
 from harness.core.errors import DatasetError
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Judgement, Query
+from harness.core.records import Document, Judgement, Qrels, Query
 from harness.corpus.card import Keys, Some
 from package_texts.parts import Kind, Part, said
 from package_texts.reading import Text, texts

@@ -14,8 +14,7 @@ from pydantic import Field
 
 from harness.core.errors import DatasetError
 from harness.core.printable import many
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Query
+from harness.core.records import Document, Qrels, Query
 from harness.corpus.card import Keys, Some
 from python_docs.harvest import Entry, Harvest, harvest
 from python_docs.numpydoc import capped

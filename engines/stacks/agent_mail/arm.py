@@ -6,49 +6,296 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engines.contract import errors as search_errors
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
-from engines.rerank.late_interaction import LateInteraction
-from engines.stacks.agent_mail import documents as taken
-from engines.stacks.agent_mail.contract import events
-from engines.stacks.agent_mail.contract import lifecycle as mail
-from engines.stacks.agent_mail.contract.directory import Entity
-from engines.stacks.agent_mail.contract.query import DocKind, SearchMode
-from engines.stacks.agent_mail.live.follow import Follows, Live
-from engines.stacks.agent_mail.live.indexes import LiveTokens, LiveVectors, LiveWords, as_it_is
-from engines.stacks.agent_mail.pipeline.kinds import Source, entities
+from engines import contract
+from engines.contract import InvalidQuery, SearchError, StackSettings
+from engines.rerank.tokens import LateInteraction
+from engines.stacks.agent_mail import contract as agent_mail_contract
+from engines.stacks.agent_mail.contract import (
+    Direction,
+    DocKind,
+    Entity,
+    Importance,
+    Message,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
+    SearchResponse,
+    TimeRange,
+)
+from engines.stacks.agent_mail.live import (
+    Follows,
+    Live,
+    LiveTokens,
+    LiveVectors,
+    LiveWords,
+    as_it_is,
+)
+from engines.stacks.agent_mail.pipeline.pages import Source, entities
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.reranking import LATE_INTERACTION, Reranking
-from engines.stacks.agent_mail.pipeline.retrievers import Tiers
-from engines.stacks.agent_mail.pipeline.semantic import Semantic
-from engines.stacks.agent_mail.pipeline.unavailable import or_unavailable
-from engines.stacks.agent_mail.searcher import MailSearcher
+from engines.stacks.agent_mail.pipeline.retrievers import (
+    LATE_INTERACTION,
+    Reranking,
+    Semantic,
+    Tiers,
+    or_unavailable,
+)
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite import fts5, journal, store
-from engines.stacks.agent_mail.sqlite.like import LikeEngine
-from engines.stacks.agent_mail.sqlite.matching import matching_ids
-from engines.stacks.agent_mail.sqlite.remembered import Remembered
-from engines.stacks.agent_mail.sqlite.store import DeadlineStore
-from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
+from engines.stacks.agent_mail.sqlite import journal, search, store
+from engines.stacks.agent_mail.sqlite.search import LikeEngine, matching_ids
+from engines.stacks.agent_mail.sqlite.store import DeadlineStore, MessageStore, Remembered
+from engines.stacks.agent_mail.tantivy import index as tantivy_index
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.stacks.agent_mail.views import StoredViews
-from engines.vector.chosen import HASH, embedder_of
-from engines.vector.embedder import Embedder
-from harness.core.engine import Engine, Manifest, Searcher
+from engines.vector.embedder import HASH, Embedder, embedder_of
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher, Stage
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.files import write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file
-from harness.core.records import Document
+from harness.core.records import Document, Scalar
 
-ByTier = Mapping[FallbackTier, mail.MailEngine]
+DEFAULT_PROJECT = 1
+KNOWN = {
+    "project_id",
+    "product_id",
+    "importance",
+    "direction",
+    "agent_name",
+    "thread_id",
+    "ack_required",
+    "min_ts",
+    "max_ts",
+    "sender_name",
+    "recipient_name",
+    "ranking",
+    "min_score",
+}
+
+
+def message(message_id: int, document: Document) -> Message:
+    """Take a document for a message: title the subject, text the body, the rest from metadata.
+
+    What the metadata does not say is the plainest: project 1, no sender, normal importance, and
+    sent in the order of the ids.
+    """
+    about = document.metadata
+    recipients = str(about.get("recipients") or "")
+    return Message(
+        message_id=message_id,
+        project_id=_whole(about, "project_id", DEFAULT_PROJECT),
+        subject=document.title,
+        body=document.text,
+        sender_name=str(about.get("sender") or ""),
+        recipients=tuple(name for name in recipients.split(",") if name),
+        thread_id=str(about.get("thread_id") or ""),
+        importance=Importance(str(about.get("importance") or Importance.NORMAL)),
+        ack_required=bool(about.get("ack_required")),
+        created_ts=_whole(about, "created_ts", message_id),
+    )
+
+
+def products(documents: Mapping[int, Document]) -> Mapping[int, frozenset[int]]:
+    """Projects of each product that the metadata names."""
+    found: dict[int, set[int]] = {}
+    for document in documents.values():
+        product = document.metadata.get("product_id")
+        if product is not None:
+            project = _whole(document.metadata, "project_id", DEFAULT_PROJECT)
+            found.setdefault(int(product), set()).add(project)
+    return {product: frozenset(projects) for product, projects in found.items()}
+
+
+def question(text: str, mode: SearchMode, limit: int, params: Mapping[str, Scalar]) -> SearchQuery:
+    """Write a query with its filters.
+
+    Raises:
+        InvalidQuery: a parameter is unknown, or its value is invalid.
+    """
+    strange = sorted(set(params) - KNOWN)
+    if strange:
+        raise InvalidQuery(f"no parameter {strange[0]}; there is {', '.join(sorted(KNOWN))}")
+    try:
+        return SearchQuery(
+            text,
+            mode=mode,
+            limit=limit,
+            project_id=_number(params, "project_id"),
+            product_id=_number(params, "product_id"),
+            importance=tuple(
+                Importance(level)
+                for level in (_word(params, "importance") or "").split(",")
+                if level
+            ),
+            direction=Direction(word) if (word := _word(params, "direction")) else None,
+            agent_name=_word(params, "agent_name"),
+            thread_id=_word(params, "thread_id"),
+            ack_required=None
+            if params.get("ack_required") is None
+            else bool(params["ack_required"]),
+            time_range=TimeRange(_number(params, "min_ts"), _number(params, "max_ts")),
+            sender_name=_word(params, "sender_name"),
+            recipient_name=_word(params, "recipient_name"),
+            ranking=RankingMode(_word(params, "ranking") or RankingMode.RELEVANCE),
+            min_score=_fraction(params, "min_score"),
+        )
+    except ValueError as exc:
+        raise InvalidQuery(str(exc)) from exc
+
+
+def params_of(query: SearchQuery) -> Mapping[str, Scalar]:
+    """Write the filters of a query, those that are set, as ``question`` reads them."""
+    times, direction = query.time_range, query.direction
+    by_time = query.ranking is RankingMode.RECENCY
+    given: dict[str, Scalar] = {
+        "project_id": query.project_id,
+        "product_id": query.product_id,
+        "importance": ",".join(level.value for level in query.importance) or None,
+        "direction": None if direction is None else direction.value,
+        "agent_name": query.agent_name,
+        "thread_id": query.thread_id,
+        "ack_required": query.ack_required,
+        "min_ts": times.min_ts,
+        "max_ts": times.max_ts,
+        "sender_name": query.sender_name,
+        "recipient_name": query.recipient_name,
+        "ranking": query.ranking.value if by_time else None,
+        "min_score": query.effective_min_score,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _whole(about: Mapping[str, Scalar], key: str, absent: int) -> int:
+    found = about.get(key)
+    return absent if found is None else int(found)
+
+
+def _number(params: Mapping[str, Scalar], key: str) -> int | None:
+    found = params.get(key)
+    return None if found is None else int(found)
+
+
+def _fraction(params: Mapping[str, Scalar], key: str) -> float | None:
+    found = params.get(key)
+    return None if found is None else float(found)
+
+
+def _word(params: Mapping[str, Scalar], key: str) -> str | None:
+    found = params.get(key)
+    return None if found is None else str(found)
+
+
+PARTS = (SearchMode.LEXICAL, SearchMode.SEMANTIC, SearchMode.HYBRID, SearchMode.HYBRID_RERANK)
+MADE_OF = {
+    SearchMode.LEXICAL: PARTS[:1],
+    SearchMode.SEMANTIC: PARTS[1:2],
+    SearchMode.HYBRID: PARTS[:3],
+    SearchMode.HYBRID_RERANK: PARTS,
+}
+"""Modes whose answers lead to that of a mode, itself the last."""
+NAMES = dict(zip(PARTS, ("lexical", "semantic", "fused", "reranked"), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class MailSearcher:
+    """The service, open over one index and asked in one mode."""
+
+    service: MailSearch
+    doc_ids: tuple[str, ...]
+    """Document of each message, by message id less one."""
+    manifest: Manifest
+    mode: SearchMode
+    watched: MessageStore
+    """The message table, by connections of its own."""
+
+    @property
+    def generation(self) -> int | str | None:
+        """How often the messages have changed since the index was built."""
+        try:
+            return journal.generation(self.watched)
+        except SearchError:
+            return ""
+
+    def search(self, text: str, k: int) -> Answer:
+        """Ask without filters."""
+        return self.search_with(text, k, {})
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        """Ask with the filters that ``params`` name.
+
+        Raises:
+            InvalidQuery: a parameter is unknown, or its value is invalid.
+        """
+        search_response = self._asked(text, k, params, self.mode)
+        return Answer(
+            self.hits_of(search_response), self._who(search_response), search_response.explain.note
+        )
+
+    def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
+        """Ask in each mode that leads to the one that answers.
+
+        A mode that another one answers for, by a fallback or the kill switch, is not a stage.
+
+        Raises:
+            InvalidQuery: a parameter is unknown, or its value is invalid.
+        """
+        shown = self._asked(text, k, params, self.mode)
+        answering = SearchMode(shown.explain.actual_mode)
+        found = []
+        for mode in MADE_OF[answering][:-1]:
+            part = self._asked(text, k, params, mode)
+            if not part.degraded and part.explain.actual_mode == mode:
+                beside = mode is SearchMode.SEMANTIC
+                found.append(Stage(NAMES[mode], self.hits_of(part), beside))
+        return (*found, Stage(NAMES[answering], self.hits_of(shown)))
+
+    def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
+        """Give the service's own explanation.
+
+        Raises:
+            InvalidQuery: as ``search_with``.
+        """
+        return Explained(asdict(self._asked(text, k, params, self.mode).explain), {})
+
+    def _asked(
+        self, text: str, k: int, params: Mapping[str, Scalar], mode: SearchMode
+    ) -> SearchResponse:
+        return self.service.search(question(text, mode, k, params))
+
+    def hits_of(self, search_response: SearchResponse) -> tuple[Hit, ...]:
+        """Name the documents of the messages of a page."""
+        return tuple(
+            Hit(self._document(hit.message_id), hit.score, hit.raw_score)
+            for hit in search_response.hits
+        )
+
+    def _document(self, message_id: int) -> str:
+        """Name the document of a message; one that was written later is no document."""
+        if 0 < message_id <= len(self.doc_ids):
+            return self.doc_ids[message_id - 1]
+        return f"message {message_id}"
+
+    def _who(self, search_response: SearchResponse) -> str:
+        """Give the arm's fingerprint only where the first tier of its chain answered."""
+        if not search_response.degraded:
+            return self.manifest.fingerprint
+        stale = ["stale"] if search_response.stale else []
+        by = [
+            search_response.served_by,
+            search_response.explain.method,
+            search_response.unread,
+            *stale,
+        ]
+        return of_json([self.manifest.fingerprint, *by])
+
+
+ByTier = Mapping[FallbackTier, agent_mail_contract.MailEngine]
 STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
 
 
@@ -61,7 +308,7 @@ class Settings(StackSettings):
     subject_weight: int = Field(ge=1)
     identifiers_weight: int = Field(ge=1)
     embedder: str
-    """A model of ``engines.vector.models``, ``hash``, or empty for none."""
+    """A model of ``engines.vector.embedder``, ``hash``, or empty for none."""
     max_tokens: int = Field(ge=8, le=512)
     budget_ms: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     """What a query may take before the end of its chain answers; 0 means no budget."""
@@ -109,11 +356,11 @@ class Mail:
         def fill(passing: Iterable[Document]) -> None:
             in_order = sorted(passing, key=lambda document: document.doc_id)
             numbered = dict(enumerate(in_order, start=1))
-            messages = [taken.message(number, d) for number, d in numbered.items()]
+            messages = [message(number, d) for number, d in numbered.items()]
             with store.create(index / STORE) as made:
                 for project in sorted({m.project_id for m in messages}):
                     made.add_project(project, f"project-{project}")
-                for product, projects in sorted(taken.products(numbered).items()):
+                for product, projects in sorted(products(numbered).items()):
                     made.add_product(product, f"product-{product}", sorted(projects))
                 made.insert_all((message, {}) for message in messages)
                 with made.writing() as db:
@@ -124,7 +371,7 @@ class Mail:
                 LiveVectors(index / VECTORS, embedder, self.cache).write(messages, 0)
             write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
 
-        return manifest.record(
+        return contract.record(
             index,
             documents,
             fill,
@@ -135,8 +382,8 @@ class Mail:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        made = manifest.read(index)
-        manifest.check_made_by(
+        made = contract.read(index)
+        contract.check_made_by(
             index,
             made,
             engine="agent-mail",
@@ -149,10 +396,10 @@ class Mail:
                 watched, opened = (
                     until_closed.enter_context(store.opened(index / STORE)) for _ in range(2)
                 )
-                manifest.check_count(index, made, len(doc_ids))
+                contract.check_count(index, made, len(doc_ids))
                 made = as_it_is(index, made, opened)
                 service = self._service(index, opened, watched)
-            except (search_errors.SearchError, OSError, ValueError) as exc:
+            except (contract.SearchError, OSError, ValueError) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
             mode = SearchMode(self.settings.mode)
             yield MailSearcher(service, doc_ids, made, mode, watched)
@@ -196,7 +443,7 @@ class Mail:
             Remembered(opened).hydrate,
             opened.projects_of_product,
             KillSwitch.read(self.settings.search_engine),
-            events.to_log,
+            agent_mail_contract.to_log,
             self.settings.budget_ms,
             self._entities(opened),
             views=StoredViews(opened, self._rebuilt, self._entities),
@@ -205,7 +452,7 @@ class Mail:
 
     def _lexical(self, opened: store.MessageStore, tantivy: TantivyMailEngine) -> ByTier:
         return {
-            FallbackTier.FTS5: fts5.Fts5Engine(DeadlineStore.of(opened), self._weights()),
+            FallbackTier.FTS5: search.Fts5Engine(DeadlineStore.of(opened), self._weights()),
             FallbackTier.TANTIVY: tantivy,
             FallbackTier.LIKE: LikeEngine(opened),
         }
@@ -219,14 +466,16 @@ class Mail:
     def _entities(self, opened: store.MessageStore) -> Mapping[DocKind, Source[Entity]]:
         return entities(DeadlineStore.of(opened), self._weights())
 
-    def _weights(self) -> fts5.Weights:
+    def _weights(self) -> search.Weights:
         given = self.settings
-        return fts5.Weights(given.subject_weight, 1, given.identifiers_weight)
+        return search.Weights(given.subject_weight, 1, given.identifiers_weight)
 
-    def _tantivy(self, index: Path, source: mail.DocumentSource) -> TantivyMailEngine:
+    def _tantivy(
+        self, index: Path, source: agent_mail_contract.DocumentSource
+    ) -> TantivyMailEngine:
         given = self.settings
-        weights = tantivy_schema.Weights(given.subject_weight, given.identifiers_weight)
-        return TantivyMailEngine(index / TANTIVY, source, events.to_log, weights)
+        weights = tantivy_index.Weights(given.subject_weight, given.identifiers_weight)
+        return TantivyMailEngine(index / TANTIVY, source, agent_mail_contract.to_log, weights)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -13,12 +13,10 @@ from pathlib import Path
 from time import time_ns
 from typing import TypedDict, Unpack
 
-from engines.contract.errors import EngineError, InvalidQuery
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.contract.query import Importance
-from engines.stacks.agent_mail.sqlite import connecting, letters, store
-from engines.stacks.agent_mail.sqlite.letters import Kind
-from engines.stacks.agent_mail.sqlite.store import MessageStore
+from engines.contract import EngineError, InvalidQuery
+from engines.stacks.agent_mail.contract import Importance, Message
+from engines.stacks.agent_mail.sqlite import schema, store
+from engines.stacks.agent_mail.sqlite.store import Kind, MessageStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ class Ingest:
             for project in sorted({one.project_id for one in given}):
                 if not db.execute("SELECT 1 FROM projects WHERE id = ?", (project,)).fetchone():
                     raise InvalidQuery(f"project {project} is missing; add it first")
-            letters.insert_all(db, [(one, kinds or {}) for one in given])
+            store.insert_all(db, [(one, kinds or {}) for one in given])
             return _written(db, *(one.message_id for one in given))
 
     def edit(self, message_id: int, **new: Unpack[Edit]) -> Written:
@@ -116,7 +114,7 @@ class Ingest:
         known = self.store.hydrate([message_id]).get(message_id)
         kinds = self.store.kinds_of(message_id)
         with self._writing() as db:
-            if known is None or not letters.update(db, replace(known, **new), kinds):
+            if known is None or not store.update(db, replace(known, **new), kinds):
                 raise InvalidQuery(f"message {message_id} is missing")
             return _written(db, message_id)
 
@@ -147,7 +145,7 @@ def opened(path: Path) -> Iterator[Ingest]:
     Raises:
         IndexUnavailable: it is missing, broken, or of another version.
     """
-    with store.opened(path, write=True) as made, connecting.ahead(made.db):
+    with store.opened(path, write=True) as made, schema.ahead(made.db):
         yield Ingest(made)
 
 

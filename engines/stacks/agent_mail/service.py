@@ -10,34 +10,47 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Protocol
 
-from engines.contract.errors import FeatureUnavailable, InvalidQuery, SearchError
-from engines.lexical.typed import normalise
+from engines.contract import FeatureUnavailable, InvalidQuery, SearchError
+from engines.lexical.terms import normalise
 from engines.stacks.agent_mail.budget import Allowance, Deadline
-from engines.stacks.agent_mail.contract.directory import Entity
-from engines.stacks.agent_mail.contract.events import Emit, Event, Payload
-from engines.stacks.agent_mail.contract.explain import ShadowComparison, compare_with_shadow
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.contract.query import DocKind, RankingMode, SearchQuery
-from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.contract import (
+    DocKind,
+    Emit,
+    Entity,
+    Event,
+    Message,
+    Payload,
+    RankingMode,
+    SearchQuery,
+    SearchResponse,
+    ShadowComparison,
+    compare_with_shadow,
+)
 from engines.stacks.agent_mail.pipeline import faults
-from engines.stacks.agent_mail.pipeline.bounded import bounded
-from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
-from engines.stacks.agent_mail.pipeline.fresh import Fresh, Steady
-from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Doc, Source, messages
-from engines.stacks.agent_mail.pipeline.pages import Page, explained, fill
+from engines.stacks.agent_mail.pipeline.pages import (
+    CURSOR_OF,
+    Doc,
+    Page,
+    Source,
+    explained,
+    fill,
+    messages,
+)
 from engines.stacks.agent_mail.pipeline.plan import (
     MODE_OF,
     FallbackTier,
     KillSwitch,
     Plan,
-    chain,
+    SearchCursor,
+    bounded,
+    engine_chain,
     lacking,
     plan,
     wanted,
 )
 from engines.stacks.agent_mail.pipeline.retrievers import TierQuery, Tiers, digits_of
 from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted
-from engines.stacks.agent_mail.pipeline.view import View, Views, nothing, plain
+from engines.stacks.agent_mail.pipeline.view import Fresh, Steady, View, Views, nothing, plain
 
 LOG = logging.getLogger("engines.mail")
 
@@ -123,7 +136,7 @@ class MailSearch:
             query.effective_rrf_k,
             query.effective_rerank_top_k,
         )
-        first = chain(query.mode, self.switch, query.doc_kind)[0]
+        first = engine_chain(query.mode, self.switch, query.doc_kind)[0]
         stale = ""
         try:
             tier, page, stale = self._climb_down(query, planned, asked, seen_as, reasons)
@@ -211,7 +224,7 @@ class MailSearch:
         """
         if not asked.text and not planned.facets:
             raise InvalidQuery("the query is empty: no text and no filter")
-        tiers = chain(query.mode, self.switch, query.doc_kind)
+        tiers = engine_chain(query.mode, self.switch, query.doc_kind)
         allowed = Allowance.of(self.budget_ms)
         for tier in tiers[:-1]:
             until = allowed.share(last=tier is tiers[-2]) if allowed else None

@@ -21,23 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.stacks.agent_mail.budget import Parts
-from engines.stacks.agent_mail.contract.directory import Entity
-from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
-from engines.stacks.agent_mail.contract.query import DocKind, Filters
+from engines.stacks.agent_mail.contract import DocKind, Entity, Filters, MailEngine, Message
 from engines.stacks.agent_mail.pipeline import faults
-from engines.stacks.agent_mail.pipeline.kinds import Source
+from engines.stacks.agent_mail.pipeline.pages import Source
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.retrievers import Tiers
+from engines.stacks.agent_mail.pipeline.retrievers import Nearest, Semantic, Tiers, Unavailable
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.pipeline.semantic import Nearest, Semantic
-from engines.stacks.agent_mail.pipeline.unavailable import Unavailable
 from engines.stacks.agent_mail.pipeline.view import View
 from engines.stacks.agent_mail.sqlite import store as stores
 from engines.stacks.agent_mail.sqlite.directory import Directory, copied
-from engines.stacks.agent_mail.sqlite.matching import matching_ids
-from engines.stacks.agent_mail.sqlite.remembered import Remembered
-from engines.stacks.agent_mail.sqlite.store import MessageStore
-from harness.core.durable.scratch import scratch
+from engines.stacks.agent_mail.sqlite.search import matching_ids
+from engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
+from harness.core.files import scratch
 
 MAX_VIEWS = 32
 """Views kept; the one that was longest unused goes first."""

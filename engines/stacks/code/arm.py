@@ -8,24 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.contract import manifest
-from engines.stacks.code import catalog, filters, near_duplicates
-from engines.stacks.code.backends.contract import Backend
-from engines.stacks.code.backends.sqlite import SqliteBackend
-from engines.stacks.code.backends.tantivy import TantivyBackend
-from engines.stacks.code.catalog import Catalog, Entry
-from engines.stacks.code.config import Settings as CodeSettings
-from engines.stacks.code.graph import Graph
-from engines.stacks.code.ranked import Dense, Ranker
-from engines.stacks.code.reading.languages import grammars
-from engines.stacks.code.reading.understand import embedded, understand
-from engines.stacks.code.search import CodeSearch
-from engines.stacks.code.terms import indexed, words
-from engines.stacks.code.unit import Texts
-from engines.vector import store
+from engines import contract
+from engines.stacks.code import ranking, units
+from engines.stacks.code.ranking import Graph
+from engines.stacks.code.ranking import Settings as CodeSettings
+from engines.stacks.code.reading import syntax
+from engines.stacks.code.reading.documents import embedded, understand
+from engines.stacks.code.search import CodeSearch, Dense, Ranker
+from engines.stacks.code.units import Catalog, Entry, Texts, indexed, words
+from engines.stacks.code.words import Backend, SqliteBackend
+from engines.stacks.code.words_tantivy import TantivyBackend
+from engines.vector import amvi
 from engines.vector.bulk import embed_all
-from engines.vector.chosen import embedder_of
-from engines.vector.embedder import Embedder
+from engines.vector.embedder import Embedder, embedder_of
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
 from harness.core.errors import BadFile, IndexNotReady
 from harness.core.records import Document, Scalar
@@ -58,7 +53,7 @@ class Code:
     def version(self, embedder: Embedder | None) -> str:
         """Say what answers depend on beside settings and documents."""
         vectors = embedder.identity if embedder else "no vectors"
-        read_by = grammars.identity(), near_duplicates.identity()
+        read_by = syntax.identity(), ranking.identity()
         return ", ".join((f"code {REVISION}", self.backend.version, vectors, *read_by))
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
@@ -67,17 +62,17 @@ class Code:
         def fill(passing: Iterable[Document]) -> None:
             in_order = sorted(passing, key=lambda document: document.doc_id.encode())
             entries = [self.entry(document) for document in in_order]
-            catalog.write(index / catalog.FILE, entries)
+            units.write(index / units.FILE, entries)
             weights = self.settings.fields.model_dump()
             self.backend.build(index, [entry.terms for entry in entries], weights)
             texts = [embedded(document) for document in in_order]
             language = self.settings.language
-            near_duplicates.write(index, [words(text, language)[0] for text in texts])
+            ranking.write(index, [words(text, language)[0] for text in texts])
             if embedder is not None:
                 ids = [document.doc_id for document in in_order]
-                store.write(index, ids, embed_all(texts, embedder, self.cache))
+                amvi.write_store(index, ids, embed_all(texts, embedder, self.cache))
 
-        return manifest.record(
+        return contract.record(
             index,
             documents,
             fill,
@@ -88,9 +83,9 @@ class Code:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[CodeSearcher]:
-        made = manifest.read(index)
+        made = contract.read(index)
         embedder = self.embedder()
-        manifest.check_made_by(
+        contract.check_made_by(
             index,
             made,
             engine=ENGINE,
@@ -99,14 +94,14 @@ class Code:
         )
         with ExitStack() as until_closed:
             try:
-                known = catalog.read(index / catalog.FILE)
-                signatures = near_duplicates.read(index)
+                known = units.read(index / units.FILE)
+                signatures = ranking.read(index)
                 opening = self.backend.open(index, self.settings.fields.model_dump())
                 opened = until_closed.enter_context(opening)
             except (OSError, ValueError, TypeError, KeyError, BadFile) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
             for count in (len(known), len(signatures), opened.units):
-                manifest.check_count(index, made, count)
+                contract.check_count(index, made, count)
             dense = self._dense(index, made, embedder)
             ranker = Ranker(known, opened, dense, signatures, self.settings, self.backend.name)
             yield CodeSearcher(CodeSearch(ranker, self._graph(known), self.settings), made)
@@ -120,8 +115,8 @@ class Code:
     def _dense(self, index: Path, made: Manifest, embedder: Embedder | None) -> Dense | None:
         if embedder is None:
             return None
-        opened = store.open_store(index, embedder.dimension)
-        manifest.check_count(index, made, len(opened.doc_ids))
+        opened = amvi.open_store(index, embedder.dimension)
+        contract.check_count(index, made, len(opened.doc_ids))
         return Dense(embedder, opened.vectors)
 
     def _graph(self, known: Catalog) -> Graph | None:
@@ -144,7 +139,7 @@ class CodeSearcher:
         Raises:
             InvalidFilter: a param is not a filter, or its value is invalid.
         """
-        found = self.code.search(text, k, filters.parse(params))
+        found = self.code.search(text, k, units.parse(params))
         hits = tuple(
             Hit(hit.unit.doc_id, hit.score, hit.score) for hit in found.hits if hit.beside is None
         )
@@ -156,7 +151,7 @@ class CodeSearcher:
         Raises:
             InvalidFilter: as ``search_with``.
         """
-        found = self.code.search(text, k, filters.parse(params))
+        found = self.code.search(text, k, units.parse(params))
         shown = [hit for hit in found.hits if hit.beside is None]
         why = {hit.unit.doc_id: hit.why.as_dict() for hit in shown if hit.why}
         return Explained({"mode": self.code.settings.mode}, why)

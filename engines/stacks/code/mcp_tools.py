@@ -8,10 +8,9 @@ from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from engines.kept import server
-from engines.kept.live import Live
-from engines.stacks.code.filters import NAMES, parse
+from engines.kept.index import Live
 from engines.stacks.code.service import TOP, FolderSearch, Wish
-from engines.stacks.code.unit import Mode
+from engines.stacks.code.units import NAMES, Mode, parse
 
 
 class Arguments(BaseModel):

@@ -16,12 +16,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from engines.stacks.documents import collection
-from engines.stacks.documents.response import FoundChunk, Response
-from engines.stacks.documents.settings import Settings
-from engines.stacks.documents.texts import files
-from harness.core.durable.scratch import scratch
+from engines.stacks.documents import collection, texts
+from engines.stacks.documents.library import Settings
+from engines.stacks.documents.ranking import FoundChunk, Response
 from harness.core.errors import BadFile, HarnessError
+from harness.core.files import scratch
 
 SHOWN = 300
 """Characters of a chunk that are shown."""
@@ -46,7 +45,7 @@ def ask(folder: Path, question: str, tier: str, top: int, cache: Path) -> Respon
         BadFile: the folder is missing, or holds no file that can be queried.
         ModelNotReady: a model is absent or not the pinned one.
     """
-    read = files.folder(folder)
+    read = texts.folder(folder)
     for line in said(read):
         sys.stderr.write(f"{line}\n")
     if not read.sources:
@@ -59,7 +58,7 @@ def ask(folder: Path, question: str, tier: str, top: int, cache: Path) -> Respon
             return opened.search(question, top)
 
 
-def said(read: files.Ingested) -> Iterator[str]:
+def said(read: texts.Ingested) -> Iterator[str]:
     """Name the files that were not read, and the pages that have no text."""
     yield from (str(fault) for fault in read.refused)
     for source in read.sources:

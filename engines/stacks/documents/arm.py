@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.contract import manifest
+from engines import contract
 from engines.stacks.documents import collection, models
 from engines.stacks.documents.collection import Collection
+from engines.stacks.documents.formats import of_document
+from engines.stacks.documents.library import Settings
 from engines.stacks.documents.ranking import Ranked
-from engines.stacks.documents.settings import Settings
-from engines.stacks.documents.texts.sources import of_document
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
 from harness.core.errors import ModelNotReady
@@ -49,7 +49,7 @@ class Documents:
             sources = (of_document(document) for document in in_order)
             collection.build(sources, index, self.settings, self.cache)
 
-        return manifest.record(
+        return contract.record(
             index,
             documents,
             fill,
@@ -60,8 +60,8 @@ class Documents:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        made = manifest.read(index)
-        manifest.check_made_by(
+        made = contract.read(index)
+        contract.check_made_by(
             index,
             made,
             engine=ENGINE,
@@ -69,7 +69,7 @@ class Documents:
             settings=self.settings.model_dump(),
         )
         with collection.opened(index, self.settings, index.name) as opened:
-            manifest.check_count(index, made, len(opened.library.sources))
+            contract.check_count(index, made, len(opened.library.sources))
             yield DocumentsSearcher(opened, made)
 
     def _opens(self, made: Manifest) -> str:

@@ -12,18 +12,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.lexical.terms import holds, spelled
-from engines.lexical.typed import held
-from engines.stacks.documents import entities, models, recall, tables
-from engines.stacks.documents.entities import Entities
-from engines.stacks.documents.graph import Expansion, Graph
-from engines.stacks.documents.library import Library
-from engines.stacks.documents.ranking import RANKED, Pipeline, Ranked
-from engines.stacks.documents.response import FoundChunk, Response
-from engines.stacks.documents.settings import Settings
-from engines.stacks.documents.tables import Times
-from engines.stacks.documents.texts.sources import Source
-from engines.stacks.documents.words import unbroken
+from engines.lexical.terms import held, holds, spelled
+from engines.stacks.documents import graph as documents_graph
+from engines.stacks.documents import library as documents_library
+from engines.stacks.documents import models, recall
+from engines.stacks.documents.formats import Source
+from engines.stacks.documents.graph import Entities, Expansion, Graph
+from engines.stacks.documents.library import Library, Settings, Times
+from engines.stacks.documents.ranking import RANKED, FoundChunk, Pipeline, Ranked, Response
+from engines.stacks.documents.recall import unbroken
 
 Mask = NDArray[np.bool_]
 
@@ -57,7 +54,9 @@ def build(
     Entities.of(texts).write(folder)
     models.build(settings, ids, texts, folder, cache)
     embedded = clock().isoformat() if settings.embedder or settings.sparse else None
-    tables.write(folder, library, Times(ingested.isoformat(), created.isoformat(), embedded))
+    documents_library.write(
+        folder, library, Times(ingested.isoformat(), created.isoformat(), embedded)
+    )
     return library
 
 
@@ -70,11 +69,11 @@ def opened(folder: Path, settings: Settings, name: str) -> Iterator[Collection]:
     Raises:
         IndexNotReady: a file is missing, broken or does not fit the others.
     """
-    library, times = tables.read(folder)
+    library, times = documents_library.read(folder)
     found = models.opened(settings, len(library.chunks), folder)
     words = recall.opened(library, folder)
     vectors = found.dense.store.vectors if found.dense else None
-    graph = Graph(entities.Entities.open(folder, len(library.chunks)), vectors)
+    graph = Graph(documents_graph.Entities.open(folder, len(library.chunks)), vectors)
     yield Collection(name, library, times, Pipeline(settings, words, found), graph)
 
 

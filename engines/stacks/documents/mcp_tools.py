@@ -8,7 +8,7 @@ from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict, Field
 
 from engines.kept import server
-from engines.kept.live import Live
+from engines.kept.index import Live
 from engines.stacks.documents.service import TOP, FolderSearch, Wish
 
 

@@ -1,31 +1,175 @@
-"""Search in a folder of documents: ``search_collection`` over an index that follows the folder."""
+"""A folder of documents, kept searchable, and search in it."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from engines.kept.live import Live
-from engines.lexical.like import LIKE, Like
-from engines.stacks.documents import kept, read_by
+from engines.kept.index import Live
+from engines.lexical.query import LIKE, Like
+from engines.stacks.documents import graph, pdf, texts
+from engines.stacks.documents import models as documents_models
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.collection import Collection
-from engines.stacks.documents.entities import Entities
-from engines.stacks.documents.graph import Expansion, Graph
-from engines.stacks.documents.kept import DocumentFiles, Read
-from engines.stacks.documents.ranking import Pipeline
-from engines.stacks.documents.read_by import Loaded
-from engines.stacks.documents.response import Response
-from engines.stacks.documents.tables import Times
-from engines.stacks.documents.words import unbroken
+from engines.stacks.documents.formats import Extraction, Page, Source
+from engines.stacks.documents.graph import Entities, Expansion, Graph
+from engines.stacks.documents.library import Library, Settings, Times
+from engines.stacks.documents.models import Loaded
+from engines.stacks.documents.ranking import Pipeline, Response
+from engines.stacks.documents.recall import Bm25, unbroken, words
+from engines.stacks.documents.texts import Chunk, Provenance, Span, chunk_id, chunks
 from harness.core.errors import HarnessError, UnknownName
+
+BIGGEST = 64 << 20
+VERSION = "3"
+TABLES = """
+CREATE TABLE page (path TEXT NOT NULL, at INTEGER NOT NULL, number INTEGER, text TEXT NOT NULL,
+  extraction TEXT NOT NULL, ingested_at TEXT NOT NULL, PRIMARY KEY (path, at)) WITHOUT ROWID;
+CREATE TABLE chunk (path TEXT NOT NULL, chunk_index INTEGER NOT NULL, place TEXT NOT NULL,
+  text TEXT NOT NULL, terms BLOB NOT NULL, counts BLOB NOT NULL, length INTEGER NOT NULL,
+  named TEXT NOT NULL, PRIMARY KEY (path, chunk_index)) WITHOUT ROWID;
+CREATE TABLE word (id INTEGER PRIMARY KEY, word TEXT UNIQUE NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFiles:
+    """Reads documents; what is kept of one are its pages and its chunks."""
+
+    settings: Settings
+    root: Path
+    loaded: Loaded
+    cache: Path
+
+    @property
+    def suffixes(self) -> frozenset[str]:
+        return texts.SUFFIXES
+
+    @property
+    def biggest(self) -> int:
+        return BIGGEST
+
+    @property
+    def identity(self) -> str:
+        layout = "by place" if pdf.has_layout() else "as it comes"
+        return f"documents {VERSION} {tuple(self.settings.cutting)}, PDF {layout}"
+
+    @property
+    def models(self) -> str:
+        there = (self.loaded.embedder, self.loaded.encoder)
+        return ", ".join(model.identity for model in there if model is not None)
+
+    @property
+    def tables(self) -> str:
+        return TABLES + documents_models.TABLES
+
+    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> None:
+        source = texts.source(self.root / path, path, data)
+        now = datetime.now(UTC).isoformat()
+        db.executemany(
+            "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                (path, at, page.number, page.text, source.extraction, now)
+                for at, page in enumerate(source.pages)
+            ),
+        )
+        for chunk in chunks(source, self.settings.cutting):
+            counted = Counter(words(chunk.text))
+            numbers = _numbers(db, counted)
+            place = chunk.provenance
+            where = [
+                *(place.page, place.page_end, place.paragraphs, place.lines),
+                *(place.char_start, place.char_end),
+            ]
+            row = (
+                *(path, place.chunk_index, json.dumps(where), chunk.text),
+                np.array([numbers[word] for word in counted], dtype=np.int32).tobytes(),
+                np.array(list(counted.values()), dtype=np.int32).tobytes(),
+                *(counted.total(), json.dumps(sorted(graph.named(chunk.text)))),
+            )
+            db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def drop(self, db: sqlite3.Connection, path: str) -> None:
+        db.execute("DELETE FROM page WHERE path = ?", (path,))
+        db.execute("DELETE FROM chunk WHERE path = ?", (path,))
+
+    def complete(self, db: sqlite3.Connection) -> None:
+        texts = [row[0] for row in db.execute("SELECT text FROM chunk")]
+        self.loaded.complete(db, texts, self.cache)
+
+
+class Read(NamedTuple):
+    """What an index holds, in the order of its chunks."""
+
+    library: Library
+    words: Bm25
+    named: tuple[tuple[str, ...], ...]
+    """Entities of each chunk."""
+    ingested: Mapping[str, str]
+    """When each document was read."""
+
+
+def read_kept(db: sqlite3.Connection, root: Path) -> Read:
+    """Read the chunks of an index, by their ids."""
+    pages: dict[str, list[Page]] = {}
+    about: dict[str, tuple[Extraction, str]] = {}
+    for path, number, text, extraction, when in db.execute(
+        "SELECT path, number, text, extraction, ingested_at FROM page ORDER BY path, at"
+    ):
+        pages.setdefault(path, []).append(Page(number, text))
+        about[path] = (extraction, when)
+    sources = {
+        path: Source(path, PurePosixPath(path).name, str(root / path), tuple(held), about[path][0])
+        for path, held in pages.items()
+    }
+    rows = db.execute(
+        "SELECT path, chunk_index, place, text, terms, counts, length, named FROM chunk"
+    ).fetchall()
+    rows.sort(key=lambda row: chunk_id(row[0], row[1]))
+    made = tuple(Chunk(_place(sources[row[0]], row[1], json.loads(row[2])), row[3]) for row in rows)
+    numbers = dict(db.execute("SELECT word, id FROM word").fetchall())
+    counted = [(row[4], row[5], row[6]) for row in rows]
+    named = tuple(tuple(json.loads(row[7])) for row in rows)
+    ingested = {path: when for path, (_, when) in about.items()}
+    return Read(Library(sources, made), Bm25.joined(numbers, counted), named, ingested)
+
+
+def _place(source: Source, index: int, said: list[Any]) -> Provenance:
+    page, page_end, paragraphs, lines, start, end = said
+    return Provenance(
+        document=source.name,
+        document_path=source.path,
+        document_id=source.document_id,
+        chunk_id=chunk_id(source.document_id, index),
+        chunk_index=index,
+        page=page,
+        page_end=page_end,
+        paragraphs=Span(*paragraphs),
+        lines=Span(*lines),
+        char_start=start,
+        char_end=end,
+    )
+
+
+def _numbers(db: sqlite3.Connection, counted: Mapping[str, int]) -> Mapping[str, int]:
+    """Give the numbers of a chunk's words; a new word gets one."""
+    db.executemany("INSERT OR IGNORE INTO word (word) VALUES (?)", ((word,) for word in counted))
+    held = db.execute(
+        "SELECT word, id FROM word WHERE word IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(counted)),),
+    )
+    return dict(held.fetchall())
+
 
 TOP = 10
 
@@ -123,9 +267,9 @@ def documents(arm: Documents, root: Path, place: Path) -> Live[FolderSearch]:
 
     @contextmanager
     def opened(db: sqlite3.Connection) -> Iterator[FolderSearch]:
-        read = kept.read(db, root.resolve())
+        read = read_kept(db, root.resolve())
         texts = [chunk.text for chunk in read.library.chunks]
-        models = read_by.models(db, loaded, texts)
+        models = documents_models.models(db, loaded, texts)
         has_model = models.dense is not None or models.sparse is not None
         times = {
             path: Times(when, when, when if has_model else None)

@@ -1,4 +1,4 @@
-"""Requests to the server: pooled, bounded in time and size, and tried again a counted few times."""
+"""Requests to the server, and who answers them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,69 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from threading import Lock
+from threading import Event, Lock, Thread
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import httpx
 
-from engines.stacks.http import failures
-from engines.stacks.http.failures import Malformed, NoAnswer
-from engines.stacks.http.headers import Headers
-from engines.stacks.http.headers import filled as headers_filled
-from engines.stacks.http.settings import Settings
-from harness.core.errors import IndexNotReady
+from engines.stacks.http.settings import Headers, NoMatch, Probe, Settings, compiled
+from engines.stacks.http.settings import filled as headers_filled
+from harness.core.digest import of_json
+from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.formats import json_of
+from harness.core.printable import one_line
+
+QUOTED = 200
+"""Characters of a server's own words that a message repeats."""
+
+
+class NoAnswer(Exception):
+    """The server did not answer as a search does; the query has failed."""
+
+
+class Malformed(NoAnswer):
+    """What came is not an answer as the arm's file describes it."""
+
+
+def of_status(status: int, url: str, location: str, said: str) -> str:
+    """Say what a status other than 2xx means."""
+    name = f"HTTP {status} from {url}"
+    quoted = f": {one_line(said, QUOTED)}" if said.strip() else ""
+    if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+        return f"{name}: it redirects to {one_line(location, QUOTED)}. Write that address as url"
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return f"{name}{quoted}. The server refuses the credentials: check headers"
+    if status == HTTPStatus.NOT_FOUND:
+        return f"{name}{quoted}. No such path or index: check url"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return f"{name}{quoted}. The server sheds load: set rate_per_s, or run fewer at once"
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return f"{name}{quoted}. The server does not take the request: check query and body"
+    return f"{name}{quoted}. See the server's log"
+
+
+def of_transport(exc: Exception, url: str) -> str:
+    """Name the outcome of a request that has no status."""
+    if is_tls(exc):
+        return (
+            f"{url}: the certificate is not trusted ({one_line(str(exc), QUOTED)})."
+            " Name the authority's PEM file as ca_file"
+        )
+    if isinstance(exc, httpx.ConnectError):
+        return f"{url}: cannot connect ({one_line(str(exc), QUOTED)}). Start it, or correct url"
+    said = one_line(str(exc), QUOTED) or type(exc).__name__
+    return f"{url}: the connection ended before the answer did ({said})"
+
+
+def is_tls(exc: BaseException | None) -> bool:
+    """Tell whether TLS is what failed."""
+    while exc is not None:
+        if isinstance(exc, ssl.SSLError) or "certificate verify failed" in str(exc).lower():
+            return True
+        exc = exc.__cause__ or exc.__context__
+    return False
+
 
 TRIED_AGAIN = frozenset({429, 502, 503, 504})
 MAX_BYTES = 64 << 20
@@ -116,8 +166,8 @@ class Connection:
         except httpx.TimeoutException as exc:
             raise self._late(url) from exc
         except httpx.TransportError as exc:
-            why = self.headers.hide(failures.of_transport(exc, url))
-            if failures.is_tls(exc):
+            why = self.headers.hide(of_transport(exc, url))
+            if is_tls(exc):
                 raise NoAnswer(why) from exc
             raise _Again(why) from exc
         if response.status_code not in OK:
@@ -143,10 +193,10 @@ class Connection:
         return b"".join(parts)
 
     def _refuse(self, response: httpx.Response, url: str, said: bytes) -> None:
-        told = said[: 4 * failures.QUOTED].decode("utf-8", "replace")
+        told = said[: 4 * QUOTED].decode("utf-8", "replace")
         location = response.headers.get("location", "")
         status = response.status_code
-        why = self.headers.hide(failures.of_status(status, url, location, told))
+        why = self.headers.hide(of_status(status, url, location, told))
         if status in TRIED_AGAIN:
             wait_s = seconds(response.headers.get("retry-after", ""))
             raise _Again(why, wait_s, limited=status == HTTPStatus.TOO_MANY_REQUESTS)
@@ -218,3 +268,121 @@ def _trust(settings: Settings) -> ssl.SSLContext | bool:
         raise IndexNotReady(
             f"ca_file {settings.ca_file}: cannot be read ({exc}). Name a PEM file"
         ) from exc
+
+
+DIGITS = 16
+"""Of a digest that stands for a generation of many values."""
+PATIENCE_S = 5.0
+"""How long the end waits for a probe that is under way."""
+
+
+class Identity(NamedTuple):
+    """What the probes told; empty and None are not told."""
+
+    version: str
+    documents: int | None
+    generation: str
+
+    def __str__(self) -> str:
+        parts = [f"version {self.version}"] if self.version else []
+        parts += [f"{self.documents} documents"] if self.documents is not None else []
+        parts += [f"generation {self.generation}"] if self.generation else []
+        return ", ".join(parts)
+
+
+def word(value: object) -> str:
+    """Write what a server tells as one short text, always the same for the same value."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return str(value)
+    return of_json(value)[:DIGITS]
+
+
+def asked(to: Connection) -> Identity:
+    """Send the probes.
+
+    Raises:
+        IndexNotReady: one has no answer, or an expression matches nothing in it.
+    """
+    told: dict[str, Any] = {}
+    for probe in to.settings.probe:
+        try:
+            body = json_of(probe.body) if probe.body else None
+            answer = to.call(Request(probe.method, probe.url, body=body, paced=False)).answer
+            told |= _read(probe, answer)
+        except (NoAnswer, NoMatch, TimeoutError) as exc:
+            raise IndexNotReady(f"the probe does not say who answers: {exc}") from exc
+    count = told.get("documents")
+    return Identity(word(told.get("version", "")), count, word(told.get("generation", "")))
+
+
+def _read(probe: Probe, answer: object) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key in ("version", "documents", "generation"):
+        text = getattr(probe, key)
+        if not text:
+            continue
+        value = compiled(text)(answer)
+        if value in (None, "", [], {}):
+            raise IndexNotReady(
+                f"{probe.url}: nothing matches {key} = {text!r} of the probe. Correct it"
+            )
+        if key == "documents" and (isinstance(value, bool) or not isinstance(value, int)):
+            raise IndexNotReady(f"{probe.url}: documents = {text!r} is {value!r}, not a count")
+        found[key] = value
+    return found
+
+
+class Watch:
+    """Compares who answers with who did at the beginning, from time to time."""
+
+    def __init__(self, settings: Settings, began: Identity) -> None:
+        self._settings, self._began = settings, began
+        self._ended = Event()
+        self.moved = ""
+        """How the server differs; empty while it does not."""
+
+    def compare(self, to: Connection) -> None:
+        """Ask once more.
+
+        Raises:
+            IndexNotReady: the answer is missing.
+        """
+        now = asked(to)
+        if now != self._began and not self.moved:
+            self.moved = f"the index moved while queries ran: it was {self._began}, it is {now}"
+
+    def run(self) -> None:
+        """Ask every so often, over a connection of its own, until the end."""
+        with connected(self._settings) as to:
+            while not self._ended.wait(self._settings.probe_every_s):
+                try:
+                    self.compare(to)
+                except IndexNotReady:
+                    continue  # what cannot answer fails its queries too, and the end asks again
+
+    def end(self) -> None:
+        """Let ``run`` return."""
+        self._ended.set()
+
+
+@contextmanager
+def watched(to: Connection, began: Identity) -> Iterator[Watch]:
+    """Watch who answers while the block runs, and ask a last time after it.
+
+    Raises:
+        InvalidArm: another index answered meanwhile, or no one says at the end.
+    """
+    watch = Watch(to.settings, began)
+    thread = Thread(target=watch.run, name="http-probe", daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        watch.end()
+        thread.join(PATIENCE_S)
+    watch.compare(to)
+    if watch.moved:
+        raise InvalidArm(
+            f"{to.settings.url}: {watch.moved}. Nothing is scored."
+            " Let indexing end, build again (harness index), and replay"
+        )

@@ -1,17 +1,253 @@
-"""The table ``[settings]`` of an arm over HTTP, checked before anything is sent."""
+"""The table ``[settings]`` of an arm over HTTP: requests, headers and expressions."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
+import jmespath
+from jmespath.exceptions import JMESPathError
 from pydantic import Field, field_validator, model_validator
 
-from engines.contract.settings import StackSettings
-from engines.stacks.http import headers
-from engines.stacks.http.expression import compiled
-from engines.stacks.http.template import Template, places
+from engines import contract
+from engines.contract import StackSettings
+from harness.core.errors import IndexNotReady
 from harness.core.formats import json_of
+from harness.core.records import Scalar
+
+Expression = Callable[[Any], Any]
+"""Gives what stands there, or None."""
+
+
+class NoMatch(ValueError):
+    """An expression cannot be evaluated on an answer."""
+
+
+def compiled(text: str) -> Expression:
+    """Compile an expression; the name of a member alone is looked up without an interpreter.
+
+    Raises:
+        ValueError: it is not JMESPath.
+    """
+    try:
+        parsed = jmespath.compile(text)
+    except JMESPathError as exc:
+        said = " ".join(str(exc).split())
+        raise ValueError(f"{text!r} is not JMESPath ({said})") from exc
+    if parsed.parsed["type"] == "field":
+        name = parsed.parsed["value"]
+        return lambda tree: tree.get(name) if isinstance(tree, dict) else None
+
+    def search(tree: Any) -> Any:  # noqa: ANN401  any JSON
+        try:
+            return parsed.search(tree)
+        except JMESPathError as exc:
+            raise NoMatch(f"{text!r} fails: {' '.join(str(exc).split())}") from exc
+
+    return search
+
+
+VARIABLE = re.compile(r"\$\{([^}]*)\}")
+HEADER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SECRET = re.compile(
+    r"(?i)auth|cookie|pass|secret|token|credential|(?:^|[-_.])(?:api)?-?key$|apikey"
+)
+"""Names of headers and of parts of an address whose values are secrets."""
+CREDENTIALS = re.compile(r"(?i)^(?:basic|bearer|apikey|digest|token|aws4-\S+)\s+\S")
+HIDDEN = "***"
+
+
+def check(headers: Mapping[str, str]) -> None:
+    """Refuse a secret that is written out, and a variable that can have no name.
+
+    Raises:
+        ValueError: as said.
+    """
+    for name, value in headers.items():
+        bare = VARIABLE.sub("", value)
+        secret = SECRET.search(name) or CREDENTIALS.search(value)
+        if secret and bare == value:
+            raise ValueError(
+                f"{name} is a secret written into the file. Put it into a variable of the"
+                f' environment and write {name} = "Bearer ${{SEARCH_TOKEN}}", or as your server'
+                " wants it"
+            )
+        for variable in VARIABLE.findall(value):
+            if not HEADER_NAME.fullmatch(variable):
+                raise ValueError(f"{name}: ${{{variable}}} is not the name of a variable")
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Headers with their secrets."""
+
+    values: Mapping[str, str]
+    secrets: tuple[str, ...]
+
+    def hide(self, text: str) -> str:
+        """Give ``text`` without the secrets: a server may repeat what it was sent."""
+        for secret in self.secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+def filled(headers: Mapping[str, str]) -> Headers:
+    """Put in the variables of the environment.
+
+    Raises:
+        IndexNotReady: a variable is not set, has characters that no header can carry, or none may
+            be sent since the command was run with ``--no-code``.
+    """
+    secrets: list[str] = []
+
+    def value(name: str, variable: str) -> str:
+        found = os.environ.get(variable, "")
+        if not found:
+            raise IndexNotReady(
+                f"the environment variable {variable} is not set, and the header {name} needs it."
+                f" Run: export {variable}=..."
+            )
+        if not (found.isascii() and found.isprintable()):
+            raise IndexNotReady(
+                f"the environment variable {variable} has a character that no header can carry,"
+                " such as a line end. Set it again"
+            )
+        secrets.append(found)
+        return found
+
+    if not contract.allowed() and (variables := sorted(_variables(headers.values()))):
+        raise IndexNotReady(
+            f"the arm sends the environment variable {variables[0]} to a server, and"
+            f" {contract.NO_CODE} is set. Read its url, and run without --no-code if you trust it"
+        )
+    values = {
+        name: VARIABLE.sub(lambda one, name=name: value(name, one[1]), text)  # type: ignore[misc]
+        for name, text in headers.items()
+    }
+    return Headers(values, tuple(secrets))
+
+
+def _variables(values: Iterable[str]) -> set[str]:
+    return {variable for value in values for variable in VARIABLE.findall(value)}
+
+
+PLACE = re.compile(r"\$\{([^}]*)\}")
+PLACE_NAME = re.compile(r"text|k|params\.[A-Za-z_][\w-]*")
+QUOTED = ":json"
+KNOWN = "Known places: ${text}, ${k} and ${params.NAME}"
+
+
+class _Absent:
+    """A value that the query does not give."""
+
+
+ABSENT: Final = _Absent()
+
+
+def places(tree: object) -> frozenset[str]:
+    """Name what a template takes: ``text``, ``k``, ``params.NAME``.
+
+    Raises:
+        ValueError: a place is unknown, stands in a key, or stands unquoted within a longer text.
+    """
+    if isinstance(tree, dict):
+        for key in tree:
+            if PLACE.search(str(key)):
+                raise ValueError(f"{key!r} is a key: a place can only be a value")
+        return frozenset().union(*map(places, tree.values()))
+    if isinstance(tree, list):
+        return frozenset().union(*map(places, tree))
+    if not isinstance(tree, str):
+        return frozenset()
+    named = PLACE.findall(tree)
+    for one in named:
+        name = one.removesuffix(QUOTED)
+        if not PLACE_NAME.fullmatch(name):
+            raise ValueError(f"${{{one}}} is unknown. {KNOWN}")
+        if PLACE.fullmatch(tree) is None and not one.endswith(QUOTED):
+            raise ValueError(
+                f"${{{one}}} stands within a longer text, where a query could end its place."
+                f" Let it be the whole value, or write ${{{name}{QUOTED}}} for a quoted string"
+            )
+    return frozenset(one.removesuffix(QUOTED) for one in named)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A tree of JSON with places in its texts."""
+
+    tree: Mapping[str, Any]
+
+    def filled(self, values: Mapping[str, Scalar]) -> dict[str, Any]:
+        """Put values into their places.
+
+        A param that ``values`` does not have takes with it the nearest list item around it, or else
+        the member of the outermost table.
+        """
+        found = {key: _filled(value, values) for key, value in self.tree.items()}
+        return {key: value for key, value in found.items() if value is not ABSENT}
+
+    def check_params_apart(self) -> None:
+        """Refuse a param without which the text or k would not be sent either.
+
+        Raises:
+            ValueError: such a param.
+        """
+        marks: dict[str, Scalar] = {"text": "", "k": 1}
+        sent = {name: _count(self.tree, name) for name in marks}
+        for name in marks:
+            left = [key for key, value in self.tree.items() if _filled(value, marks) is not ABSENT]
+            if sum(_kept(self.tree[key], name, marks) for key in left) != sent[name]:
+                raise ValueError(
+                    f"a query without one of the params would not send ${{{name}}} either."
+                    " Put the param into an item of a list, or into a table of its own"
+                )
+
+
+def _filled(tree: Any, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401  any JSON
+    if isinstance(tree, dict):
+        found = {key: _filled(value, values) for key, value in tree.items()}
+        return ABSENT if ABSENT in found.values() else found
+    if isinstance(tree, list):
+        return [one for item in tree if (one := _filled(item, values)) is not ABSENT]
+    if not isinstance(tree, str):
+        return tree
+    named = PLACE.findall(tree)
+    if any(values.get(one.removesuffix(QUOTED)) is None for one in named):
+        return ABSENT
+    if len(named) == 1 and tree == f"${{{named[0]}}}" and not named[0].endswith(QUOTED):
+        return values[named[0]]
+    return PLACE.sub(lambda one: _quoted(values[one[1].removesuffix(QUOTED)]), tree)
+
+
+def _quoted(value: Scalar) -> str:
+    return json.dumps(str(value) if isinstance(value, str) else value, ensure_ascii=False)
+
+
+def _count(tree: object, name: str) -> int:
+    if isinstance(tree, dict):
+        return sum(_count(value, name) for value in tree.values())
+    if isinstance(tree, list):
+        return sum(_count(value, name) for value in tree)
+    found = PLACE.findall(tree) if isinstance(tree, str) else []
+    return sum(one.removesuffix(QUOTED) == name for one in found)
+
+
+def _kept(tree: Any, name: str, values: Mapping[str, Scalar]) -> int:  # noqa: ANN401  any JSON
+    """Count the places of ``name`` that are still sent with these values."""
+    if _filled(tree, values) is ABSENT:
+        return 0
+    if isinstance(tree, dict):
+        return sum(_kept(value, name, values) for value in tree.values())
+    if isinstance(tree, list):
+        return sum(_kept(value, name, values) for value in tree)
+    return _count(tree, name)
+
 
 Method = Literal["GET", "POST", "PUT"]
 QueryValue = str | int | float | bool | list[str]
@@ -35,7 +271,7 @@ def _address(url: str) -> str:
 
 
 def _no_secret(name: str) -> None:
-    if headers.SECRET.search(name):
+    if SECRET.search(name):
         raise ValueError(f"{name} looks like a secret in an address, which is logged. Use a header")
 
 
@@ -130,7 +366,7 @@ class Settings(StackSettings):
     @field_validator("headers")
     @classmethod
     def _no_secrets(cls, given: dict[str, str]) -> dict[str, str]:
-        headers.check(given)
+        check(given)
         return given
 
     @field_validator("query")

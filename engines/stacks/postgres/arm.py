@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.contract import manifest
-from engines.lexical.typed import Clause, Occur, exact_clauses, normalise
-from engines.ranking.order import by_best
-from engines.stacks.postgres import embedded, loading
-from engines.stacks.postgres.connection import Lost, Session, dsn_of, session
-from engines.stacks.postgres.settings import Settings
-from engines.vector import recorded
-from engines.vector.chosen import embedder_of
-from engines.vector.embedder import Embedder
+from engines import contract
+from engines.lexical.terms import Clause, Occur, exact_clauses, normalise
+from engines.ranking import by_best
+from engines.stacks.postgres import connection, embedded
+from engines.stacks.postgres.connection import Lost, Session, Settings, dsn_of, session
+from engines.vector import bulk
+from engines.vector.embedder import Embedder, embedder_of
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady, InvalidArm
@@ -64,14 +62,14 @@ class Postgres:
         with self._server(index, keep=True) as dsn, session(dsn, self.settings, "public") as to:
 
             def fill(passing: Iterable[Document]) -> None:
-                rows = loading.rows(passing, embedder, self.cache)
-                told = loading.generation(rows)
+                rows = connection.rows(passing, embedder, self.cache)
+                told = connection.generation(rows)
                 schema = f"harness_{of_json([told, self.settings.model_dump()])[:16]}"
                 dimension = embedder.dimension if embedder else 0
-                loading.load(to, self.settings, loading.Loaded(schema, dimension, told), rows)
+                connection.load(to, self.settings, connection.Loaded(schema, dimension, told), rows)
                 write_json(index / ABOUT, {"schema": schema, "generation": told})
 
-            return manifest.record(index, documents, fill, **self._made_by(to, embedder))
+            return contract.record(index, documents, fill, **self._made_by(to, embedder))
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
@@ -80,7 +78,7 @@ class Postgres:
         Raises:
             IndexNotReady: it is another one; InvalidArm: it moved or was lost while queries ran.
         """
-        made = manifest.read(index)
+        made = contract.read(index)
         try:
             about = json_file(index / ABOUT)
             schema, told = str(about["schema"]), str(about["generation"])
@@ -88,9 +86,9 @@ class Postgres:
             raise IndexNotReady(f"{index / ABOUT}: {exc!r}. Build again: harness index") from exc
         embedder = self._embedder()
         with self._server(index) as dsn, session(dsn, self.settings, schema) as to:
-            manifest.check_made_by(index, made, **self._made_by(to, embedder))
-            manifest.check_count(index, made, _proven(to, told))
-            keeping = recorded.recorded(embedder, self.cache) if embedder else None
+            contract.check_made_by(index, made, **self._made_by(to, embedder))
+            contract.check_count(index, made, _proven(to, told))
+            keeping = bulk.recorded(embedder, self.cache) if embedder else None
             yield PostgresSearcher(to, made, self.settings, keeping, statement(self.settings))
             if to.lost:
                 raise InvalidArm(
@@ -112,7 +110,7 @@ class Postgres:
         return embedder_of(given.embedder, given.max_tokens) if given else None
 
     def _made_by(self, to: Session, embedder: Embedder | None) -> dict[str, Any]:
-        extension = loading.extend(to, self.settings)
+        extension = connection.extend(to, self.settings)
         ((server,),), _ = to.rows("SHOW server_version")
         parts = [f"PostgreSQL {server}", f"ranking {digest(self.settings)}"]
         parts += [f"vector {extension}"] if extension else []
@@ -145,7 +143,7 @@ class PostgresSearcher:
         values: dict[str, object] = {"words": asked, "k": k}
         values["depth"] = k if self.settings.mode == "words" else max(k, self.settings.depth)
         if self.embedder:
-            values["vector"] = loading.written(self.embedder.embed([typed])[0].tolist())
+            values["vector"] = connection.written(self.embedder.embed([typed])[0].tolist())
         rows, retries = self.to.rows(self.sql, values)
         if self.settings.mode == "vectors":
             hits = tuple(Hit(one, min(1.0, (1 + raw) / 2), raw) for one, raw in rows[:k])

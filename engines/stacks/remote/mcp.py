@@ -3,26 +3,337 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self, TextIO
 
-from pydantic import Field, model_validator
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
-from engines.stacks.remote.client import page as pages
-from engines.stacks.remote.client.asking import Asking
-from engines.stacks.remote.client.connection import Connection, connected
-from engines.stacks.remote.client.page import Malformed, Page
+from engines import contract
+from engines.contract import StackSettings
+from engines.stacks.agent_mail.mcp_tools.arguments import written
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
-from harness.core.errors import IndexNotReady
+from harness.core.errors import IndexNotReady, first_of
 from harness.core.files import write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document, Scalar
+
+SAME = {
+    "importance": "importance",
+    "direction": "direction",
+    "agent_name": "agent_name",
+    "thread_id": "thread_id",
+    "sender_name": "sender",
+    "recipient_name": "recipient",
+    "ranking": "ranking",
+}
+"""Params that are texts, and the tools' names for them."""
+TIMES = {"min_ts": "date_start", "max_ts": "date_end"}
+WITHIN = {"project_id", "product_id", "ack_required", "min_score"}
+
+
+class NotExpressible(Exception):
+    """A param that the tools have no argument for; leaving it out would ask something else."""
+
+
+class Call(NamedTuple):
+    """Which tool is called, and with what beside limit and cursor."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How an arm asks its server."""
+
+    tool: str
+    product_tool: str
+    """Tool for queries about a product; empty without one."""
+    project_key: str
+    """Sent where a query names no project."""
+    project_slug: str
+    product_name: str
+    """Slug and name with ``{}`` for the number in ``project_id`` and ``product_id``."""
+    mode: str
+    """Sent where it is not empty."""
+
+    def call(self, text: str, params: Mapping[str, Scalar]) -> Call:
+        """Write a query as a call.
+
+        Raises:
+            NotExpressible: a param has no argument, or a value that none can carry.
+        """
+        given = {name: value for name, value in params.items() if value is not None}
+        strange = sorted(set(given) - set(SAME) - set(TIMES) - WITHIN)
+        if strange:
+            raise NotExpressible(f"the tools have no argument for {strange[0]}")
+        tool, arguments = self._within(given)
+        arguments |= {"query": text, "explain": True}
+        if self.mode:
+            arguments["mode"] = self.mode
+        arguments |= {SAME[name]: _word(name, given[name]) for name in SAME if name in given}
+        arguments |= {TIMES[name]: _instant(name, given[name]) for name in TIMES if name in given}
+        if "ack_required" in given:
+            arguments["ack_required"] = bool(given["ack_required"])
+        if "min_score" in given:
+            arguments["min_score"] = given["min_score"]
+        return Call(tool, arguments)
+
+    def _within(self, given: Mapping[str, Scalar]) -> tuple[str, dict[str, Any]]:
+        """Say where to search; a project goes before a product (section 7.2)."""
+        if "project_id" in given:
+            slug = _named("project_id", self.project_slug, given["project_id"])
+            return self.tool, {"project_key": slug}
+        if "product_id" in given:
+            if not self.product_tool:
+                raise NotExpressible("the arm names no product_tool for product_id")
+            name = _named("product_id", self.product_name, given["product_id"])
+            return self.product_tool, {"product_key": name}
+        return self.tool, {"project_key": self.project_key}
+
+
+def _named(param: str, form: str, value: Scalar) -> str:
+    if not form:
+        raise NotExpressible(f"the arm does not say how the server names a {param}")
+    return form.replace("{}", str(value))
+
+
+def _word(name: str, value: Scalar) -> str:
+    if not str(value).strip():
+        raise NotExpressible(f"{name} is empty, which the tools take for not given")
+    return str(value)
+
+
+def _instant(name: str, value: Scalar) -> str:
+    try:
+        return written(int(value or 0))
+    except (ValueError, OverflowError) as exc:
+        raise NotExpressible(f"{name} {value!r} is not an instant of the years 1 to 9999") from exc
+
+
+class ToolFailed(Exception):
+    """The server answered that the call failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An open connection; calls block."""
+
+    portal: BlockingPortal
+    client: Client
+    timeout_s: float
+    server: str
+    """Name and version that the server gave of itself; empty where it gave none."""
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call a tool and give the structured content of its answer.
+
+        Raises:
+            ToolFailed: the tool says that it failed, or gives nothing structured.
+            TimeoutError: no answer came in time.
+            MCPError: the connection is lost, or the server does not keep the protocol.
+            UnicodeEncodeError: half a surrogate pair cannot be sent; it would end the connection.
+        """
+        json.dumps(arguments, ensure_ascii=False).encode()
+        return self.portal.call(self._call, tool, arguments)
+
+    async def _call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call without the SDK's check of the whole answer against the tool's schema.
+
+        That takes several times as long as the call; ``page.read`` checks what is read.
+        """
+        params = CallToolRequestParams(name=tool, arguments=dict(arguments))
+        with anyio.fail_after(self.timeout_s):
+            found = await self.client.session.send_request(
+                CallToolRequest(params=params), CallToolResult
+            )
+        if found.is_error:
+            said = "; ".join(getattr(part, "text", part.type) for part in found.content)
+            raise ToolFailed(said or f"{tool} failed and does not say why")
+        if not isinstance(found.structured_content, dict):
+            raise ToolFailed(f"{tool} gave no structured content")
+        return found.structured_content
+
+
+@contextmanager
+def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Connection]:
+    """Start ``command`` and speak to it over its pipes, or speak to ``url`` where that is given.
+
+    What fails while connected is passed on as it is: the event loop would make a group of it.
+
+    Raises:
+        IndexNotReady: the server does not answer, or not in time.
+    """
+    where = url or " ".join(command)
+    with ExitStack() as stack:
+        log = _log(stack)
+        portal = stack.enter_context(start_blocking_portal())
+        opened = portal.wrap_async_context_manager(_opened(command, url, timeout_s, log))
+        try:
+            client = opened.__enter__()
+        except Exception as exc:
+            first = first_of(exc)
+            raise IndexNotReady(
+                f"{where}: no MCP server answers ({type(first).__name__}: {first})."
+                " Start it, or correct the arm"
+            ) from exc
+        stack.callback(_close, opened)
+        about = client.server_info
+        server = f"{about.name} {about.version}" if about else ""
+        yield Connection(portal, client, timeout_s, server)
+
+
+def _close(opened: AbstractContextManager[Client]) -> None:
+    """Close; a connection that was lost says so again here, when each query has told already."""
+    with suppress(Exception):
+        opened.__exit__(None, None, None)
+
+
+@asynccontextmanager
+async def _opened(
+    command: Sequence[str], url: str, timeout_s: float, log: TextIO
+) -> AsyncIterator[Client]:
+    deadline = anyio.current_time() + timeout_s
+    with anyio.CancelScope(deadline=deadline) as scope:
+        started = url or stdio_client(
+            StdioServerParameters(command=command[0], args=list(command[1:])), errlog=log
+        )
+        async with Client(started, read_timeout_seconds=timeout_s, cache=None) as client:
+            scope.deadline = math.inf
+            try:
+                yield client
+            finally:
+                scope.deadline = anyio.current_time() + timeout_s
+    if scope.cancelled_caught:
+        raise TimeoutError(f"not within {timeout_s:g} s")
+
+
+def _log(stack: ExitStack) -> TextIO:
+    """Give the real error stream for a server to log to; a test may have put another in place."""
+    if sys.__stderr__ is not None:
+        return sys.__stderr__
+    return stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123  not a path
+
+
+class Malformed(Exception):
+    """The server's answer is not the one that section 6 describes."""
+
+
+class Part(BaseModel):
+    """What is read of an answer; a server may say more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class Item(Part):
+    """A message found. A server that gives no scores gives an order all the same."""
+
+    id: int | str
+    score: float | None = None
+    raw_score: float | None = None
+
+
+class Explain(Part):
+    """Who answered, as far as section 5 says it."""
+
+    engine: str | None = None
+    actual_mode: str | None = None
+    mode_downgraded: bool = False
+    used_like_fallback: bool = False
+    cursor_invalidated: bool = False
+    note: str = ""
+
+
+class Diagnostics(Part):
+    """Present where an answer is degraded, or the query says nothing."""
+
+    degraded: bool = True
+    reason: str = ""
+
+
+class ServedBy(Part):
+    """Which index answered, where a server says so."""
+
+    fingerprint: str
+    documents: int | None = None
+    corpus_sha256: str | None = None
+
+
+class Page(Part):
+    """One page."""
+
+    result: list[Item]
+    next_cursor: str | None = None
+    explain: Explain | None = None
+    diagnostics: Diagnostics | None = None
+    served_by: ServedBy | None = None
+
+    @property
+    def note(self) -> str:
+        """How the query was understood or degraded, in the server's words."""
+        if self.diagnostics is not None:
+            return self.diagnostics.reason or "degraded"
+        return self.explain.note if self.explain else ""
+
+    def is_of(self, engine: str, mode: str, version: str) -> bool:
+        """Tell whether ``engine`` answered, fully, in ``mode`` (any where empty), and says so."""
+        said = self.explain
+        if said is None or said.engine != engine:
+            return False
+        if self.diagnostics is not None and self.diagnostics.degraded:
+            return False
+        if mode and said.actual_mode != mode:
+            return False
+        if said.mode_downgraded or said.used_like_fallback or said.cursor_invalidated:
+            return False
+        return self.served_by is None or self.served_by.fingerprint == version
+
+
+def read_page(answer: Mapping[str, Any], limit: int) -> Page:
+    """Read a page of at most ``limit`` messages.
+
+    Raises:
+        Malformed: a part is missing or of another type, there are more messages than requested. Or
+        a
+            score is missing beside others or is not a number, or a page that is not full has a
+            next.
+    """
+    try:
+        page = Page.model_validate(answer)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise Malformed(f"the answer's {place}: {first['msg']}") from exc
+    if len(page.result) > limit:
+        raise Malformed(f"{len(page.result)} messages came, {limit} were requested")
+    if page.next_cursor is not None and not page.result:
+        raise Malformed("an empty page has a next_cursor")
+    scored = [item.score is not None for item in page.result]
+    if any(scored) and not all(scored):
+        raise Malformed("some messages have a score, some have not")
+    numbers = [n for i in page.result for n in (i.score, i.raw_score) if n is not None]
+    if not all(map(math.isfinite, numbers)):
+        raise Malformed("a score is NaN or infinite")
+    return page
+
 
 ENGINE, IDS = "remote-mcp", "ids.json"
 PROBE = "a"
@@ -78,7 +389,7 @@ class Remote:
             write_text(index / IDS, json.dumps(doc_ids))
 
         with self._connected() as to:
-            made = manifest.record(
+            made = contract.record(
                 index,
                 documents,
                 fill,
@@ -91,11 +402,11 @@ class Remote:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        made = manifest.read(index)
+        made = contract.read(index)
         doc_ids = _doc_ids(index)
-        manifest.check_count(index, made, len(doc_ids))
+        contract.check_count(index, made, len(doc_ids))
         with self._connected() as to:
-            manifest.check_made_by(
+            contract.check_made_by(
                 index,
                 made,
                 engine=ENGINE,
@@ -112,7 +423,7 @@ class Remote:
         """Hold the server's documents against ours, where it says what it has."""
         call = _asking(self.settings).call(PROBE, {})
         try:
-            said = pages.read(to.call(call.tool, {**call.arguments, "limit": 1}), 1).served_by
+            said = read_page(to.call(call.tool, {**call.arguments, "limit": 1}), 1).served_by
         except Exception as exc:
             raise IndexNotReady(f"{to.server}: cannot be queried ({exc}). Correct the arm") from exc
         if said is None or said.corpus_sha256 is None:
@@ -152,7 +463,7 @@ class RemoteSearcher:
             arguments = {**call.arguments, "limit": limit}
             if cursor is not None:
                 arguments["cursor"] = cursor
-            page = pages.read(self.to.call(call.tool, arguments), limit)
+            page = read_page(self.to.call(call.tool, arguments), limit)
             hits += [self._hit(item, len(hits) + at) for at, item in enumerate(page.result, 1)]
             read.append(page)
             cursor = page.next_cursor
@@ -163,7 +474,7 @@ class RemoteSearcher:
             cursors.add(cursor)
         return self._signed(hits, read)
 
-    def _hit(self, item: pages.Item, place: int) -> Hit:
+    def _hit(self, item: Item, place: int) -> Hit:
         """Take a message over; without scores, 1 / place keeps the order."""
         score = 1.0 / place if item.score is None else item.score
         raw = score if item.raw_score is None else item.raw_score

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
-from engines.lexical import title_names
-from engines.lexical.typed import Clause, Occur, binding, exact_clauses
-from engines.ranking.convex import combine
-from engines.ranking.order import by_best
+from engines import contract
+from engines.contract import StackSettings
+from engines.lexical import query
+from engines.lexical.terms import Clause, Occur, binding, exact_clauses
+from engines.ranking import by_best, combine
 from engines.stacks.text import dense, tantivy
 from harness.core.engine import (
     Agreement,
@@ -120,8 +119,8 @@ class Blend:
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         everything = tuple(documents)
-        title_names.write(index, (one.title for one in everything))
-        return manifest.record_parts(
+        query.write(index, (one.title for one in everything))
+        return contract.record_parts(
             index,
             everything,
             self.engines(),
@@ -132,7 +131,7 @@ class Blend:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        made = manifest.read(index)
+        made = contract.read(index)
         with ExitStack() as opened:
             words = opened.enter_context(self._words().open(index / LEXICAL))
             vectors = opened.enter_context(self._dense().open(index / SEMANTIC))
@@ -142,7 +141,7 @@ class Blend:
                 SEMANTIC: vectors.manifest,
                 NAMES: names.manifest,
             }
-            manifest.check_parts(
+            contract.check_parts(
                 index,
                 made,
                 parts,
@@ -150,7 +149,7 @@ class Blend:
                 version=VERSION,
                 settings=self.settings.model_dump(),
             )
-            told = title_names.read(index) if self.settings.title_names else frozenset()
+            told = query.read(index) if self.settings.title_names else frozenset()
             beside = (
                 opened.enter_context(ThreadPoolExecutor(os.cpu_count(), "words"))
                 if made.documents > INLINE_DOCUMENTS
@@ -208,7 +207,7 @@ class BlendSearcher:
         if wanted and all(clause.occur is Occur.NOT for clause in wanted):
             left = {hit.doc_id: 1.0 for hit in self.words.search(text, self._depth(k)).hits}
             return LegScores(left, {}, named=False, embedded=False)
-        name = title_names.joined(wanted, self.title_names)
+        name = query.joined(wanted, self.title_names)
         return self.legs(name or text, text, k, named=bool(name) or is_name(wanted))
 
     def legs(self, words: str, text: str, k: int, *, named: bool) -> LegScores:

@@ -16,15 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
-from engines.lexical.typed import binding, normalise, positive
+from engines import contract
+from engines.contract import StackSettings
+from engines.lexical.terms import binding, normalise, positive
 from engines.stacks.text import fts5
-from engines.vector import recorded
+from engines.vector import bulk
+from engines.vector.amvi import VectorStore, open_store, write_store
 from engines.vector.bulk import embed_all
-from engines.vector.chosen import HASH, apart, embedder_of, identity_of
-from engines.vector.embedder import Embedder
-from engines.vector.store import VectorStore, open_store, write
+from engines.vector.embedder import (
+    HASH,
+    Embedder,
+    embedder_of,
+    have_no_common_direction,
+    identity_of_embedder,
+)
 from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher
 from harness.core.records import Document
 
@@ -37,7 +42,7 @@ class EmbedderSettings(StackSettings):
     """Which embedder, and how much of a text it reads."""
 
     embedder: str
-    """A model of ``engines.vector.models``, or ``hash``."""
+    """A model of ``engines.vector.embedder``, or ``hash``."""
     max_tokens: int = Field(ge=8, le=512)
 
 
@@ -49,7 +54,7 @@ class Settings(EmbedderSettings):
 
     @model_validator(mode="after")
     def _one_space(self) -> Self:
-        if apart(self.query_embedder, self.embedder):
+        if have_no_common_direction(self.query_embedder, self.embedder):
             raise ValueError(
                 f"query_embedder {self.query_embedder!r} and embedder {self.embedder!r} have no"
                 " directions in common; name one of the same weights, or leave query_embedder out"
@@ -64,10 +69,12 @@ class Settings(EmbedderSettings):
     @property
     def identity(self) -> str:
         """Say which models the vectors of documents and of queries depend on."""
-        documents = identity_of(self.embedder, self.max_tokens)
+        documents = identity_of_embedder(self.embedder, self.max_tokens)
         if not self.query_embedder:
             return documents
-        return f"{documents}; queries by {identity_of(self.query_embedder, self.max_tokens)}"
+        return (
+            f"{documents}; queries by {identity_of_embedder(self.query_embedder, self.max_tokens)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +99,19 @@ class Dense:
         if self.settings.embedder == HASH:
             return
         asked = [*map(normalise, queries)]
-        recorded.write(folder, self.embedder(), self.cache, [*map(_read, documents), *asked])
+        bulk.write(folder, self.embedder(), self.cache, [*map(_read, documents), *asked])
         if self.settings.query_embedder:
-            recorded.write(folder, self.query_embedder(), self.cache, asked)
+            bulk.write(folder, self.query_embedder(), self.cache, asked)
 
     def take_vectors(
         self, documents: Iterable[Document], queries: Iterable[str], folder: Path
     ) -> Agreement | None:
         if self.settings.embedder == HASH:
             return None
-        said = [recorded.take(folder, self.embedder(), self.cache, [*map(_read, documents)])]
+        said = [bulk.take(folder, self.embedder(), self.cache, [*map(_read, documents)])]
         if self.settings.query_embedder:
             asked = [*map(normalise, queries)]
-            said.append(recorded.take(folder, self.query_embedder(), self.cache, asked))
+            said.append(bulk.take(folder, self.query_embedder(), self.cache, asked))
         return Agreement.of(said)
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
@@ -117,9 +124,9 @@ class Dense:
                 _words().build(documents, index / WORDS)
             in_order = sorted((d.doc_id, _read(d)) for d in documents)
             vectors = embed_all([text for _, text in in_order], embedder, self.cache)
-            write(index, [doc_id for doc_id, _ in in_order], vectors)
+            write_store(index, [doc_id for doc_id, _ in in_order], vectors)
 
-        return manifest.record(
+        return contract.record(
             index,
             documents,
             fill,
@@ -130,9 +137,9 @@ class Dense:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[DenseSearcher]:
-        made = manifest.read(index)
+        made = contract.read(index)
         embedder = self.query_embedder()
-        manifest.check_made_by(
+        contract.check_made_by(
             index,
             made,
             engine=ENGINE,
@@ -140,11 +147,11 @@ class Dense:
             settings=self.settings.model_dump(),
         )
         store = open_store(index, embedder.dimension)
-        manifest.check_count(index, made, len(store.doc_ids))
-        said = recorded.recorded(embedder, self.cache)
+        contract.check_count(index, made, len(store.doc_ids))
+        said = bulk.recorded(embedder, self.cache)
         with _words().open(index / WORDS) if self.alone else nullcontext() as words:
             if words is not None:
-                manifest.check_count(index, made, words.manifest.documents)
+                contract.check_count(index, made, words.manifest.documents)
             yield DenseSearcher(said, store, made, words)
 
 

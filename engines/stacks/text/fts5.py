@@ -11,12 +11,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
-from engines.contract.sorting import sort_by_id
-from engines.lexical.terms import clause_terms, indexed
-from engines.lexical.typed import Clause, Occur, exact_clauses
-from engines.ranking.order import by_best
+from engines import contract
+from engines.contract import StackSettings, sort_by_id
+from engines.lexical.terms import Clause, Occur, clause_terms, exact_clauses, indexed
+from engines.ranking import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
@@ -58,7 +56,7 @@ class Fts5:
                 db.execute("INSERT INTO search (search) VALUES ('rebuild')")
                 db.execute("INSERT INTO search (search) VALUES ('optimize')")
 
-        return manifest.record(
+        return contract.record(
             index,
             documents,
             fill,
@@ -69,8 +67,8 @@ class Fts5:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        made = manifest.read(index)
-        manifest.check_made_by(
+        made = contract.read(index)
+        contract.check_made_by(
             index,
             made,
             engine=ENGINE,
@@ -91,8 +89,8 @@ class Fts5:
                 raise IndexNotReady(
                     f"{index / FILE}: {exc}. Build it again: harness index"
                 ) from exc
-            manifest.check_count(index, made, indexed)
-            manifest.check_count(index, made, stored)
+            contract.check_count(index, made, indexed)
+            contract.check_count(index, made, stored)
             yield Fts5Searcher(db, made, self.settings)
 
 

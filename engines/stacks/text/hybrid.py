@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
-from engines.lexical.typed import binding
-from engines.ranking.rrf import fuse
+from engines import contract
+from engines.contract import StackSettings
+from engines.lexical.terms import binding
+from engines.ranking import fuse
 from engines.stacks.text import dense, tantivy
 from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher, Stage
 from harness.core.records import Document, Scalar
@@ -95,7 +95,7 @@ class Hybrid:
         return _fused(found, self.settings, k)
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        return manifest.record_parts(
+        return contract.record_parts(
             index,
             documents,
             self.engines(),
@@ -106,14 +106,14 @@ class Hybrid:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        made = manifest.read(index)
+        made = contract.read(index)
         with ExitStack() as opened:
             legs = {
                 name: opened.enter_context(leg.open(index / name))
                 for name, leg in self.engines().items()
             }
             parts = {name: leg.manifest for name, leg in legs.items()}
-            manifest.check_parts(
+            contract.check_parts(
                 index,
                 made,
                 parts,

@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from engines.contract import manifest
-from engines.lexical.typed import normalise
+from engines import contract
+from engines.lexical.terms import normalise
 from engines.stacks.text import dense
-from engines.vector import recorded
+from engines.vector import bulk
+from engines.vector.amvi import VectorStore, open_store, write_store
 from engines.vector.bulk import embed_all
-from engines.vector.chosen import embedder_of
-from engines.vector.embedder import Embedder
+from engines.vector.embedder import Embedder, embedder_of
 from engines.vector.scan import dots_of
-from engines.vector.store import VectorStore, open_store, write
 from harness.core.engine import Answer, Engine, Hit, Manifest
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
@@ -63,13 +62,13 @@ class Nearest:
         def fill(passing: Iterable[Document]) -> None:
             in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in passing)
             vectors = embed_all([text for _, text in in_order], embedder, self.cache)
-            write(index, [doc_id for doc_id, _ in in_order], vectors)
+            write_store(index, [doc_id for doc_id, _ in in_order], vectors)
             graph = self._graph(embedder.dimension)
             if len(vectors):
                 graph.add(np.arange(len(vectors)), vectors, threads=1)
             graph.save(str(index / GRAPH))
 
-        return manifest.record(index, documents, fill, **self._made_by(embedder))
+        return contract.record(index, documents, fill, **self._made_by(embedder))
 
     @contextmanager
     def open(self, index: Path) -> Iterator[NearestSearcher]:
@@ -78,19 +77,19 @@ class Nearest:
         Raises:
             IndexNotReady: a file is missing, damaged, or of another build.
         """
-        made = manifest.read(index)
+        made = contract.read(index)
         embedder = self._embedder()
-        manifest.check_made_by(index, made, **self._made_by(embedder))
+        contract.check_made_by(index, made, **self._made_by(embedder))
         store = open_store(index, embedder.dimension)
-        manifest.check_count(index, made, len(store.doc_ids))
+        contract.check_count(index, made, len(store.doc_ids))
         graph = self._graph(embedder.dimension)
         try:
             graph.view(str(index / GRAPH))
         except (OSError, RuntimeError, ValueError) as exc:
             raise IndexNotReady(f"{index / GRAPH}: {exc}. Build it again: harness index") from exc
-        manifest.check_count(index, made, len(graph))
+        contract.check_count(index, made, len(graph))
         graph.expansion_search = self.settings.searching
-        yield NearestSearcher(recorded.recorded(embedder, self.cache), store, graph, made)
+        yield NearestSearcher(bulk.recorded(embedder, self.cache), store, graph, made)
 
     def _graph(self, dimension: int) -> Any:  # noqa: ANN401  usearch may be absent
         from usearch.index import Index

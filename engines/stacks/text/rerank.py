@@ -11,18 +11,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from engines.contract import errors as search_errors
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
-from engines.lexical.typed import normalise
-from engines.rerank.late_interaction import LateInteraction
-from engines.rerank.signs import SignStore
-from engines.rerank.token_cache import write_tokens
-from engines.rerank.token_store import TokenStore
-from engines.rerank.window import joined
+from engines import contract
+from engines.contract import StackSettings
+from engines.lexical.terms import normalise
+from engines.rerank.cross_encoder import joined
+from engines.rerank.tokens import LateInteraction, SignStore, TokenStore, write_tokens
 from engines.stacks.text import hybrid
-from engines.vector.models import model
-from engines.vector.onnx import OnnxEmbedder
+from engines.vector.embedder import OnnxEmbedder, model
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, Stage, Staged
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
@@ -41,7 +36,7 @@ class Settings(StackSettings):
     fused_weight: float = Field(ge=0, le=1)
     """Share of the fused score in the blend; late interaction has the rest."""
     embedder: str
-    """A model of ``engines.vector.models``."""
+    """A model of ``engines.vector.embedder``."""
     max_tokens: int = Field(ge=8, le=512)
     token_bits: Literal[1, 16] = 16
     """Bits of a token's component in the index; 1 keeps its sign."""
@@ -87,7 +82,7 @@ class Rerank:
             (index / FUSED).mkdir()
             parts[FUSED] = self.fused().build(everything, index / FUSED)
 
-        made = manifest.record(
+        made = contract.record(
             index,
             documents,
             fill,
@@ -95,7 +90,7 @@ class Rerank:
             version=self.identity(embedder),
             settings=self.settings.model_dump(),
         )
-        return manifest.joined(index, made, parts)
+        return contract.joined(index, made, parts)
 
     def _tokens(self, path: Path, embedder: OnnxEmbedder) -> TokenStore | SignStore:
         kind = SignStore if self.settings.token_bits == 1 else TokenStore
@@ -103,10 +98,10 @@ class Rerank:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        made = manifest.read(index)
+        made = contract.read(index)
         embedder = self.embedder()
         with self.fused().open(index / FUSED) as fused:
-            manifest.check_parts(
+            contract.check_parts(
                 index,
                 made,
                 {FUSED: fused.manifest},
@@ -117,11 +112,11 @@ class Rerank:
             try:
                 doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)
                 tokens = self._tokens(index / TOKENS, embedder)
-            except (search_errors.IndexUnavailable, OSError, ValueError) as exc:
+            except (contract.IndexUnavailable, OSError, ValueError) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
-            manifest.check_count(index, made, len(tokens))
+            contract.check_count(index, made, len(tokens))
             rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}
-            manifest.check_count(index, made, len(rows))
+            contract.check_count(index, made, len(rows))
             reranker = LateInteraction(embedder, tokens, self.settings.fused_weight)
             yield RerankSearcher(fused, reranker, rows, made, self.settings.window)
 

@@ -13,15 +13,12 @@ from typing import Any, Literal, Self
 import tantivy
 from pydantic import Field, model_validator
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
-from engines.contract.sorting import sort_by_id
-from engines.lexical import title_weight
-from engines.lexical.analysis import Language, analyzer
-from engines.lexical.tantivy_hits import best
-from engines.lexical.terms import clause_terms, indexed
-from engines.lexical.typed import Clause, Occur, exact_clauses
-from engines.ranking.order import by_best
+from engines import contract
+from engines.contract import StackSettings, sort_by_id
+from engines.lexical import query
+from engines.lexical.tantivy import Language, analyzer, best
+from engines.lexical.terms import Clause, Occur, clause_terms, exact_clauses, indexed
+from engines.ranking import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
@@ -51,13 +48,13 @@ class Settings(StackSettings):
 
     @model_validator(mode="after")
     def _title_is_repeated(self) -> Self:
-        title_weight.check(self)
+        query.check(self)
         return self
 
     @property
     def weights(self) -> Mapping[str, float]:
         """Weight of each indexed field."""
-        return title_weight.weights(self)
+        return query.weights(self)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -66,7 +63,7 @@ class Settings(StackSettings):
 
     def indexed(self, title: str, text: str) -> dict[str, list[str]]:
         """Texts of each indexed field for one document; no phrase reaches from one to the next."""
-        return title_weight.indexed(self, title, text)
+        return query.indexed(self, title, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ class Tantivy:
             writer.wait_merging_threads()
             write_text(index / IDS, json.dumps(doc_ids))
 
-        return manifest.record(
+        return contract.record(
             index,
             documents,
             fill,
@@ -104,8 +101,8 @@ class Tantivy:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        made = manifest.read(index)
-        manifest.check_made_by(
+        made = contract.read(index)
+        contract.check_made_by(
             index,
             made,
             engine=ENGINE,
@@ -121,8 +118,8 @@ class Tantivy:
             raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
         folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
         searcher = folder.searcher()
-        manifest.check_count(index, made, searcher.num_docs)
-        manifest.check_count(index, made, len(doc_ids))
+        contract.check_count(index, made, searcher.num_docs)
+        contract.check_count(index, made, len(doc_ids))
         words = analyzer(self.settings.language)
         yield TantivySearcher(folder.schema, searcher, words, doc_ids, made, self.settings)
 

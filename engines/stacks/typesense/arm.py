@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.contract import manifest
-from engines.lexical.typed import Clause, Occur, clauses
-from engines.stacks.http.headers import Headers, filled
-from engines.stacks.typesense import cluster, loading
-from engines.stacks.typesense.loading import Holding
-from engines.stacks.typesense.nodes import Nodes, Refused, connected
-from engines.stacks.typesense.settings import Settings
+from engines import contract
+from engines.lexical.terms import Clause, Occur, clauses
+from engines.stacks.http.settings import Headers, filled
+from engines.stacks.typesense import cluster
+from engines.stacks.typesense import nodes as typesense_nodes
+from engines.stacks.typesense.nodes import Holding, Nodes, Refused, Settings, connected
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.errors import HarnessError, IndexNotReady, InvalidArm
@@ -54,18 +53,20 @@ class Typesense:
 
             def fill(passing: Iterable[Document]) -> None:
                 found = tuple(passing)
-                sent = loading.lines(found)
-                digest = loading.digest_of(sent)
+                sent = typesense_nodes.lines(found)
+                digest = typesense_nodes.digest_of(sent)
                 name = f"harness_{of_json([digest, self.settings.model_dump()])[:16]}"
                 what = Holding(name, len(sent), digest)
-                loading.load(nodes, what, sent)
-                loading.prove(nodes, what, self.settings.replicas_s)
+                typesense_nodes.load(nodes, what, sent)
+                typesense_nodes.prove(nodes, what, self.settings.replicas_s)
                 names = sorted({name for one in found for name in one.metadata})
                 write_json(index / ABOUT, {"holds": what._asdict(), "names": names})
                 if not self.settings.nodes:
                     write_text(index / SENT, "\n".join(sent))
 
-            return manifest.record(index, documents, fill, **self._made_by(loading.version(nodes)))
+            return contract.record(
+                index, documents, fill, **self._made_by(typesense_nodes.version(nodes))
+            )
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
@@ -75,15 +76,15 @@ class Typesense:
             IndexNotReady: a node is missing, lags, or holds other documents.
             InvalidArm: the collection moved, or was lost, while queries ran.
         """
-        made = manifest.read(index)
+        made = contract.read(index)
         what, names = _about(index)
-        manifest.check_count(index, made, what.documents)
+        contract.check_count(index, made, what.documents)
         with self._nodes() as nodes:
-            version = loading.version(nodes)
-            manifest.check_made_by(index, made, **self._made_by(version))
+            version = typesense_nodes.version(nodes)
+            contract.check_made_by(index, made, **self._made_by(version))
             if not self.settings.nodes:
-                loading.load(nodes, what, _sent(index, what))
-            loading.prove(nodes, what, self.settings.replicas_s)
+                typesense_nodes.load(nodes, what, _sent(index, what))
+            typesense_nodes.prove(nodes, what, self.settings.replicas_s)
             yield TypesenseSearcher(nodes, made, what, self.settings, names)
             if nodes.lost:
                 raise InvalidArm(
@@ -91,7 +92,7 @@ class Typesense:
                     " Start the nodes, and replay"
                 )
             try:
-                loading.prove_rest(nodes, what, version)
+                typesense_nodes.prove_rest(nodes, what, version)
             except IndexNotReady as exc:
                 raise InvalidArm(
                     f"the collection moved while queries ran: {exc}. Nothing is scored"
@@ -179,7 +180,7 @@ class TypesenseSearcher:
             raise UnknownParam(
                 f"no document has {strange[0]} in its metadata. Leave out the param, or index it"
             )
-        return [loading.tag(name, value) for name, value in sorted(given.items())]
+        return [typesense_nodes.tag(name, value) for name, value in sorted(given.items())]
 
 
 def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:
@@ -251,6 +252,6 @@ def _sent(index: Path, what: Holding) -> list[str]:
         found = [line.rstrip("\n") for _, line in numbered(index / SENT)]
     except (OSError, HarnessError) as exc:
         raise IndexNotReady(f"{index / SENT}: {exc}. Build again: harness index") from exc
-    if loading.digest_of(found) != what.digest:
+    if typesense_nodes.digest_of(found) != what.digest:
         raise IndexNotReady(f"{index / SENT}: was changed. Build again: harness index")
     return found

@@ -11,16 +11,20 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
+from engines import contract
+from engines.contract import StackSettings
 from engines.stacks.writing import store
-from engines.stacks.writing.cache import VectorCache
 from engines.stacks.writing.planner import Choice, Kind
-from engines.stacks.writing.rerank import LocalRerank, Reason
-from engines.stacks.writing.retrieve import Recall, Retriever, scores
+from engines.stacks.writing.retrieval import (
+    LocalRerank,
+    Reason,
+    Recall,
+    Retriever,
+    VectorCache,
+    scores,
+)
 from engines.stacks.writing.store import Store
-from engines.vector.chosen import embedder_of
-from engines.vector.embedder import Embedder
+from engines.vector.embedder import Embedder, embedder_of
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document, Scalar
@@ -59,7 +63,7 @@ class Settings(StackSettings):
     fts_share: float = Field(default=0.0, ge=0.0, le=1.0)
     """What the score of FTS counts in the order of the model; the cosine counts the rest."""
     embedder: str
-    """A model of ``engines.vector.models``, or ``hash``."""
+    """A model of ``engines.vector.embedder``, or ``hash``."""
     max_tokens: int = Field(ge=8, le=512)
     cache_entries: int = Field(ge=0)
     cache_bytes: int = Field(ge=0)
@@ -99,7 +103,7 @@ class Writing:
             settings = self.settings
             store.write(index / store.FILE, passing, settings.tokenize, settings.chunk_characters)
 
-        return manifest.record(
+        return contract.record(
             index,
             documents,
             fill,
@@ -111,9 +115,9 @@ class Writing:
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
         """Open the notes; answers without the model asked for are not signed by the arm."""
-        made = manifest.read(index)
+        made = contract.read(index)
         settings, embedder = self.settings, self.embedder()
-        manifest.check_made_by(
+        contract.check_made_by(
             index,
             made,
             engine=ENGINE,
@@ -128,7 +132,7 @@ class Writing:
         except sqlite3.DatabaseError as exc:
             raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
         with closing(notes.db):
-            manifest.check_count(index, made, stored)
+            contract.check_count(index, made, stored)
             cache = VectorCache(settings.cache_entries, settings.cache_bytes)
             local = LocalRerank(embedder, settings.rerank, cache, settings.fts_share)
             yield WritingSearcher(Retriever(notes, self.recall(), local, settings.top), made)

@@ -8,9 +8,9 @@ from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict, Field
 
 from engines.kept import server
-from engines.kept.live import Live
+from engines.kept.index import Live
 from engines.stacks.writing.planner import Context
-from engines.stacks.writing.retrieve import BUDGETS, LIMITS
+from engines.stacks.writing.retrieval import BUDGETS, LIMITS
 from engines.stacks.writing.service import BUDGET, LIMIT, NoteSearch
 
 

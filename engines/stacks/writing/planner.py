@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from engines.lexical.normal import word
-from engines.lexical.terms import terms
-from engines.lexical.typed import (
+from engines.lexical.terms import (
     MOST_WORDS,
     Clause,
     Occur,
@@ -22,6 +20,8 @@ from engines.lexical.typed import (
     held,
     normalise,
     positive,
+    terms,
+    word,
 )
 
 MOST_TOKENS = 8

@@ -1,8 +1,9 @@
-"""Chunks of notes in SQLite, searched by FTS5."""
+"""Notes in chunks, and their chunks in SQLite, searched by FTS5."""
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -10,10 +11,72 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
+from urllib.parse import quote
 
 from engines.lexical.terms import indexed, passage
-from engines.stacks.writing.snippets import chunks, source_ref
+from harness.core.errors import DatasetError
 from harness.core.records import Document
+
+_ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|file:", re.IGNORECASE)
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_SPACE = re.compile(r"\s")
+
+
+def source_ref(doc_id: str, chunk: int) -> str:
+    """Name a chunk: ``doc:ID#chunk:N``, the id percent-encoded where it must be.
+
+    Raises:
+        DatasetError: the id is an absolute path, which means nothing on another machine.
+    """
+    if _ABSOLUTE.match(doc_id):
+        raise DatasetError(
+            f"document {doc_id!r}: its id is an absolute path;"
+            " name it by its path inside of the project"
+        )
+    return f"doc:{quote(doc_id, safe='/')}#chunk:{chunk}"
+
+
+def chunks(text: str, most: int) -> Iterator[str]:
+    """Cut a text between paragraphs into chunks of at most ``most`` characters.
+
+    A longer paragraph is cut between words, and a longer word within. 0 stands for one chunk. A
+    text without a word is one empty chunk, so that its title can be found.
+    """
+    if not most or len(text) <= most:
+        yield text.strip()
+        return
+    held = ""
+    for paragraph in _PARAGRAPH.split(text):
+        rest = paragraph.strip()
+        if held and len(held) + 2 + len(rest) <= most:
+            held = f"{held}\n\n{rest}"
+            continue
+        if held:
+            yield held
+        while len(rest) > most:
+            piece = trimmed(rest, most)
+            yield piece
+            rest = rest[len(piece) :].lstrip()
+        held = rest
+    if held:
+        yield held
+
+
+def trimmed(text: str, most: int) -> str:
+    """Keep at most ``most`` characters, up to the end of a word where there is one."""
+    if len(text) <= most:
+        return text.rstrip()
+    if _SPACE.match(text[most]):
+        return text[:most].rstrip()
+    cut = text[:most]
+    ends = [space.start() for space in _SPACE.finditer(cut)]
+    return cut[: ends[-1]].rstrip() if ends and cut[: ends[-1]].strip() else cut
+
+
+def shown(title: str, passage: str, most: int) -> str:
+    """Make the snippet of a chunk: what a person reads and what the model ranks, one text."""
+    return trimmed(f"{title}\n{passage}".strip(), most)
+
 
 FILE = "notes.db"
 TABLES = """CREATE TABLE chunk (id INTEGER PRIMARY KEY, doc_id TEXT NOT NULL,

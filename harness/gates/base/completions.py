@@ -21,9 +21,8 @@ from harness.core.gate import Verdict
 from harness.core.printable import counted, many
 from harness.core.scores import Estimate, Paired
 from harness.gates.base.rules import Rules, above, signed, within
-from harness.measures.unjudged import drawn
-from harness.measures.unjudged.drawn import Judged
-from harness.measures.unjudged.missing import Missing, judged_by_relevance, missing
+from harness.measures import missing_judgements
+from harness.measures.missing_judgements import Judged, Missing, judged_by_relevance, missing
 from harness.stats.bounded import Span
 
 Floats = NDArray[np.float64]
@@ -191,13 +190,13 @@ class Completions:
         A sample is drawn from all queries, also for a gate on a slice of them.
         """
         if self.judged:
-            return drawn.expected_size(every, 2 * self.rate)
+            return missing_judgements.expected_size(every, 2 * self.rate)
         down, up = bound.room(interval(self.known, None, half(rules)))
         unseen = interval(np.zeros(len(self.measured)), EITHER_WAY, half(rules)).high
         if min(down, up) <= 0:
             return len(every.query)
-        rate = drawn.rate_within(self.missing, down / unseen, up / unseen)
-        return len(every.query) if rate is None else drawn.expected_size(every, rate)
+        rate = missing_judgements.rate_within(self.missing, down / unseen, up / unseen)
+        return len(every.query) if rate is None else missing_judgements.expected_size(every, rate)
 
     def _is_nearly(self, bound: Bound, interval: Interval, rules: Rules) -> bool:
         """Tell whether the verdict would be that of the judged hits, were the sample large."""
@@ -238,7 +237,9 @@ def completions(
         return None
     key = control.arm, candidate.arm, paired.measure
     sample = evidence.samples.get(key) if found.can_be_drawn else None
-    judged = None if sample is None else drawn.judge(found, runs, evidence.qrels, sample)
+    judged = (
+        None if sample is None else missing_judgements.judge(found, runs, evidence.qrels, sample)
+    )
     return _completions(found, every, paired, judged, sample, evidence.dataset, key[:2])
 
 

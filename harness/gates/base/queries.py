@@ -1,23 +1,37 @@
-"""The queries of a gate, and the number of independent ones."""
+"""The queries of a gate, their classes, and the verdict on shares of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import field_validator
 
-from harness.core.clusters import independent
+from harness.agreement import UNCOMPARED, Class
 from harness.core.errors import EvidenceError, UnknownName
-from harness.core.evidence import ArmResult, Evidence
-from harness.core.gate import Cause, Finding
+from harness.core.evidence import Agreement, ArmResult, Evidence
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
-from harness.core.scores import Scores
-from harness.gates.base.rules import OF_QUERIES, GateSettings, MinQueries, some
-from harness.measures.name import parse
-from harness.measures.spans import span_of
+from harness.core.run import Status
+from harness.core.scores import Estimate, Scores, codes, independent
+from harness.gates.base.rules import (
+    OF_QUERIES,
+    GateSettings,
+    MinQueries,
+    Rules,
+    Share,
+    Where,
+    below,
+    plain,
+    some,
+)
+from harness.measures.name import parse, span_of
 from harness.stats.bootstrap import FEWEST
+from harness.stats.bounded import Span
+from harness.stats.interval import interval, share, size_for
 
 
 class SampleSettings(GateSettings):
@@ -152,3 +166,152 @@ def too_few(
         f" {settings.required_queries} that {asks}{missing}",
         f"judge {settings.required_queries - units} more independent queries",
     )
+
+
+COMPARED = frozenset(Class) - UNCOMPARED
+ANSWERED = Status.ANSWERED
+NEVER_TRIED = "never tried"
+
+
+def class_of(evidence: Evidence) -> Mapping[str, str]:
+    """Class of each query that was tried (method, section 3).
+
+    Raises:
+        EvidenceError: a query has two classes or an unknown one, or an agreement without a
+            comparison. Or it counts as compared although an arm did not answer it, or was passed
+            over although both did.
+    """
+    agreement = evidence.agreement
+    found = dict(zip(agreement.query_ids, agreement.classes, strict=True))
+    if len(found) != len(agreement.query_ids):
+        raise EvidenceError("a query was compared twice; compare the two runs once more")
+    unknown = set(found.values()) - frozenset(Class)
+    if unknown:
+        raise EvidenceError(f"no such class of agreement: {some(tuple(sorted(unknown)))}")
+    for run in (evidence.control.run, evidence.candidate.run):
+        silent = tuple(
+            query_id
+            for query_id, status in zip(run.query_ids, run.status, strict=True)
+            if status != Status.ANSWERED and found.get(query_id) in COMPARED
+        )
+        if silent:
+            raise EvidenceError(
+                f"{run.arm} did not answer {many(len(silent), 'query')} that count as compared"
+                f" ({some(silent)}); an error is not an empty answer: compare the runs once more"
+            )
+    _no_values_without_comparison(agreement, found)
+    _nothing_passed_over(evidence, found)
+    return found
+
+
+def _nothing_passed_over(evidence: Evidence, found: Mapping[str, str]) -> None:
+    """Refuse queries that both arms answered and that were skipped, shed, stale or never tried."""
+    answered = (
+        {q for q, status in zip(run.query_ids, run.status, strict=True) if status == ANSWERED}
+        for run in (evidence.control.run, evidence.candidate.run)
+    )
+    both = frozenset.intersection(*map(frozenset, answered))
+    passed = tuple(sorted(q for q in both if found.get(q) not in COMPARED))
+    if passed:
+        whys = ", ".join(sorted({found.get(q, NEVER_TRIED) for q in passed}))
+        raise EvidenceError(
+            f"{many(len(passed), 'query')} that both arms answered were not compared"
+            f" ({some(passed)}: {whys}); compare the runs once more"
+        )
+
+
+def _no_values_without_comparison(agreement: Agreement, found: Mapping[str, str]) -> None:
+    for name, scores in agreement.scores.items():
+        wrong = tuple(q for q in scores.query_ids if found.get(q) not in COMPARED)
+        if wrong:
+            raise EvidenceError(
+                f"{many(len(wrong), 'query has')} a {name} and no comparison ({some(wrong)});"
+                " a skipped comparison is not an equal one: compare the runs once more"
+            )
+
+
+class ShareSettings(GateSettings):
+    """A share of the queries of each arm must lie below ``max_share``."""
+
+    granted: ClassVar[tuple[str, ...]] = OF_QUERIES
+    max_share: Share
+
+    @property
+    def passes(self) -> Where:
+        return "below"
+
+    @property
+    def limit(self) -> float:
+        return self.max_share
+
+    @property
+    def unit(self) -> str:
+        return "share"
+
+
+def judge_shares(
+    gate: str,
+    settings: ShareSettings,
+    found: Sequence[tuple[ArmResult, NDArray[np.bool_], str]],
+    clusters: Mapping[str, str],
+    rules: Rules,
+) -> Finding:
+    """Judge both arms by the interval of their shares; the candidate's is the estimate.
+
+    ``found`` has control and candidate, which of their queries are bad, shape (queries,), and a
+    description. One arm above the bound fails the gate; to pass, both intervals must lie below it.
+    """
+    if any(not len(side.run) for side, _, _ in found):
+        return settings.undecided(
+            gate, Cause.NO_EVIDENCE, "no query was run", "replay both arms on a query set"
+        )
+    estimates: list[Estimate] = []
+    said: list[str] = []
+    for side, bad, what in found:
+        groups = codes(side.run.query_ids, clusters)
+        estimates.append(share_of(bad, groups, rules))
+        in_clusters = "" if groups is None else f" in {many(int(groups.max()) + 1, 'cluster')}"
+        said.append(
+            f"{side.arm}: {bad.sum()} of {len(bad)}{in_clusters} {what},"
+            f" share {plain(estimates[-1])}"
+        )
+    verdicts = {below(one, settings.max_share) for one in estimates}
+    verdict = next((v for v in (Verdict.FAIL, Verdict.INCONCLUSIVE) if v in verdicts), Verdict.PASS)
+    return settings.finding(
+        gate,
+        verdict,
+        "; ".join(reversed(said)),
+        estimate=estimates[-1],
+        remedy=_needed(found, estimates, settings, clusters, rules),
+    )
+
+
+def _needed(
+    found: Sequence[tuple[ArmResult, NDArray[np.bool_], str]],
+    estimates: Sequence[Estimate],
+    settings: ShareSettings,
+    clusters: Mapping[str, str],
+    rules: Rules,
+) -> str:
+    """Return how many queries would show the bound, if no more of them go wrong."""
+    worst = max(int(bad.sum()) for _, bad, _ in found)
+    last = f", if no more of them go wrong than the {worst} seen"
+    if clusters:
+        high = max(one.high for one in estimates)
+        queries = math.ceil(len(found[0][1]) * high / settings.max_share)
+        return f"about {many(queries, 'query')} in clusters like these{last}"
+    needed = size_for(worst, ceiling=settings.max_share, confidence=rules.confidence)
+    return f"{many(needed, 'independent query')}{last}"
+
+
+def share_of(bad: NDArray[np.bool_], groups: NDArray[np.int64] | None, rules: Rules) -> Estimate:
+    """Return the share of bad queries with its interval; both arrays have shape (queries,).
+
+    It is exact (Clopper and Pearson) where no two queries depend on each other, and else the bound
+    by clusters that decides means.
+    """
+    queries = len(bad)
+    if groups is None and rules.largest_cluster * queries <= 1:
+        return share(int(bad.sum()), queries, confidence=rules.confidence)
+    values = bad.astype(np.float64)
+    return interval(values, span=Span(0.0, 1.0), inference=rules, clusters=groups)

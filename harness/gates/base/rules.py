@@ -1,14 +1,20 @@
-"""Input of every rule, and the form of its findings."""
+"""Input of every rule, the form of its findings, and the registry of rules."""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+import harness.gates
+from harness.core.errors import UnknownName
+from harness.core.evidence import Evidence
 from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.stats.inference import Inference
@@ -72,7 +78,7 @@ class GateSettings(BaseModel, ABC):
     loaded: ClassVar[bool] = False
     """Whether the gate needs a load test."""
     granted: ClassVar[tuple[str, ...]] = ()
-    """Premises of a PASS (``harness.policy.premises``)."""
+    """Premises of a PASS (``harness.policy.decision``)."""
 
     @property
     @abstractmethod
@@ -208,3 +214,35 @@ def some(ids: tuple[str, ...]) -> str:
     """List the first few of many ids."""
     first = 3
     return ", ".join(ids[:first]) + (", ..." if len(ids) > first else "")
+
+
+Judge = Callable[[str, Any, Evidence, Rules], Finding]
+"""Takes the gate's name, the rule's own ``Settings``, the evidence and the rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One module of ``harness.gates``."""
+
+    name: str
+    settings: type[GateSettings]
+    judge: Judge
+
+
+def names() -> tuple[str, ...]:
+    """Name every rule, in alphabetical order."""
+    found = iter_modules(harness.gates.__path__)
+    return tuple(sorted(module.name for module in found if not module.ispkg))
+
+
+def load(name: str) -> Rule:
+    """Import the rule called ``name``.
+
+    Raises:
+        UnknownName: the module is missing.
+    """
+    known = names()
+    if name not in known:
+        raise UnknownName("rule", name, known)
+    module = import_module(f"harness.gates.{name}")
+    return Rule(name, module.Settings, module.judge)

@@ -1,15 +1,77 @@
-"""A decision in the size of a comment under a change, and its notes on the queries' lines."""
+"""A decision for build servers: comment, notes on lines, and ``junit.xml``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
 
-from harness.core.gate import StepDecision, Verdict
-from harness.report.decision.annotations import Annotation, Level
-from harness.report.plain import markdown, markdown_rows
-from harness.report.rounding import number, signed
-from harness.report.trends.history import Entry, comparable
+from harness.core.gate import Finding, StepDecision, Verdict
+from harness.core.printable import one_line, printable
+from harness.report.inputs import ReportInput
+from harness.report.page.cards import answer, gate_row
+from harness.report.rounding import markdown, markdown_rows, number, signed
+from harness.report.trends import Entry, comparable
+
+CHECK = "search-harness"
+
+
+class Level(StrEnum):
+    """How loud a note is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+SEVERITY = {Level.ERROR: "major", Level.WARNING: "minor"}
+
+
+class Annotation(NamedTuple):
+    """One note."""
+
+    level: Level
+    title: str
+    message: str
+    key: str
+    """What stays the same from run to run while the note is about the same thing."""
+    file: str = ""
+    """As seen from the root of the repository; empty where no file is known."""
+    line: int | None = None
+    """From 1; None where no line is known."""
+
+
+def github(note: Annotation) -> str:
+    """Write a note as a workflow command: one line, whatever the texts hold."""
+    given = {"file": note.file, "line": note.line, "title": one_line(note.title)}
+    said = ",".join(f"{name}={_property(str(value))}" for name, value in given.items() if value)
+    return f"::{note.level} {said}::{_data(one_line(note.message))}"
+
+
+def gitlab(notes: Iterable[Annotation]) -> list[dict[str, Any]]:
+    """Write notes as a Code Quality report; those without a line have no place in one."""
+    return [
+        {
+            "description": one_line(f"{note.title}: {note.message}"),
+            "check_name": CHECK,
+            "fingerprint": hashlib.sha256(note.key.encode()).hexdigest(),
+            "severity": SEVERITY[note.level],
+            "location": {"path": note.file, "lines": {"begin": note.line}},
+        }
+        for note in notes
+        if note.file and note.line
+    ]
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
 
 TEXT = 80
 WHY = 300
@@ -176,3 +238,65 @@ def _losses(checked: Checked, held: Held, most: int) -> Iterator[str]:
         cells = loss.query_id, str(line) if line else "", loss.text[:TEXT]
         rows.append((*cells, number(loss.before), now))
     yield from markdown_rows(("query", "line", "text", held.against, held.arm), rows)
+
+
+ELEMENT = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}
+
+
+def _case(suite: ET.Element, name: str, verdict: Verdict, reason: str, remedy: str) -> ET.Element:
+    about = {"classname": suite.get("name", ""), "name": one_line(name)}
+    case = ET.SubElement(suite, "testcase", about)
+    if verdict is not Verdict.PASS:
+        said = {"type": verdict.value, "message": one_line(reason)}
+        text = printable(f"{reason}\nTo reach a decision: {remedy}" if remedy else reason)
+        ET.SubElement(case, ELEMENT[verdict], said).text = text
+    return case
+
+
+def _details(finding: Finding) -> str:
+    row = gate_row(finding)
+    rests = f" {row.interval} over {row.n}" if row.interval else ""
+    lines = [
+        row.reason,
+        f"cause: {finding.cause.value}",
+        f"bound: {row.bound}",
+        f"measured: {row.value}{rests}",
+    ]
+    return printable("\n".join(lines))
+
+
+def _suite(report: ReportInput, decision: StepDecision) -> ET.Element:
+    suite = ET.Element("testsuite")
+    suite.set("name", one_line(f"{report.provenance.dataset}/{decision.step}"))
+    for finding in decision.findings:
+        case = _case(suite, finding.gate, finding.verdict, finding.reason, finding.remedy)
+        ET.SubElement(case, "system-out").text = _details(finding)
+    if not decision.findings:
+        _case(suite, "evidence", Verdict.INCONCLUSIVE, answer(decision), "judge the step's gates")
+    if decision.blocked_by:
+        case = _case(suite, "order of steps", Verdict.PASS, "", "")
+        message = one_line(f"waits for {decision.blocked_by}")
+        ET.SubElement(case, "skipped", {"message": message})
+    for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(name, str(len(suite.findall(f"testcase/{tag}"))))
+    suite.set("tests", str(len(suite.findall("testcase"))))
+    properties = ET.Element("properties")
+    for name, value in (
+        ("outcome", decision.outcome.value),
+        ("control", decision.control),
+        ("candidate", decision.candidate),
+    ):
+        ET.SubElement(properties, "property", {"name": name, "value": one_line(value)})
+    suite.insert(0, properties)
+    return suite
+
+
+def to_junit(reports: Sequence[ReportInput]) -> str:
+    """Give the decisions of all datasets as JUnit XML."""
+    root = ET.Element("testsuites", {"name": "search-harness"})
+    for report in reports:
+        root.extend(_suite(report, decision) for decision in report.decisions)
+    for name in ("tests", "failures", "errors"):
+        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"

@@ -1,9 +1,4 @@
-"""``decision.json``: the decision for machines, versioned, checked against a schema, read back.
-
-Values that depend on a clock or a machine are separate: findings with ``timed``, ``latency``, the
-``record`` of earlier experiments, and the ``MACHINE_FACTS`` of ``provenance``. ``without_times``
-leaves what must be equal in two runs of the same inputs.
-"""
+"""``decision.json``: written, checked against its schema, and read back."""
 
 from __future__ import annotations
 
@@ -11,20 +6,36 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.core.clusters import BY_TEXT, Dependence
+from harness.core.errors import BadFile
 from harness.core.evidence import Agreement, Evidence
-from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.formats import json_file
+from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.printable import printable
-from harness.core.scores import Estimate
-from harness.report.decision.trust_json import as_json
-from harness.report.inputs import Latency, ReportInput
+from harness.core.scores import BY_TEXT, Dependence, Estimate
+from harness.report.inputs import Latency, ReportInput, Trust
 from harness.report.page import custody
-from harness.report.page.latency_tables import is_verified, trusted_ratios
+from harness.report.page.figures import is_verified, trusted_ratios
 from harness.report.rounding import for_json
+
+
+def as_json(trust: Trust | None) -> dict[str, Any] | None:
+    """Give all of it for machines; None where nothing was decided."""
+    if trust is None:
+        return None
+    return {
+        "alpha": {
+            "level": for_json(trust.policy.level),
+            "allowed": for_json(trust.policy.alpha),
+            "attempts": trust.policy.attempts,
+            "declared": trust.policy.declared,
+        },
+    }
+
 
 SCHEMA_VERSION = "1.5"
 MACHINE_FACTS = ("machine", "decided_at", "expires_at", "replayed_at")
@@ -248,3 +259,77 @@ def without_times(value: Json) -> Json:
             del step["verdict"], step["outcome"], step["waits_for"], step["blocking"]
             step["findings"] = [found for found in step["findings"] if not found["timed"]]
     return rest
+
+
+SCHEMA = Path(__file__).with_name("decision.schema.json")
+HINT = "Write it again with the gate stage"
+
+
+class Decided(NamedTuple):
+    """One step as ``decision.json`` says it."""
+
+    dataset: str
+    decision: StepDecision
+
+
+def schema() -> Json:
+    """JSON Schema (draft 2020-12) of ``decision.json``."""
+    found: Json = json_file(SCHEMA)
+    return found
+
+
+def _read_estimate(value: Json | None) -> Estimate | None:
+    if value is None or value["value"] is None:
+        return None
+    low = -float("inf") if value["low"] is None else value["low"]
+    high = float("inf") if value["high"] is None else value["high"]
+    return Estimate(value["value"], low, high, value["n"])
+
+
+def _read_finding(value: Json, path: Path) -> Finding:
+    kept = {name: value[name] for name in value if name != "settle"}
+    kept |= {
+        "verdict": Verdict(value["verdict"]),
+        "cause": Cause(value["cause"]),
+        "estimate": _read_estimate(value["estimate"]),
+        "remedy": value["settle"],
+    }
+    try:
+        return Finding(**kept)
+    except ValueError as exc:
+        raise BadFile(path, str(exc), HINT) from exc
+
+
+def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
+    """Read the decisions back from the content of ``path``.
+
+    Raises:
+        BadFile: it breaks the schema, or says a verdict that its own findings do not give.
+    """
+    import jsonschema
+
+    problems = jsonschema.Draft202012Validator(schema()).iter_errors(value)
+    first = min(problems, key=lambda problem: problem.json_path, default=None)
+    if first is not None:
+        raise BadFile(path, f"{first.json_path}: {first.message}", HINT)
+    found = []
+    for dataset in value["datasets"]:
+        for step in dataset["steps"]:
+            decision = StepDecision(
+                step=step["step"],
+                control=step["control"],
+                candidate=step["candidate"],
+                taken=step["taken"],
+                findings=tuple(_read_finding(each, path) for each in step["findings"]),
+                blocked_by=step["waits_for"],
+                accepted_by=step["accepted_by"],
+            )
+            said = step["verdict"], step["outcome"]
+            if said != (decision.verdict.value, decision.outcome.value):
+                problem = (
+                    f"step {decision.step} of {dataset['dataset']} says {said[0]}, {said[1]},"
+                    f" but its findings give {decision.verdict}, {decision.outcome}"
+                )
+                raise BadFile(path, problem, HINT)
+            found.append(Decided(dataset["dataset"], decision))
+    return tuple(found)

@@ -2,20 +2,101 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
-from harness.core.clusters import BY_TEXT, Dependence
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.printable import counted, many
-from harness.core.scores import Paired
+from harness.core.scores import BY_TEXT, Dependence, Paired
 from harness.gates.base.rules import Where
+from harness.policy.model import Policy
 from harness.report.inputs import ReportInput
-from harness.report.page.gate_bars import Bar, allowed, bar, sides
 from harness.report.rounding import in_unit, interval, interval_in, number, p_value, signed
+
+
+def merged(report: ReportInput) -> ReportInput:
+    """Join comparisons of one control with one candidate under both names.
+
+    Their measurements are the same. Only their bounds differ, and those stay in the decisions, by
+    step.
+    """
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, evidence in report.evidence.items():
+        names.setdefault((evidence.control.arm, evidence.candidate.arm), []).append(name)
+    title = {same[0]: ", ".join(same) for same in names.values()}
+    latency = report.latency and replace(
+        report.latency,
+        ratios={title.get(n, n): r for n, r in report.latency.ratios.items() if n in title},
+    )
+    return replace(
+        report,
+        evidence={title[name]: found for name, found in report.evidence.items() if name in title},
+        differences={title[name]: row for name, row in report.differences.items() if name in title},
+        slice_differences={
+            title[name]: row for name, row in report.slice_differences.items() if name in title
+        },
+        latency=latency,
+    )
+
+
+BEYOND = 1.1
+"""Where an end is drawn that is infinite; the furthest finite one lies at 1 or -1."""
+EDGE = 1.2
+"""Where a drawing ends."""
+
+
+class Bar(NamedTuple):
+    """Ends and value, in multiples of the furthest distance from the bound."""
+
+    low: float
+    value: float
+    high: float
+
+
+def bar(finding: Finding) -> Bar | None:
+    """Place a finding against its bound; None where there is not a finite number or no bound."""
+    estimate, limit = finding.estimate, finding.limit
+    if estimate is None or limit is None or not math.isfinite(estimate.value):
+        return None
+    ends = [end for end in (estimate.low, estimate.value, estimate.high) if math.isfinite(end)]
+    scale = max(abs(end - limit) for end in ends) or 1.0
+
+    def placed(end: float) -> float:
+        return (end - limit) / scale if math.isfinite(end) else math.copysign(BEYOND, end)
+
+    return Bar(placed(estimate.low), placed(estimate.value), placed(estimate.high))
+
+
+def allowed(finding: Finding, passes: Where | None) -> tuple[float, float] | None:
+    """Place the side of the bound on which an interval passes, on the scale of ``bar``.
+
+    It ends at the edges of the drawing. None where no bar is drawn, or no side alone passes.
+    """
+    placed, limit = bar(finding), finding.limit
+    if placed is None or limit is None or passes is None or finding.estimate is None:
+        return None
+    if passes == "above":
+        return 0.0, EDGE
+    if passes == "below" or not placed.value:
+        return -EDGE, 0.0
+    scale = (finding.estimate.value - limit) / placed.value
+    return max(-EDGE, -2 * limit / scale), 0.0
+
+
+def sides(policy: Policy | None, step: str) -> Mapping[str, Where | None]:
+    """Give the side on which each gate of a step passes, by the gate's name."""
+    steps = policy.steps if policy else ()
+    return {
+        gate.name: gate.settings.passes for one in steps if one.name == step for gate in one.gates
+    }
+
 
 REASONS = 2
 PREFIX = 12
@@ -268,3 +349,84 @@ def card(report: ReportInput, decision: StepDecision) -> Card:
         effect=effect(report, decision.step),
         sure=tuple(filter(None, (independence(report, decision.step), errs, accepted))),
     )
+
+
+SAID = {
+    (Tone.ROLLBACK, True): "take back",
+    (Tone.PROMOTE, True): "keep",
+    (Tone.PROMOTE, False): "yes to",
+    (Tone.UNSURE, True): "no longer proven:",
+    (Tone.HOLD, False): "no to",
+    (Tone.UNSURE, False): "not yet to",
+    (Tone.WAITS, False): "not yet to",
+    (Tone.WAITS, True): "not yet to",
+}
+"""By the look of a step and whether it was taken, in the order in which they are said."""
+BLOCKS = {Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
+IS = {Verdict.FAIL: "fails", Verdict.INCONCLUSIVE: "is inconclusive"}
+ARE = {Verdict.FAIL: "fail", Verdict.INCONCLUSIVE: "are inconclusive"}
+BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
+
+
+def headline(cards: Sequence[Card]) -> str:
+    """Give the answer, with the reason where one step is blocked; empty without steps."""
+    parts = [
+        f"{word} {_listed(names)}"
+        for word in dict.fromkeys(SAID.values())
+        if (names := [_named(card) for card in cards if SAID[card.tone, card.taken] == word])
+    ]
+    said = "; ".join(parts)
+    blocked = _blocked(cards)
+    why = f": {_why(blocked[0])}" if len(blocked) == 1 else ""
+    return f"{said[:1].upper()}{said[1:]}{why}." if said else ""
+
+
+def _named(card: Card) -> str:
+    return f"{card.step} ({card.gloss})" if card.gloss else card.step
+
+
+def reasons(cards: Sequence[Card]) -> tuple[str, ...]:
+    """Give a sentence for each blocked step where there are several."""
+    blocked = _blocked(cards)
+    return tuple(f"{card.step}: {_why(card)}." for card in blocked) if len(blocked) > 1 else ()
+
+
+def remedies(cards: Sequence[Card]) -> tuple[str, ...]:
+    """Say what decides steps that are open; once, where several need the same."""
+    by_remedy: dict[str, list[str]] = {}
+    for card in _blocked(cards):
+        gate = card.because[0]
+        if gate.verdict is Verdict.INCONCLUSIVE and gate.remedy:
+            by_remedy.setdefault(gate.remedy.removesuffix("."), []).append(card.step)
+    return tuple(f"To decide {_listed(names)}: {said}." for said, names in by_remedy.items())
+
+
+def _blocked(cards: Sequence[Card]) -> list[Card]:
+    return [card for card in cards if card.tone in BLOCKED and card.because]
+
+
+def _why(card: Card) -> str:
+    """Say what the first gate in the way of a step measured, its bound, and how many more block."""
+    gate = card.because[0]
+    said = gate.reason.removesuffix(".")
+    if gate.interval:
+        bound = gate.bound.replace("the control's", f"{card.control}'s")
+        said = f"{gate.value} {gate.interval}, required: {bound}"
+    rest = (*card.because[1:], *card.more)
+    alike = [row for row in rest if not gate.interval and _same_cause(row, gate)]
+    others = Counter(row.verdict for row in rest if row not in alike)
+    more = [f"{others[verdict]} more {word}" for verdict, word in BLOCKS.items() if others[verdict]]
+    and_more = f"; {_listed(more)}" if more else ""
+    subject = f"{gate.gate} {IS[gate.verdict]}"
+    if alike:
+        subject = f"{gate.gate} and {len(alike)} more {ARE[gate.verdict]}"
+    return f"{subject} ({said}{and_more})"
+
+
+def _same_cause(one: GateRow, other: GateRow) -> bool:
+    return (one.verdict, one.reason) == (other.verdict, other.reason)
+
+
+def _listed(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,14 +1,17 @@
-"""How evidence was kept: how complete it is, as pinned or not, and how often it was looked at."""
+"""How evidence was kept, as tables and in words for the first screen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
+from harness.core.printable import counted
 from harness.corpus.tuning import Leak
 from harness.policy.looks import Looks
-from harness.report.rounding import for_json
+from harness.report.rounding import for_json, minute, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +132,107 @@ def record_json(custody: Custody) -> dict[str, Any]:
             for step, one in custody.looks.items()
         },
     }
+
+
+PREFIX = 12
+ORDINALS = {1: "first", 2: "second", 3: "third"}
+
+
+def lines(found: Custody) -> tuple[str, ...]:
+    """Say all of it for the first screen, a line each."""
+    return tuple(_lines(found))
+
+
+def _lines(found: Custody) -> Iterator[str]:
+    yield _coverage(found.coverage)
+    yield _pin(found)
+    yield from (_tuned(leak, found.tuned_reason) for leak in found.tuned)
+    if found.since:
+        said = "; ".join(found.since.changes)
+        yield f"Since the decision of {minute(found.since.at)}, the last on other evidence: {said}."
+    if found.unprobed:
+        named = ", ".join(found.unprobed)
+        yield f"Identity not checked of {named}: no index was counted, so it is its own word."
+    if found.raced:
+        yield "Times are taken as the file of the race states them; they cannot be derived again."
+    again_at = {step: one for step, one in found.looks.items() if one.attempts > 1 or one.before}
+    for step, one in again_at.items():
+        yield _look(step, one)
+    if not again_at:
+        yield "Every step is judged for the first time."
+    if not again_at and found.earlier:
+        before = "; ".join(found.earlier)
+        yield f"Earlier in the experiment log, of which this is line {found.number}: {before}."
+    if found.number == 1:
+        yield "The experiment log begins here, so nothing is known of earlier decisions."
+
+
+def _pin(found: Custody) -> str:
+    pin = found.pinned
+    if pin and pin.differences:
+        return f"NOT AS PINNED on {pin.at}: {'; '.join(pin.differences)}."
+    if pin:
+        again = f" ({_ordinal(pin.times)} pin)" if pin.times > 1 else ""
+        return f"As pinned on {pin.at}{again}: queries, judgements and race settings."
+    if found.pinned_names:
+        return (
+            f"NOT PINNED under this name: the policy has pins of {', '.join(found.pinned_names)}."
+            " Pins go by the data's name, so a renamed folder loses its own: name it as it was, or"
+            f" pin it: {found.command}"
+        )
+    return f"NOT PINNED: nothing notices a trimmed query set. Pin it: {found.command}"
+
+
+def _tuned(leak: Leak, reason: str) -> str:
+    if not leak.seen:
+        on = ", ".join(leak.collections)
+        return f"{leak.arm} was tuned on {on}, and on none of these queries."
+    if reason:
+        return f"Allowed by the policy: {leak.said}. Its reason: {reason}."
+    return f"INVALID: {leak.said}."
+
+
+def _coverage(of: Coverage) -> str:
+    said = f"{counted(of.queries, 'query')}, all of them judged"
+    if of.unjudged:
+        share = percent(of.unjudged / of.queries)
+        have = "has" if of.unjudged == 1 else "have"
+        said = f"{counted(of.queries, 'query')}: {of.unjudged:,} ({share}) {have} no judgement"
+    if of.negative:
+        said += f"; {counted(of.negative, 'has')} no relevant document"
+    if of.strangers:
+        said += f"; {counted(of.strangers, 'judged query is')} not in the query set"
+    if of.left_out:
+        given = of.queries + of.left_out
+        said += f"; without a judgement, and so left out: {of.left_out:,} of {given:,} queries"
+    if of.own:
+        said += (
+            f"; {counted(of.own, 'query is')} also in the corpus: hits of its own id are left out"
+        )
+    for arm, count in of.unanswered.items():
+        said += f"; {arm} left {count:,} unanswered"
+    return f"{said}."
+
+
+def _look(step: str, one: Looks) -> str:
+    races = f", {one.unjudged} of them races that no gate judged" if one.unjudged else ""
+    resumed = f"; races resumed after a stop: {one.resumed}" if one.resumed else ""
+    kinds = f"{one.untimed} at results, {one.timed} at times{races}; the larger counts{resumed}"
+    earlier = f" Earlier outcomes: {_outcomes(one.before)}." if one.before else ""
+    since = f" Changed since the last look: {'; '.join(one.since)}." if one.since else ""
+    return f"{step}: {_ordinal(one.attempts)} look ({kinds}).{earlier}{since}"
+
+
+def _outcomes(before: Sequence[tuple[str, str]]) -> str:
+    """List outcomes from the oldest on; those that follow each other unchanged stand as one."""
+    return ", ".join(
+        f"{outcome} {len(days)} times, last on {days[-1]}"
+        if len(days) > 1
+        else f"{outcome} on {days[0]}"
+        for outcome, each in groupby(before, key=itemgetter(1))
+        if (days := [day for day, _ in each])
+    )
+
+
+def _ordinal(count: int) -> str:
+    return ORDINALS.get(count, f"{count}th")

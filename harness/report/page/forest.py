@@ -1,9 +1,4 @@
-"""Forest plots: estimates with their intervals in rows, against the line of "no difference".
-
-Mark and colour both show whether an interval lies on one side of the line: full if it does, hollow
-if it crosses. Forest plots: Lewis and Clarke, "Forest plots: trying to see the wood and the trees",
-BMJ 322, 2001.
-"""
+"""Forest plots: estimates with their intervals in rows, against the line of "no difference"."""
 
 from __future__ import annotations
 
@@ -19,9 +14,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from harness.core.scores import Estimate
 from harness.gates import latency_ratio
-from harness.policy.asked import asked_means
+from harness.policy.decision import asked_means
 from harness.report.inputs import ReportInput
-from harness.report.page import latency_tables
+from harness.report.page import figures
 from harness.report.rounding import MINUS, interval, number, signed
 from harness.report.svg import BETTER, INK, LINE, MUTED, PAPER, WORSE, draw, label, quiet
 
@@ -183,7 +178,7 @@ def draw_ratios(report: ReportInput, figure: str) -> str | None:
     latency = report.latency
     if latency is None:
         return None
-    compared = latency_tables.trusted_ratios(report, latency)
+    compared = figures.trusted_ratios(report, latency)
     groups = (
         *(Group(name, row, bounds=of_ratios(report, name)) for name, row in compared.items()),
         *(Group(f"A/A: {arm}", row, noise=True) for arm, row in latency.aa.items()),

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from harness.core.engine import IMPORTED
 from harness.core.errors import SHOWN
 from harness.core.evidence import Agreement, ArmResult, Evidence
 from harness.core.printable import counted, one_line
 from harness.core.run import Status
-from harness.core.scores import Estimate, Scores
-from harness.measures.ties.sensitivity import count_ties
+from harness.core.scores import Estimate, Paired, Scores
+from harness.measures.missing_judgements import condense, judged_by_relevance, missing
+from harness.measures.name import span_of
+from harness.measures.quality import score
+from harness.measures.ties import count_ties
 from harness.report.inputs import ReportInput
-from harness.report.rounding import interval, number, share, signed
-from harness.report.rows import Cell, Table
+from harness.report.page.cards import paired
+from harness.report.rounding import Cell, Table, interval, number, percent, share, signed
+from harness.stats.interval import TrafficMean
 
 NOT_MEASURED = "not measured"
 
@@ -208,3 +214,124 @@ def manifests(report: ReportInput) -> Table:
     )
     header = ("arm", "engine", "documents", "settings sha256", "fingerprint")
     return Table("What each arm is made from", header, rows)
+
+
+def by_slice(report: ReportInput) -> Table:
+    """Show the first measure of every arm in every slice, arms in the leaderboard's order."""
+    arms = best_first(report.means, report.measure)
+    rows = tuple(
+        (Cell(name), *(mean_cell(means.get(arm, {}).get(report.measure), None) for arm in arms))
+        for name, means in sorted(report.slice_means.items())
+    )
+    return Table(f"{report.measure} by slice", ("slice", *arms), rows)
+
+
+def slice_differences(report: ReportInput) -> Table:
+    """Show the first measure's difference in every slice, a column a comparison."""
+    names = tuple(name for name in report.evidence if name in report.slice_differences)
+    slices = sorted({name for row in report.slice_differences.values() for name in row})
+    rows = tuple((Cell(part), *(_cell(report, name, part) for name in names)) for part in slices)
+    sides = (report.evidence[name] for name in names)
+    header = (f"{e.control.arm} → {e.candidate.arm}" for e in sides)
+    caption = f"Candidate minus control by slice, {report.measure}"
+    return Table(caption, ("slice", *header), rows)
+
+
+def _cell(report: ReportInput, name: str, part: str) -> Cell:
+    return difference_cell(report.slice_differences[name].get(part), None)
+
+
+def traffic(report: ReportInput) -> Table:
+    """Show both means of each arm and of each comparison; no row without a sample of a log."""
+    measure, found = report.measure, report.traffic
+    arms = [
+        (
+            Cell(arm),
+            mean_cell(found[arm].estimate, None),
+            _share(found[arm]),
+            mean_cell(means.get(measure), None),
+        )
+        for arm, means in report.means.items()
+        if arm in found
+    ]
+    pairs = {f"{e.control.arm}~{e.candidate.arm}": name for name, e in report.evidence.items()}
+    differences = [
+        (
+            Cell(key.replace("~", " → ")),
+            difference_cell(found[key].estimate, None),
+            _share(found[key]),
+            difference_cell(report.differences.get(name, {}).get(measure), None),
+        )
+        for key, name in pairs.items()
+        if key in found
+    ]
+    header = (
+        "arm or comparison", "mean over the traffic", "share of the requests",
+        "plain mean, as the gates judge it",
+    )  # fmt: skip
+    caption = f"{measure} over the requests of the log, and over the sampled queries"
+    return Table(caption, header, (*arms, *differences))
+
+
+def _share(found: TrafficMean) -> Cell:
+    return Cell(percent(found.share))
+
+
+JUDGED = "Judged@10"
+
+
+def unjudged(report: ReportInput) -> Table:
+    """Show each difference beside what it would be on judged documents alone, and its bounds.
+
+    A comparison without a query that both arms have a value for has no row.
+    """
+    found = {name: (each, paired(each, report.measure)) for name, each in report.evidence.items()}
+    rows = tuple(
+        (
+            Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}"),
+            _judged(evidence.control),
+            _judged(evidence.candidate),
+            Cell(signed(float(pairs.difference.mean()))),
+            _condensed(report, evidence, pairs),
+            _bounds(report, evidence, pairs),
+        )
+        for name, (evidence, pairs) in found.items()
+        if pairs and pairs.query_ids
+    )
+    header = (
+        "comparison", f"control's {JUDGED}", f"candidate's {JUDGED}", report.measure,
+        "on judged documents alone", "whatever is not judged",
+    )  # fmt: skip
+    return Table("What unjudged documents leave open, candidate minus control", header, rows)
+
+
+def _judged(side: ArmResult) -> Cell:
+    scores = side.scores.get(JUDGED)
+    return Cell(NOT_MEASURED if scores is None else number(scores.mean))
+
+
+def _condensed(report: ReportInput, evidence: Evidence, pairs: Paired) -> Cell:
+    values = [
+        score(condense(side.run, report.qrels), report.qrels, [report.measure], pairs.query_ids)
+        for side in (evidence.control, evidence.candidate)
+    ]
+    means = [each[report.measure].mean for each in values]
+    control, candidate = means
+    if control is None or candidate is None:
+        return Cell(NOT_MEASURED)
+    return Cell(signed(candidate - control))
+
+
+def _bounds(report: ReportInput, evidence: Evidence, pairs: Paired) -> Cell:
+    if evidence.complete:
+        return Cell("nothing: its judgements are complete", evidence.complete)
+    if span_of(report.measure) is None or not judged_by_relevance(report.measure):
+        return Cell(f"{report.measure} has no bounds")
+    runs = evidence.control.run, evidence.candidate.run
+    found = missing(*runs, report.qrels, report.measure).of(pairs.query_ids)
+    measured = pairs.difference
+    ends = (
+        float(np.where(found.counts > 0, end, measured).mean()) for end in (found.worst, found.best)
+    )
+    note = "" if found.exact else "outer bounds, not reached"
+    return Cell(" to ".join(map(signed, ends)), note)

@@ -13,23 +13,27 @@ from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
 from harness.core.printable import one_line, printable
 from harness.report.html import TEMPLATES, environment, script_source
-from harness.report.inputs import Links, ReportInput
-from harness.report.load.figures import load_curve
-from harness.report.load.inputs import LoadReport
-from harness.report.load.tables import notes, response
-from harness.report.page import custody_lines, figures, forest, latency_tables, tables
-from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, independence, paired
+from harness.report.inputs import Links, LoadReport, ReportInput
+from harness.report.load import load_curve, notes, response
+from harness.report.page import custody, figures, forest, tables
+from harness.report.page.cards import (
+    Card,
+    GateRow,
+    card,
+    effect,
+    gate_rows,
+    headline,
+    independence,
+    merged,
+    paired,
+    reasons,
+    remedies,
+    sides,
+)
 from harness.report.page.figures import latency_curves
-from harness.report.page.gate_bars import sides
-from harness.report.page.headline import headline, reasons, remedies
-from harness.report.page.merged import merged
-from harness.report.page.moved import QUERY, Moved, movers
-from harness.report.page.slice_tables import by_slice, slice_differences
-from harness.report.page.traffic import traffic
-from harness.report.page.unjudged import unjudged
-from harness.report.plain import minute
-from harness.report.rounding import for_json
-from harness.report.rows import Table
+from harness.report.page.queries import QUERY, Moved, movers
+from harness.report.page.tables import by_slice, slice_differences, traffic, unjudged
+from harness.report.rounding import Table, for_json, minute
 
 SIDE_BY_SIDE = 10
 """Queries shown with both rankings, in each direction of each comparison."""
@@ -204,7 +208,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
         decided_at=minute(report.provenance.decided_at),
         expires_at=minute(report.provenance.expires_at or ""),
         start=report.decisions[0].control if report.decisions else "",
-        kept=custody_lines.lines(report.custody) if report.custody else (),
+        kept=custody.lines(report.custody) if report.custody else (),
         headline=headline(cards),
         reasons=(*reasons(cards), *remedies(cards)),
         cards=cards,
@@ -221,10 +225,10 @@ def view(report: ReportInput, number: int) -> DatasetView:
         slice_differences=slice_differences(described),
         slices=_markup(slices),
         comparisons=_comparisons(described, prefix),
-        percentiles=latency_tables.percentiles(latency) if latency else None,
-        conditions=latency_tables.conditions(latency) if latency else None,
-        budgets=latency_tables.budgets(report),
-        ratios=latency_tables.ratios(described, latency) if latency else None,
+        percentiles=figures.percentiles(latency) if latency else None,
+        conditions=figures.conditions(latency) if latency else None,
+        budgets=figures.budgets(report),
+        ratios=figures.ratios(described, latency) if latency else None,
         ratio_forest=_markup(forest.draw_ratios(described, f"{prefix}-ratios")),
         curves=_markup(drawn),
         machine=latency.race.machine if latency else "",

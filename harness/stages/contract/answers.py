@@ -1,17 +1,37 @@
-"""What every answer owes: who gave it, known ids, finite scores, one order, at most k hits."""
+"""What every answer owes: known ids, one order, and sameness in another process."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, redirect_stdout
 from itertools import pairwise
+from pathlib import Path
+from threading import Barrier
+from typing import Any
 
-from harness.core.engine import Hit
-from harness.core.printable import many
-from harness.stages.contract.check import Check
-from harness.stages.contract.documents import EQUAL, EQUAL_TEXT
-from harness.stages.contract.subject import QueryOutcome, Subject, ask, quoted
+from engines import registry
+from harness.core.engine import Hit, Searcher
+from harness.core.printable import many, one_line
+from harness.stages.contract.subject import (
+    EQUAL,
+    EQUAL_TEXT,
+    Check,
+    NotChecked,
+    QueryOutcome,
+    ShownHits,
+    Subject,
+    ask,
+    quoted,
+    raised,
+    shown,
+)
 
 EMPTY: Mapping[str, str] = {
     "empty": "",
@@ -176,9 +196,9 @@ def _named(one: QueryOutcome, k: int | None = None) -> list[str]:
 
 
 RETURN = "Let search return Answer(hits, self.manifest.fingerprint) with a tuple of Hit"
-BY_BEST = "Order by (-score, doc_id) and cut after that: engines.ranking.order.by_best does both"
+BY_BEST = "Order by (-score, doc_id) and cut after that: engines.ranking.by_best does both"
 SANITISE = "Quote or remove what your parser reads as syntax before it sees the text"
-CHECKS = (
+ANSWER_CHECKS = (
     Check("answers", "Every query gets an Answer.", RETURN, errors),
     Check(
         "finds",
@@ -201,7 +221,7 @@ CHECKS = (
     Check(
         "scores",
         "Scores are finite and between 0 and 1.",
-        "Divide by the best score of the query: engines.ranking.order.by_best does it",
+        "Divide by the best score of the query: engines.ranking.by_best does it",
         lambda subject: _each(subject, lambda one: _scores(one.hits)),
     ),
     Check(
@@ -265,3 +285,165 @@ def long(words: int) -> Mapping[str, str]:
         "plus signs": "+" * (100 * words),
         "text": "the water rises twice a day " * (4 * words),
     }
+
+
+TIMES = 3
+THREADS = 3
+TOGETHER_S = 60.0
+"""How long the threads wait for each other to open the index."""
+
+
+def _repetitions(subject: Subject) -> Iterator[str]:
+    before = subject.answered()
+    for time in range(2, TIMES + 1):
+        again = _asked(subject.searcher, before[:: -1 if time % 2 else 1])
+        yield from _differences(before, again, f"at repetition {time}")
+
+
+def _opened_again(subject: Subject) -> Iterator[str]:
+    before = subject.answered()
+    with subject.engine.open(subject.index) as searcher:
+        yield from _differences(before, _asked(searcher, before), "opened again")
+
+
+def _threads(subject: Subject) -> Iterator[str]:
+    """Let each thread open the index for itself, as ``harness load`` does, and ask at once."""
+    before = subject.answered()
+    ready = Barrier(THREADS)
+
+    def work(turn: int) -> tuple[tuple[QueryOutcome, ...], str]:
+        with ExitStack() as opened:
+            try:
+                searcher = opened.enter_context(subject.engine.open(subject.index))
+                ready.wait(TOGETHER_S)
+            except BaseException as exc:  # noqa: BLE001  an exit on a thread is a failure too
+                ready.abort()
+                return (), raised(exc)
+            return _asked(searcher, [*before[turn:], *before[:turn]]), ""
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for turn, (again, error) in enumerate(pool.map(work, range(THREADS)), start=1):
+            if error:
+                yield f"on thread {turn} of {THREADS} the index cannot be opened: {error}"
+            else:
+                yield from _differences(before, again, f"on thread {turn} of {THREADS}")
+
+
+def _asked(searcher: Searcher, queries: Sequence[QueryOutcome]) -> tuple[QueryOutcome, ...]:
+    return tuple(ask(searcher, one.text, one.k) for one in queries)
+
+
+def _differences(
+    before: Sequence[QueryOutcome], after: Sequence[QueryOutcome], when: str
+) -> Iterator[str]:
+    """Yield what differs from the answers before; those after may stand in another order."""
+    known = {one.text: one for one in before}
+    for one in after:
+        was = known[one.text]
+        if one.error:
+            yield f"{one}: {one.error}, {when}"
+        elif shown(one.hits) != shown(was.hits):
+            yield f"{one}: {difference(shown(was.hits), shown(one.hits))}, {when}"
+        elif one.answer and was.answer and one.answer.served_by != was.answer.served_by:
+            yield f"{one}: another index answers, {when}"
+
+
+def difference(was: ShownHits, now: ShownHits) -> str:
+    """Name the first hit that differs."""
+    for rank, ((old_id, old), (new_id, new)) in enumerate(zip(was, now, strict=False), start=1):
+        if old_id != new_id:
+            return f"{new_id!r} instead of {old_id!r} at rank {rank}"
+        if old != new:
+            return f"{old_id!r} scores {new!r} instead of {old!r}"
+    return f"{many(len(now), 'hit')} instead of {len(was)}"
+
+
+SETS = (
+    "Order by (-score, doc_id). Keep no state between queries, and draw nothing at random"
+    " without a fixed seed"
+)
+SAMENESS_CHECKS = (
+    Check("repetitions", "The same query gets the same answer each time.", SETS, _repetitions),
+    Check(
+        "opened again",
+        "An index that is opened again answers the same.",
+        "Write all that ranking rests on into the index folder",
+        _opened_again,
+    ),
+    Check(
+        "threads",
+        "Several threads, each with an index opened for itself, get the same answers.",
+        "Share nothing that changes between searchers: give each open its own connection",
+        _threads,
+    ),
+)
+
+
+CODE = "from harness.stages.contract.answers import answer; answer()"
+PATIENCE_S = 600.0
+"""How long the other process may take."""
+SEED = "271828"
+"""Of the hashes of the other process; this one draws its own."""
+SAID = 300
+"""Characters of what a process said that failed."""
+
+
+def answer() -> None:
+    """Open an index and run queries, as the JSON on the standard input says."""
+    given = json.load(sys.stdin)
+    with redirect_stdout(sys.stderr):
+        found = _answers(given)
+    sys.stdout.write(f"\n{json.dumps(found)}\n")
+
+
+def _answers(given: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]]]]:
+    arm = registry.load(given["arm"], Path(given["cache"]))
+    with arm.open(Path(given["index"])) as searcher:
+        answers = [ask(searcher, text, k) for text, k in given["queries"]]
+        return [(one.error, shown(one.hits)) for one in answers]
+
+
+def _processes(subject: Subject) -> Iterator[str]:
+    """Let another interpreter open the same index, and compare its answers."""
+    before = subject.answered()
+    if subject.arm is None:
+        raise NotChecked("needs the engine's TOML file, to open it in another process")
+    given = {
+        "arm": subject.arm.name,
+        "cache": str(subject.arm.cache),
+        "index": str(subject.index),
+        "queries": [(one.text, one.k) for one in before],
+    }
+    done = _run(json.dumps(given))
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"it ended with code {done.returncode}"])[-1]
+        yield f"the other process failed: {one_line(last, SAID)}"
+        return
+    for one, (error, hits) in zip(before, json.loads(done.stdout.splitlines()[-1]), strict=True):
+        seen = [(doc_id, score) for doc_id, score in hits]
+        if error or seen != shown(one.hits):
+            yield f"{one}: {error or difference(shown(one.hits), seen)}, in another process"
+
+
+def _run(given: str) -> subprocess.CompletedProcess[str]:
+    """Start an interpreter that finds the modules that this one finds, with other hashes."""
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PYTHONHASHSEED": SEED,
+    }
+    return subprocess.run(  # noqa: S603  this interpreter, and code of this module
+        [sys.executable, "-c", CODE],
+        input=given, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
+
+
+PROCESS_CHECKS = (
+    Check(
+        "processes",
+        "Another process that opens the index gets the same answers.",
+        "Sort what comes out of a set before you rank it: the order of a set differs by process",
+        _processes,
+        by_name=True,
+    ),
+)

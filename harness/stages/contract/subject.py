@@ -1,21 +1,71 @@
-"""An engine under check: its index is built and open, and its answers are kept."""
+"""An engine under check: its documents, its open index, and the form of a check."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from harness.core.disk import FULL, refusal
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
-from harness.core.printable import one_line
+from harness.core.files import FULL, refusal
+from harness.core.printable import between, one_line
 from harness.core.records import Document
-from harness.replay.ask import BrokenAnswer, copied
-from harness.stages.contract.documents import COMMON, DOCUMENTS, OBVIOUS
+from harness.replay.drive import BrokenAnswer, copied
+
+DOCUMENTS = tuple(
+    Document(doc_id, title, text)
+    for doc_id, title, text in (
+        ("bread", "Sourdough bread", "Flour, water and salt, left to rise overnight, then baked."),
+        ("bees", "Keeping bees", "A hive of honey bees needs flowers within three kilometres."),
+        ("tides", "Tides", "The moon pulls the sea, so the water rises twice a day."),
+        ("volcano", "Volcanoes", "Molten rock erupts from deep below the crust of the earth."),
+        (
+            "bicycle",
+            "Patching a puncture",
+            "Take the tyre off the wheel, find the hole, patch it.",
+        ),
+        (
+            "chess",
+            "Chess openings",
+            "The queen's gambit offers a pawn for the centre of the board.",
+        ),
+        ("pandas", "pandas.read_csv", "Read a comma-separated file into a data frame: read_csv."),
+        ("opera", "Opera", "The soprano sings an aria while the orchestra plays softly."),
+        ("vaccine", "Vaccines", "A vaccine trains the immune system to fight a virus."),
+        ("tokyo", "東京", "日本の首都は東京です。"),
+        ("smile", "Emoji", "A smile 😀 says more than words."),
+        ("empty", "", ""),
+        ("twin-b", "Copy", "The very same words stand in two places."),
+        ("twin-a", "Copy", "The very same words stand in two places."),
+        ("untitled", "", "Only a body: gravel, lantern, umbrella."),
+    )
+)
+
+OBVIOUS: Mapping[str, str] = {
+    "bread flour salt": "bread",
+    "honey bees hive": "bees",
+    "moon sea water tides": "tides",
+    "volcanoes molten rock erupts": "volcano",
+    "puncture tyre wheel patch": "bicycle",
+    "chess queen's gambit pawn": "chess",
+    "read_csv": "pandas",
+    "soprano aria opera orchestra": "opera",
+    "vaccine virus immune system": "vaccine",
+    "gravel lantern umbrella": "untitled",
+}
+"""The id of the document that a query quotes."""
+EQUAL = ("twin-a", "twin-b")
+"""Two documents with the same text, in the order in which they must be shown."""
+EQUAL_TEXT = "same words in two places"
+COMMON = ("the water of a day", "words", EQUAL_TEXT)
+"""Queries whose words stand in several documents."""
+
 
 K = 20
 """Hits asked for; all sample documents, so that every tie is seen."""
@@ -154,3 +204,101 @@ def quoted(text: str) -> str:
 def shown(hits: Iterable[Hit]) -> ShownHits:
     """Reduce hits to what a comparison of two answers rests on."""
     return [(hit.doc_id, hit.score) for hit in hits]
+
+
+LISTED = 3
+"""Violations that a message lists."""
+LONGEST = 500
+"""Characters of a violation: an id of an engine may have a million."""
+COUNTED = 1_000
+"""Violations after which a check ends."""
+
+
+class Outcome(StrEnum):
+    """How a check ended."""
+
+    HOLDS = "holds"
+    BROKEN = "broken"
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A promise, and the function that yields each violation of it."""
+
+    name: str
+    promise: str
+    hint: str
+    """What to do where it is broken."""
+    violations: Callable[[Subject], Iterator[str]]
+    own_documents: bool = False
+    """Whether it needs the documents of ``harness.stages.contract.subject``."""
+    by_name: bool = False
+    """Whether it needs an engine that another process can load: an arm, or a TOML file."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check saw."""
+
+    check: Check
+    outcome: Outcome
+    violations: tuple[str, ...] = ()
+    """The first of them; ``count`` says how many there are."""
+    count: int = 0
+    reason: str = ""
+    """Why nothing was checked."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether the promise is broken."""
+        return self.outcome is Outcome.BROKEN
+
+    def __str__(self) -> str:
+        said = [f"{self.check.name}: {self.outcome}. {self.check.promise}"]
+        said += [f"  {one}" for one in self.violations]
+        if self.count > len(self.violations):
+            said.append(f"  and {self.count - len(self.violations)} more")
+        if self.broken:
+            said.append(f"  To fix: {self.check.hint}")
+        return "\n".join([*said, *([f"  {self.reason}"] if self.reason else [])])
+
+
+def examine(check: Check, subject: Subject) -> Finding:
+    """Run a check; whatever the engine raises in it is a violation, but that a disk is full."""
+    found: list[str] = []
+    try:
+        found.extend(islice(check.violations(subject), COUNTED))
+    except NotChecked as exc:
+        return Finding(check, Outcome.NOT_CHECKED, reason=between(str(exc), LONGEST))
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as exc:  # noqa: BLE001  an exit or a panic breaks the promise too
+        found.append(raised(exc))
+    if not found:
+        return Finding(check, Outcome.HOLDS)
+    first = tuple(between(one, LONGEST) for one in found[:LISTED])
+    return Finding(check, Outcome.BROKEN, first, len(found))
+
+
+def examine_all(
+    checks: Sequence[Check], subject: Subject, *, own_documents: bool
+) -> Iterator[Finding]:
+    """Run checks one by one; ``own_documents`` says whether ``subject`` indexed the sample.
+
+    Where the first finds that no query is answered, there is nothing to learn from the others.
+    """
+    silent = False
+    for number, check in enumerate(checks):
+        if silent:
+            yield Finding(check, Outcome.NOT_CHECKED, reason="no query was answered")
+        elif check.own_documents and not own_documents:
+            reason = "needs the sample documents: leave out --dataset"
+            yield Finding(check, Outcome.NOT_CHECKED, reason=reason)
+        else:
+            finding = examine(check, subject)
+            silent = number == 0 and finding.broken and not any(one.answer for one in subject.asked)
+            yield finding

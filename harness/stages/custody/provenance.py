@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from harness.core.batches.source import code_sha256
+from harness.core.batches import code_sha256
 from harness.core.evidence import ArmResult
 from harness.corpus.prepared import Prepared
 from harness.replay.machine import machine

@@ -16,29 +16,26 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from harness.core import digest
-from harness.core.clusters import BY_TEXT
-from harness.core.durable.scratch import scratch
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.files import write_json, write_text
+from harness.core.files import scratch, write_json, write_text
 from harness.core.formats import json_file, json_of, moment_of
 from harness.core.reading import text_of
-from harness.corpus.score_table import read_scores
-from harness.policy.load import load_policy
-from harness.policy.pairwise import Judged, as_applied
-from harness.stages.compare.stage import KEYS, compare, read_agreement
-from harness.stages.custody import first_difference
-from harness.stages.custody.first_difference import Difference
-from harness.stages.evidence import pairs_of
-from harness.stages.experiments import log as experiment_log
-from harness.stages.experiments.log import Log
+from harness.core.scores import BY_TEXT
+from harness.corpus.runs import read_scores
+from harness.policy.load import Judged, as_applied, load_policy
+from harness.stages import experiments
+from harness.stages.compare import KEYS, compare, read_agreement
+from harness.stages.custody import recount
+from harness.stages.custody.recount import Difference
+from harness.stages.experiments import Log
 from harness.stages.gate import gate
-from harness.stages.judging.taken_in import folder_of
+from harness.stages.judging.pool import folder_of
 from harness.stages.layout import Layout
 from harness.stages.load.files import receipt_of, trials_of
 from harness.stages.params import CompareParams, ScoreParams
-from harness.stages.report.assemble import Subject
-from harness.stages.report.stage import STATED
-from harness.stages.score.stage import score
+from harness.stages.report import STATED
+from harness.stages.report_inputs import Subject, pairs_of
+from harness.stages.score import score
 
 PREFIX = 12
 MEANS = ("scores", "slices", "differences")
@@ -64,7 +61,7 @@ def rederive(layout: Layout, about: Mapping[str, Any], subject: Subject) -> Rede
     """
     threads = subject.rules.threads
     with scratch() as folder:
-        before = experiment_log.before_decision(layout, about["record"]["number"])
+        before = experiments.before_decision(layout, about["record"]["number"])
         again = _beside(layout, folder, before)
         score(again, subject.arms, subject.score, threads=threads)
         _same_scores(layout.per_query, again.per_query, ["arm"])
@@ -163,7 +160,7 @@ def _same_scores(stored: Path, derived: Path, keys: list[str]) -> int:
     """Compare two tables of values, and count the values."""
     tables = [read_scores(path, keys) for path in (stored, derived)]
     for key in sorted({*tables[0], *tables[1]}):
-        found = first_difference.of_scores(*(table.get(key, {}) for table in tables))
+        found = recount.of_scores(*(table.get(key, {}) for table in tables))
         if found:
             _refuse(stored, found._replace(where=f"{'~'.join(key)}: {found.where}"))
     return sum(len(one.query_ids) for of in tables[0].values() for one in of.values())
@@ -179,7 +176,7 @@ def _same_agreement(layout: Layout, again: Layout) -> int:
         }
         for one in (read_agreement(layout), read_agreement(again))
     ]
-    if found := first_difference.of_values(*classes):
+    if found := recount.of_values(*classes):
         _refuse(layout.classes, found)
     scores = read_scores(layout.per_query, ["arm"])
     return count + sum(len(one.query_ids) for of in scores.values() for one in of.values())
@@ -192,12 +189,12 @@ def _same_decision(stored: Path, derived: Path) -> None:
     for steps in zip(*(one["steps"] for one in about), strict=True):
         name = steps[0]["step"]
         gates = [[found["gate"] for found in step["findings"]] for step in steps]
-        if other := first_difference.of_values(*gates):
+        if other := recount.of_values(*gates):
             _refuse(stored, other._replace(where=f"gates of step {name}{other.where}"))
         for findings in zip(*(step["findings"] for step in steps), strict=True):
             first = [{key: found[key] for key in SAID} for found in findings]
             for pair in (first, findings):
-                if other := first_difference.of_values(*pair):
+                if other := recount.of_values(*pair):
                     gate_of = f"gate {findings[0]['gate']!r} of step {name}"
                     _refuse(stored, other._replace(where=f"{gate_of}: {other.where}"))
     _same_json(stored, derived)
@@ -213,7 +210,7 @@ def _as_stated(decision: Path, stated: Mapping[str, Any]) -> None:
 def _same_json(stored: Path, derived: Path) -> None:
     """Compare two files of JSON: their values first, so that one can be named; then their bytes."""
     texts = [text_of(path) for path in (stored, derived)]
-    if found := first_difference.of_values(*map(json_of, texts)):
+    if found := recount.of_values(*map(json_of, texts)):
         _refuse(stored, found)
     if texts[0] != texts[1]:
         raise EvidenceError(f"{stored}: says the same in other bytes than those it was written in")

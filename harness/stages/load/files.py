@@ -1,23 +1,20 @@
-"""What a load leaves: parts of one that is under way, and a history that only grows.
-
-A part is good for the load that it was made for, on the machine that it was made on, and for a few
-hours. It lets an interrupted load go on. When a load is done, its trials are added to the history
-and its parts are gone. So the same command measures anew and no time is ever served from a cache
-(docs/decisions/0001).
-"""
+"""What a load leaves, and what its workers open."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.errors import BadFile, EvidenceError
+from engines import registry
+from harness.core.engine import Searcher
+from harness.core.errors import BadFile, EvidenceError, IndexNotReady
 from harness.core.files import append_text, write_json, write_text
 from harness.core.reading import Malformed, numbered, text_of
-from harness.replay.load.record import Record
-from harness.stages.layout import Layout
-from harness.stages.resume import drop_older
+from harness.replay.load_trial import Record
+from harness.stages.layout import Layout, drop_older
 
 CURVE = "curve"
 """Purpose of a trial that was requested, and not made by a search."""
@@ -103,3 +100,31 @@ def read_history(history: Path) -> tuple[Record, ...]:
         except EvidenceError as exc:
             raise BadFile(history, f"{exc}", "Remove the line", number) from exc
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """A value that a new process can be sent."""
+
+    arm: str
+    """Name of the arm or path to its TOML file."""
+    index: Path
+    cache: Path
+    fingerprint: str
+    """Of the index that the arm was replayed on."""
+
+    @contextmanager
+    def __call__(self) -> Iterator[Searcher]:
+        """Open the arm.
+
+        Raises:
+            IndexNotReady: the index is another than the one that the arm was replayed on.
+        """
+        arm = registry.load(self.arm, self.cache)
+        with arm.open(self.index) as searcher:
+            if searcher.manifest.fingerprint != self.fingerprint:
+                raise IndexNotReady(
+                    f"{self.index}: is not the index that {arm.name} was replayed on. Run: harness"
+                    f" index --arm {arm.name}, then: harness replay --arm {arm.name}"
+                )
+            yield searcher

@@ -1,24 +1,29 @@
-"""The drill: walk the way back while the service runs, and prove from its answers who answers.
-
-The switch is set to the old engine, real queries are run, and each answer must be signed by
-the old engine's fingerprint. Then forth again, and the same with the new one. A drill that fails,
-for whatever reason, leaves the switch on the old engine.
-"""
+"""The drill: walk the way back while the service runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.durable.journal import completed
-from harness.core.durable.locks import held
-from harness.core.errors import EvidenceError
+from engines.stacks.agent_mail.budget import SwitchFile
+from engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, InProject, resolved
+from engines.stacks.agent_mail.mcp_tools.search import Switched
+from engines.stacks.agent_mail.mcp_tools.server import MESSAGES
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from engines.stacks.remote.mcp import connected
+from harness.core.errors import EvidenceError, UnknownName
+from harness.core.files import held
+from harness.core.folders import completed
 from harness.core.printable import many
-from harness.policy.migration.events import Drilled
-from harness.stages.migrate import ledger, switch
+from harness.policy.migration import Drilled
+from harness.stages.layout import Layout
+from harness.stages.mail import mail_service
+from harness.stages.migrate import ledger
+from harness.stages.migrate.ledger import SWITCH_FILE
 
 PREFIX = 12
 
@@ -85,7 +90,7 @@ def drill(
         BadFile: the ledger is torn or was changed.
         EvidenceError: no step is in force, or the queries are missing.
     """
-    completed(folder / ledger.FILE, within=[folder])
+    completed(folder / ledger.LEDGER_FILE, within=[folder])
     known = ledger.read(folder)
     state = known.state
     if not state.taken:
@@ -121,7 +126,7 @@ def drill(
             forth_ns=times[1],
         )
         why = f"the drill of {state.step} failed"
-        back = {folder / switch.FILE: switch.text_of(old, why=why)} if failed else {}
+        back = {folder / ledger.SWITCH_FILE: ledger.switch_text(old, why=why)} if failed else {}
         ledger.add(folder, event, after=known.head, before=back)
     return event
 
@@ -144,10 +149,10 @@ class _Walk(NamedTuple):
 
     def switch_to(self, value: str) -> Proof:
         """Set the switch, wait for the service to follow, and ask it everything."""
-        with held(self.folder / ledger.FILE):
+        with held(self.folder / ledger.LEDGER_FILE):
             if ledger.read(self.folder).head != self.head:
                 raise _NotProvenError("somebody else wrote to the ledger meanwhile")
-            switch.write(self.folder, value, why=f"a drill under way, set to {value}")
+            ledger.write(self.folder, value, why=f"a drill under way, set to {value}")
         start = self.clock.elapsed_ns()
         while True:
             found = self.service.ask(self.questions[0])
@@ -174,3 +179,48 @@ class _Walk(NamedTuple):
     def _strange(self, found: Who, value: str, when: str) -> str:
         meant = self.service.who(value)
         return f"{when}, {found.shown} answered, and {meant.shown} is meant to"
+
+
+SHOWN = 10
+"""Messages of a query: a page."""
+
+
+@contextmanager
+def opened(
+    layout: Layout, arm: str, cache: Path, folder: Path, *, url: str, timeout_s: float
+) -> Iterator[Service]:
+    """Open the arm in this process, over the switch in ``folder``; or ask the server at ``url``.
+
+    Raises:
+        IndexNotReady: the arm has no index, or no one answers at ``url``.
+        BadFile: the switch cannot be read.
+    """
+    with mail_service(layout, arm, cache, SwitchFile(folder / SWITCH_FILE).read) as here:
+        if not url:
+            yield Service(lambda text: _asked(here, text), lambda value: _meant(here, value))
+            return
+        with connected([], url, timeout_s) as to:
+
+            def ask(text: str) -> Who:
+                found = to.call(
+                    MESSAGES, {"project_key": EVERY_PROJECT, "query": text, "limit": SHOWN}
+                )
+                by = found.get("served_by")
+                if not isinstance(by, dict) or not {"fingerprint", "engine"} <= by.keys():
+                    raise EvidenceError(f"{to.server}: does not say who answered")
+                return Who(str(by["fingerprint"]), str(by["engine"]))
+
+            yield Service(ask, lambda value: _meant(here, value))
+
+
+def _asked(service: Switched, text: str) -> Who:
+    given = {"project_key": EVERY_PROJECT, "query": text, "limit": SHOWN}
+    by = service.search(resolved(InProject, given)).served_by
+    return Who(by.fingerprint, by.engine)
+
+
+def _meant(service: Switched, value: str) -> Who:
+    switch = KillSwitch.read(value)
+    if switch is None:
+        raise UnknownName("SEARCH_ENGINE", value, [known.value for known in KillSwitch])
+    return Who(*service.who(switch))

@@ -1,11 +1,4 @@
-"""The moves of a migration: begin, observe, advance and roll back.
-
-A step is taken in the ledger first and then by the switch; it is taken back by the switch first.
-So a process that is killed between the two leaves the old engine in place. The next move completes
-what was cut off (``core.durable.journal``); the same move, run again, does no more than that.
-``told`` is called when a move is on the disk, with the move that was cut off before, if any, and
-the state. Who is told of a move has it done once, however often they were killed before.
-"""
+"""The moves of a migration: begin, observe, advance and roll back."""
 
 from __future__ import annotations
 
@@ -15,15 +8,25 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.core.durable.journal import Change, changing, cut_off
-from harness.core.durable.owned import MIGRATION, mark
 from harness.core.errors import EvidenceError
-from harness.policy.migration.events import Advanced, Begun, Day, Observed, RolledBack
-from harness.policy.migration.state import START, State
-from harness.policy.migration.status import Action, Ask, CurrentDecision, Standing, standing
+from harness.core.folders import MIGRATION, Change, changing, cut_off, mark
+from harness.policy.migration import (
+    START,
+    Action,
+    Advanced,
+    Ask,
+    Begun,
+    CurrentDecision,
+    Day,
+    Observed,
+    RolledBack,
+    Standing,
+    State,
+    standing,
+)
 from harness.policy.model import Policy
-from harness.stages.migrate import ledger, switch
-from harness.stages.migrate.evidence import replayed
+from harness.stages.migrate import ledger
+from harness.stages.migrate.ledger import replayed
 
 Told = Callable[[str, State], object]
 BEGIN, OBSERVE, ADVANCE, ROLLBACK, MEND = "begin", "observe", "advance", "rollback", "mend"
@@ -36,7 +39,7 @@ def _nobody(resumed: str, state: State) -> None:
 def _move(folder: Path, what: str) -> AbstractContextManager[Change]:
     if what != BEGIN and not folder.is_dir():
         _ = ledger.read(folder).state
-    return changing(folder / ledger.FILE, within=[folder], what=what)
+    return changing(folder / ledger.LEDGER_FILE, within=[folder], what=what)
 
 
 def begin(
@@ -52,9 +55,9 @@ def begin(
         made = ledger.read(folder)
         if change.resumed != BEGIN:
             made = ledger.added(made, Begun(at=now, by=by, policy=policy.name, switch=value))
-            change.write(folder / ledger.FILE, ledger.text_of(made))
-            text = switch.text_of(value, why="before the first step")
-            change.write(folder / switch.FILE, text)
+            change.write(folder / ledger.LEDGER_FILE, ledger.ledger_text(made))
+            text = ledger.switch_text(value, why="before the first step")
+            change.write(folder / ledger.SWITCH_FILE, text)
             change.commit()
         told(change.resumed, made.state)
 
@@ -81,9 +84,9 @@ def look(folder: Path, policy: Policy, evidence: CurrentDecision, *, now: dateti
     """
     state = ledger.read(folder).state
     found = standing(state, policy, evidence, now=now)
-    apart = switch.drift(folder, state.switch)
-    if cut_off(folder / ledger.FILE):
-        apart = f"{folder / ledger.FILE}: a move was cut off, and the next one completes it"
+    apart = ledger.drift(folder, state.switch)
+    if cut_off(folder / ledger.LEDGER_FILE):
+        apart = f"{folder / ledger.LEDGER_FILE}: a move was cut off, and the next one completes it"
     if not apart:
         return found
     hint = "harness migrate mend writes what the ledger says; repeat a rollback that was cut off"
@@ -116,7 +119,7 @@ def observe(
         if decision is None and not fresh:
             return None
         event = Observed(at=now, by=by, decision=decision, days=fresh)
-        change.write(folder / ledger.FILE, ledger.text_of(ledger.added(known, event)))
+        change.write(folder / ledger.LEDGER_FILE, ledger.ledger_text(ledger.added(known, event)))
         return event
 
 
@@ -160,8 +163,10 @@ def advance(
             reason=reason if found.hindrances else "",
         )
         made = ledger.added(known, event)
-        change.write(folder / ledger.FILE, ledger.text_of(made))
-        change.write(folder / switch.FILE, switch.text_of(value, why=_why(event.step, made)))
+        change.write(folder / ledger.LEDGER_FILE, ledger.ledger_text(made))
+        change.write(
+            folder / ledger.SWITCH_FILE, ledger.switch_text(value, why=_why(event.step, made))
+        )
         change.commit()
         told(change.resumed, made.state)
     return ()
@@ -187,8 +192,8 @@ def rollback(
         event = RolledBack(at=now, by=by, to=target, switch=value, reason=reason)
         made = ledger.added(known, event)
         why = f"rolled back to {target or START}"
-        change.write(folder / switch.FILE, switch.text_of(value, why=why))
-        change.write(folder / ledger.FILE, ledger.text_of(made))
+        change.write(folder / ledger.SWITCH_FILE, ledger.switch_text(value, why=why))
+        change.write(folder / ledger.LEDGER_FILE, ledger.ledger_text(made))
         change.commit()
         told(change.resumed, made.state)
         return made.state
@@ -213,10 +218,10 @@ def rollback_without_ledger(folder: Path, value: str) -> None:
         EvidenceError: the folder is not that of a migration.
     """
     ours = mark(folder, MIGRATION).is_file()
-    if not (ours or switch.is_switch(folder) or ledger.is_ledger(folder)):
+    if not (ours or ledger.is_switch(folder) or ledger.is_ledger(folder)):
         problem = f"holds neither a switch nor a ledger, nor the mark of {MIGRATION}"
         raise EvidenceError(f"{folder}: {problem}. Name the folder of the migration with --at")
-    switch.write(folder, value, why="rolled back without the ledger, which must be fixed")
+    ledger.write(folder, value, why="rolled back without the ledger, which must be fixed")
 
 
 def set_again(folder: Path) -> str:
@@ -229,9 +234,9 @@ def set_again(folder: Path) -> str:
     with _move(folder, MEND):
         known = ledger.read(folder)
         value = known.state.switch
-        switch.write(folder, value, why=_why(known.state.step or START, known))
+        ledger.write(folder, value, why=_why(known.state.step or START, known))
         return value
 
 
 def _why(step: str, made: ledger.Ledger) -> str:
-    return f"{step}, entry {len(made.events)} of {ledger.FILE}, {made.head[:12]}"
+    return f"{step}, entry {len(made.events)} of {ledger.LEDGER_FILE}, {made.head[:12]}"

@@ -1,4 +1,4 @@
-"""The files that people write for a live comparison: its bounds, its cost, what they accept."""
+"""The files that people write for a live comparison."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from harness.agreement.classes import Class
-from harness.core.durable.locks import held
+from harness.agreement import Class
 from harness.core.errors import BadPolicy, EvidenceError
-from harness.core.files import write_text
+from harness.core.files import held, write_text
 from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
 from harness.core.reading import Malformed, text_of
-from harness.policy import lines
-from harness.shadow.live.settings import Settings
-from harness.shadow.log.record import KEY_DIGITS
-from harness.shadow.servers.reading import Reading
-from harness.shadow.watch.bounds import Bounds
-from harness.shadow.watch.suppressions import ACCEPTABLE, Accepted, Suppressions
+from harness.policy import load
+from harness.shadow.alarms import Bounds
+from harness.shadow.comparison import Settings
+from harness.shadow.divergences import ACCEPTABLE, Accepted, Suppressions
+from harness.shadow.record import KEY_DIGITS
+from harness.shadow.server import Reading
 
 Model = TypeVar("Model", bound=BaseModel)
 NAMES = ", ".join(sorted(ACCEPTABLE))
@@ -90,7 +89,7 @@ def http_reading(path: Path) -> Reading:
     """Read where the queries and answers of a server over HTTP are; its own arm's file says it too.
 
     Raises:
-        BadPolicy: as ``read_reading``, or as ``harness.stages.shadow.of_arm``.
+        BadPolicy: as ``read_reading``, or as ``harness.stages.shadow.engine_file``.
     """
     try:
         is_arm = "stack" in toml_of(text_of(path, most=MAX_SETTINGS_BYTES))
@@ -98,7 +97,7 @@ def http_reading(path: Path) -> Reading:
         is_arm = False
     if not is_arm:
         return read_reading(path)
-    from harness.stages.shadow.of_arm import of_arm
+    from harness.stages.shadow.engine_file import of_arm
 
     return of_arm(path)
 
@@ -179,16 +178,16 @@ def read_table(path: Path, model: type[Model], missing: str) -> Model:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise _explained(path, lines.find(text), error) from error
+        raise _explained(path, load.find(text), error) from error
 
 
-def _explained(path: Path, where: Mapping[lines.Path, int], error: ValidationError) -> BadPolicy:
+def _explained(path: Path, where: Mapping[load.KeyPath, int], error: ValidationError) -> BadPolicy:
     """Name the line and the hint of what is wrong first; a misspelt key before what it lacks."""
     found: list[Any] = list(error.errors(include_url=False))
     first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
     at = tuple(first["loc"])
     key = _key(at)
-    line = lines.nearest(where, at) or lines.nearest(where, (*at, 0))
+    line = load.nearest(where, at) or load.nearest(where, (*at, 0))
     if first["type"] == "missing":
         return BadPolicy(path, f"{key}is missing", f"Write {at[-1]} = ...", line)
     if first["type"] == "extra_forbidden":

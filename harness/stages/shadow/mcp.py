@@ -14,19 +14,17 @@ import anyio
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from engines.stacks.remote.client.connection import Connection, connected
+from engines.stacks.remote.mcp import Connection, connected
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.formats import json_of
+from harness.core.mcp_pipes import StreamFailed
 from harness.core.records import Scalar
-from harness.core.serving.pipes import StreamFailed
-from harness.core.serving.signals import run_until_signalled
-from harness.shadow.live.settings import ShadowLog
-from harness.shadow.log.between import Between
-from harness.shadow.servers.backend import Backend
-from harness.shadow.servers.mcp_control import McpControl
-from harness.shadow.servers.mcp_proxy import KIND, serve
-from harness.shadow.servers.reading import Reading, Unreadable
+from harness.core.server import run_until_signalled
+from harness.shadow.comparison import ShadowLog
+from harness.shadow.log import Between
+from harness.shadow.mcp_proxy import KIND, McpControl, serve
+from harness.shadow.server import Backend, Reading, Unreadable
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Ask an arm a file of queries with another one as its shadow: a live comparison, offline."""
+"""A live comparison over a file of queries, or over mirrored traffic."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
@@ -11,25 +11,106 @@ from time import perf_counter_ns, sleep
 
 import numpy as np
 
-from harness.core.errors import DatasetError, EvidenceError
+from harness.core.errors import DatasetError, EvidenceError, HarnessError
+from harness.core.printable import many
 from harness.core.progress import progress
 from harness.core.records import Query, Scalar
+from harness.core.server import CONNECTIONS, bound, run_until_signalled, server
 from harness.corpus.prepared import Prepared
-from harness.replay.ask import observe
-from harness.shadow.live.compare import Slices
-from harness.shadow.live.comparison import Comparison, Counts
-from harness.shadow.live.settings import NS_PER_S, Settings, ShadowLog
-from harness.shadow.live.shadowed import Shadowed
-from harness.shadow.live.side import clean
-from harness.shadow.log.between import Between
-from harness.shadow.log.record import query_key
+from harness.replay.drive import observe
+from harness.shadow.comparison import NS_PER_S, Comparison, Counts, Settings, Shadowed, ShadowLog
+from harness.shadow.http_searcher import check_address, http_candidate, http_searcher
+from harness.shadow.limits import MILLION, Sampler
+from harness.shadow.log import Between
+from harness.shadow.pair import clean
+from harness.shadow.receiver import Asking as ReceiverAsking
+from harness.shadow.receiver import Receiver
+from harness.shadow.record import query_key
+from harness.shadow.recorder import Slices
+from harness.shadow.server import Reading
 from harness.stages.layout import Layout
-from harness.stages.shadow.replay import opened
+from harness.stages.shadow.log import opened
+
+RECEIVE_DRAIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Receiving:
+    """What is received, and the servers that are compared."""
+
+    control: str
+    candidate: str
+    reading: Reading
+    address: tuple[str, int]
+    per_second: float
+    workers: int
+    repeat: float
+    """Share of the requests that the control gets a second time."""
+    client_header: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """How many requests were compared and dropped."""
+
+    counts: Counts
+    dropped: Mapping[str, int]
+    """Requests that nothing asked about, by reason."""
+
+
+def shadow_receive(
+    how: Receiving, folder: Path, settings: Settings, ready: Callable[[str], object]
+) -> Received:
+    """Receive mirrored requests until a signal comes; ``ready`` gets the address.
+
+    Raises:
+        HarnessError: an address is not one of a server, the port is taken, or the log was lost.
+        EvidenceError: another process writes a log to the folder.
+        BadFile: the folder cannot be written to.
+    """
+    for address in (how.control, how.candidate):
+        check_address(address)
+    sampling = settings.sampling
+    whole = sampling.model_copy(update={"rate": MILLION})
+    log = ShadowLog(folder, settings.model_copy(update={"sampling": whole}))
+    asking = ReceiverAsking(
+        how.workers,
+        how.per_second,
+        Sampler(rate=sampling.rate, seed=sampling.seed),
+        Sampler(rate=round(how.repeat * MILLION), seed=sampling.seed),
+        how.client_header.lower(),
+    )
+    opens = partial(http_candidate, how.candidate, how.reading)
+    with (
+        bound(*how.address) as (listening, url),
+        http_searcher(how.control, how.reading) as control,
+        log.compared(opens, between=Between(how.control, how.candidate), process=True) as made,
+    ):
+        receiver = Receiver(how.reading, control, made, asking)
+
+        async def run() -> None:
+            await server(receiver, CONNECTIONS).serve(sockets=[listening])
+
+        ready(url)
+        try:
+            run_until_signalled(run)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            receiver.close()
+            made.drain(RECEIVE_DRAIN_S)
+    if made.counts.lost:
+        raise HarnessError(
+            f"{many(made.counts.lost, 'observation')} lost: {folder} cannot be written."
+            " Free the space or the rights, and start again"
+        )
+    return Received(made.counts, receiver.dropped)
+
 
 MINUTE_S = 60.0
 NAP_S = 0.0002
 """Pause while the queue is full."""
-DRAIN_S = 600.0
+RUN_DRAIN_S = 600.0
 """How long an attempt may take to be written down."""
 
 
@@ -126,7 +207,7 @@ def shadow_run(
             _wait(comparison, room, start + round(at * asking.step_ns), asking)
             times[at] = observe(shadowed, query, asking.k, limits.late_ns).elapsed_ns
             advance(1)
-        written = comparison.drain(DRAIN_S)
+        written = comparison.drain(RUN_DRAIN_S)
         return Ran(comparison.counts, perf_counter_ns() - start, times, written)
 
 

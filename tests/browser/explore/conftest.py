@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from harness.report.explore.page import to_explorer
+from harness.report.explorer import to_explorer
 from tests.browser import explored
 from tests.browser.explore.view import at
 from tests.browser.watched import Watched

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from harness.report.explore.page import to_explorer
+from harness.report.explorer import to_explorer
 from harness.report.rounding import MINUS, number
 from tests.browser import explored
 from tests.browser.explore.view import LOST, at, count, first, state

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from harness.report.links import explore_link
+from harness.report.html import explore_link
 from tests.browser.explore.view import LOST, at, first, state
 from tests.browser.watched import Watched
 

@@ -10,11 +10,11 @@ import pytest
 
 from harness.core.errors import BadFile, DatasetError
 from harness.core.files import write_text
-from harness.corpus import card, pool, trec
-from harness.corpus.pool import Pool
-from harness.measures.unjudged.missing import missing
-from harness.stages.judging.compared import SNIPPET
+from harness.corpus import card, judgements, trec
+from harness.corpus.judgements import Pool
+from harness.measures.missing_judgements import missing
 from harness.stages.judging.judge import judge, merge
+from harness.stages.judging.pool import SNIPPET
 from tests.cli.conftest import Harness, Said
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
@@ -49,7 +49,7 @@ def piped(harness: Harness, monkeypatch: pytest.MonkeyPatch, keys: str, *words: 
 
 
 def test_a_pool_names_the_most_decisive_pairs_first(pooled: Path, sparse: Toy) -> None:
-    found = pool.read(pooled)
+    found = judgements.read_pool(pooled)
     gains = [pair.narrows for pair in found.pairs]
     assert gains == sorted(gains, reverse=True)
     assert min(gains) > 0
@@ -67,10 +67,13 @@ def test_all_of_the_question_and_of_the_document_is_shown(
     pooled: Path, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However narrow the terminal is, words are wrapped and not cut off; brackets are no markup."""
-    made = pool.read(pooled)
+    made = judgements.read_pool(pooled)
     long = " ".join(f"[red]word{at}" for at in range(60))
     changed = made.pairs[0].model_copy(update={"query": long, "snippet": long, "title": long})
-    write_text(pool.beside(pooled), pool.texts_of(Pool((changed, *made.pairs[1:]), made.grades)))
+    write_text(
+        judgements.texts_path(pooled),
+        judgements.texts_of(Pool((changed, *made.pairs[1:]), made.grades)),
+    )
     said = piped(harness, monkeypatch, "q", pooled)
     for at in range(60):
         assert said.out.count(f"[red]word{at}") >= 3
@@ -86,7 +89,7 @@ def test_arms_that_were_compared_in_one_go_have_their_pool_too(
     said = harness("pool", "--dataset", "toy", *ARMS, *words)
     assert said.code == 0, said
     assert "over 41 queries" in said.out
-    assert len(pool.read(path).pairs) == 3
+    assert len(judgements.read_pool(path).pairs) == 3
 
 
 def test_a_pool_is_not_written_over(pooled: Path, harness: Harness) -> None:
@@ -143,7 +146,7 @@ def test_keys_give_grades_and_may_be_taken_back(
 ) -> None:
     said = piped(harness, monkeypatch, "1 s 9 2 u 0\n", pooled)
     assert said.code == 0, said
-    assert pool.read(pooled).grades == (1, None, 0, None, None)
+    assert judgements.read_pool(pooled).grades == (1, None, 0, None, None)
     assert "'9' is not a key" in said.out
     assert "2 of 5 pairs are judged" in said.out
 
@@ -152,9 +155,9 @@ def test_it_goes_on_where_it_was_left(
     pooled: Path, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     piped(harness, monkeypatch, "12q00", pooled)
-    assert pool.read(pooled).grades == (1, 2, None, None, None)
+    assert judgements.read_pool(pooled).grades == (1, 2, None, None, None)
     piped(harness, monkeypatch, "000", pooled)
-    assert pool.read(pooled).grades == (1, 2, 0, 0, 0)
+    assert judgements.read_pool(pooled).grades == (1, 2, 0, 0, 0)
     assert "5 of 5" in piped(harness, monkeypatch, "", pooled).out
 
 
@@ -163,7 +166,7 @@ def test_each_key_is_in_the_file_before_the_next(pooled: Path) -> None:
     seen: list[tuple[int | None, ...]] = []
 
     def show(_: Pool, __: int, ___: str) -> None:
-        seen.append(pool.read(pooled).grades)
+        seen.append(judgements.read_pool(pooled).grades)
 
     judge(pooled, "01u", show)
     assert seen == [
@@ -176,16 +179,16 @@ def test_each_key_is_in_the_file_before_the_next(pooled: Path) -> None:
 
 def test_what_somebody_else_judges_meanwhile_stays_and_is_told(pooled: Path) -> None:
     said: list[str] = []
-    shown = pool.read(pooled).pairs
+    shown = judgements.read_pool(pooled).pairs
 
     def show(_: Pool, __: int, told: str) -> None:
         said.append(told)
         if len(said) == 1:
-            pool.regrade(pooled, shown[0], None, 2)
-            pool.regrade(pooled, shown[3], None, 1)
+            judgements.regrade(pooled, shown[0], None, 2)
+            judgements.regrade(pooled, shown[3], None, 1)
 
     judge(pooled, "1s00s", show)
-    assert pool.read(pooled).grades == (2, 0, 0, 1, None)
+    assert judgements.read_pool(pooled).grades == (2, 0, 0, 1, None)
     assert said == [
         "", "somebody else judged it 2 meanwhile; nothing was changed", "", "",
         "judged 1 already", "",
@@ -200,7 +203,7 @@ def test_judgements_come_back_into_the_data_set_with_who_made_them(
     assert "added 4 judgements to toy; 0 were known, 1 are open" in said.out
     judged = sparse.root / "qrels" / "toy" / "test.qrels"
     grades = trec.qrels(judged).grades
-    for query_id, doc_id, grade in pool.read(pooled).judgements:
+    for query_id, doc_id, grade in judgements.read_pool(pooled).judgements:
         assert grades[query_id][doc_id] == grade
     assert "4 judgements were added on" in card.read(sparse.root / "datasets" / "toy").warnings[-1]
     (line,) = judged.with_name("test.judged.jsonl").read_text().splitlines()
@@ -232,7 +235,7 @@ def test_a_judgement_narrows_what_is_open(
 
 def test_a_contradiction_is_not_settled_in_silence(pooled: Path, sparse: Toy) -> None:
     judge(pooled, "1", lambda *_: None)
-    query_id, doc_id, _ = pool.read(pooled).judgements[0]
+    query_id, doc_id, _ = judgements.read_pool(pooled).judgements[0]
     folders = sparse.root / "datasets" / "toy", sparse.root / "qrels" / "toy"
     judged = folders[1] / "test.qrels"
     judged.write_text(judged.read_text() + f"{query_id} 0 {doc_id} 2\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpus import labels
+from harness.corpus import judgements
 from tests.cli.conftest import Harness
 from tests.make.desk import ENDPOINT, OVERLAP, desk, write_pool
 from tests.make.judge_server import completion, graded
@@ -25,7 +25,7 @@ def test_a_rule_labels_a_pool(project: Toy, harness: Harness) -> None:
     assert said.code == 0, said
     assert "overlap: 4 labels in m.jsonl, 4 pairs judged now for 0.0000 with 0 retries" in said.out
     assert "  grade 0: 2\n  grade 1: 2\n" in said.out
-    assert len(labels.read(project.root / "m.jsonl")) == 4
+    assert len(judgements.read_labels(project.root / "m.jsonl")) == 4
     assert (project.root / ".cache" / "judges" / "overlap").is_dir()
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpus import pool as pools
-from harness.corpus import trec
-from harness.stages.judging.several import own_file
+from harness.corpus import judgements, trec
+from harness.stages.judging.panel import own_file
 from tests.cli.conftest import Harness
 from tests.make.desk import write_pool
 from tests.make.toy import Toy
@@ -28,8 +27,8 @@ def begun(project: Toy) -> Path:
 
 
 def judge(path: Path, *, odd: int) -> None:
-    for pair in pools.read(path).pairs:
-        pools.regrade(path, pair, None, odd if int(pair.query_id[1:]) % 4 else 0)
+    for pair in judgements.read_pool(path).pairs:
+        judgements.regrade(path, pair, None, odd if int(pair.query_id[1:]) % 4 else 0)
 
 
 def test_a_name_has_a_file_of_its_own(
@@ -41,7 +40,7 @@ def test_a_name_has_a_file_of_its_own(
     said = harness("judge", "pool.qrels", "--by", "ada")
     assert said.code == 0, said
     assert "1 of 2 pairs are judged in pool.ada.qrels" in said.out
-    assert pools.read(project.root / ADA).grades == (1, None)
+    assert judgements.read_pool(project.root / ADA).grades == (1, None)
     assert pool.read_bytes() == before
 
 
@@ -61,8 +60,8 @@ def test_two_people_judge_and_disagreements_are_settled(begun: Path, harness: Ha
     assert open_.code == 3
     assert "9 disagreements are open. Judge them: harness judge settled.disag" in open_.out
     path = begun / "settled.disagreements.qrels"
-    for pair in pools.read(path).pairs:
-        pools.regrade(path, pair, None, 2)
+    for pair in judgements.read_pool(path).pairs:
+        judgements.regrade(path, pair, None, 2)
     done = harness(*settle)
     assert done.code == 0, done
     assert "12 pairs are settled in settled.qrels" in done.out

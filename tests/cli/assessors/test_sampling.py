@@ -9,11 +9,11 @@ import pytest
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.formats import json_file
-from harness.corpus import pool
-from harness.corpus.pool import Pool
-from harness.serve import form, pages
-from harness.stages.judging import sampling
-from harness.stages.judging.compared import Compared
+from harness.corpus import judgements
+from harness.corpus.judgements import Pool
+from harness.serve import pages
+from harness.stages.judging import pool
+from harness.stages.judging.pool import Compared
 from tests.cli.conftest import Harness, Said
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
@@ -49,22 +49,22 @@ def begun(project: Toy, harness: Harness, judged: Judgements) -> Path:
 
 
 def page(path: Path) -> str:
-    return bytes(pages.judging(form.sit("pool", path, {}), "harness").body).decode()
+    return bytes(pages.judging(pages.sit("pool", path, {}), "harness").body).decode()
 
 
 def press_all(path: Path, judged: Judgements) -> Pool:
     """Judge in a browser until no pair comes."""
-    seen = form.sit("pool", path, {})
+    seen = pages.sit("pool", path, {})
     while seen.pair is not None:
         grade = judged.get((seen.pair.query_id, seen.pair.doc_id), 0)
-        seen = form.press("pool", path, f"key={grade}&pair={seen.word}&was=&done=".encode())
-    return pool.read(path)
+        seen = pages.press("pool", path, f"key={grade}&pair={seen.word}&was=&done=".encode())
+    return judgements.read_pool(path)
 
 
 def test_the_others_of_a_query_come_where_a_drawn_hit_is_relevant(
     begun: Path, judged: Judgements
 ) -> None:
-    first = pool.read(begun).pairs
+    first = judgements.read_pool(begun).pairs
     whole = press_all(begun, judged)
     assert whole.pairs[: len(first)] == first
     more = whole.pairs[len(first) :]
@@ -73,7 +73,7 @@ def test_the_others_of_a_query_come_where_a_drawn_hit_is_relevant(
     assert {one.query_id for one in more} <= good
     assert not whole.open
     assert "The sample is judged: of " in page(begun)
-    found = sampling.standing(begun)
+    found = pool.standing(begun)
     assert found is not None
     assert not found.judged.left
 
@@ -81,11 +81,11 @@ def test_the_others_of_a_query_come_where_a_drawn_hit_is_relevant(
 def test_a_terminal_gets_the_next_pairs_too(
     harness: Harness, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = len(pool.read(begun).pairs)
+    count = len(judgements.read_pool(begun).pairs)
     monkeypatch.setattr("sys.stdin", io.StringIO("1" * count + "q"))
     said = harness("judge", begun)
     assert said.code == 0
-    assert len(pool.read(begun).pairs) > count
+    assert len(judgements.read_pool(begun).pairs) > count
 
 
 def test_a_gate_decides_by_the_sample_and_the_decision_is_derived_again(
@@ -126,27 +126,27 @@ def quality(project: Toy) -> dict[str, str]:
 
 
 def test_a_pair_that_was_skipped_is_judged_before_more_come(begun: Path) -> None:
-    skipped, *others = pool.read(begun).pairs
+    skipped, *others = judgements.read_pool(begun).pairs
     for pair in others:
-        pool.regrade(begun, pair, None, 1)
-    found = sampling.following(begun)
+        judgements.regrade(begun, pair, None, 1)
+    found = pool.following(begun)
     assert found is not None
-    assert found.pool.pairs == (skipped, *others) == pool.read(begun).pairs
+    assert found.pool.pairs == (skipped, *others) == judgements.read_pool(begun).pairs
 
 
 def test_runs_that_changed_add_nothing_and_the_page_says_so(project: Toy, begun: Path) -> None:
-    made = pool.read(begun)
-    file = sampling.beside(begun)
-    now = sampling.runs_of(project.layout, Compared(CONTROL, CANDIDATE, "nDCG@10"))
+    made = judgements.read_pool(begun)
+    file = pool.beside(begun)
+    now = pool.runs_of(project.layout, Compared(CONTROL, CANDIDATE, "nDCG@10"))
     file.write_text(file.read_text().replace(now[0], "0" * 64))
     for pair in made.pairs:
-        pool.regrade(begun, pair, None, 0)
+        judgements.regrade(begun, pair, None, 0)
     assert "was run anew, and other hits would be drawn" in page(begun)
     with pytest.raises(EvidenceError, match="Make a new pool"):
-        sampling.following(begun)
+        pool.following(begun)
     file.write_text("{}")
     with pytest.raises(BadFile, match="does not say how a sample was drawn"):
-        sampling.standing(begun)
+        pool.standing(begun)
 
 
 def test_a_first_pool_becomes_a_data_set_by_the_command_of_its_page(
@@ -156,14 +156,14 @@ def test_a_first_pool_becomes_a_data_set_by_the_command_of_its_page(
     path = project.root / "first.qrels"
     words = (queries, corpus, "--arms", "fts5", "--depth", "1", "--out", path)
     assert harness("queries", "pool", *words).code == 0
-    for pair in pool.read(path).pairs:
-        pool.regrade(path, pair, None, 1)
+    for pair in judgements.read_pool(path).pairs:
+        judgements.regrade(path, pair, None, 1)
     commands = [one.partition("<")[0].split() for one in page(path).split("<code>")[1:]]
     (made,) = (one for one in commands if one[:3] == ["harness", "import", "jsonl"])
     places = {"corpus.jsonl": corpus, "queries.jsonl": queries, "NAME": "first"}
     assert harness(*(places.get(one, one) for one in made[1:])).code == 0
     lines = (project.root / "qrels" / "first" / "test.qrels").read_text().splitlines()
-    assert len(lines) == len(pool.read(path).pairs)
+    assert len(lines) == len(judgements.read_pool(path).pairs)
 
 
 def test_what_cannot_be_drawn_says_why(project: Toy, harness: Harness, judged: Judgements) -> None:

@@ -18,12 +18,11 @@ from unittest import mock
 import pytest
 import typer
 
-from harness.cli.base import boundary
-from harness.cli.base.boundary import ended
-from harness.core.disk import NO_ROOM
+from harness.cli import exit_codes
+from harness.cli.exit_codes import ended
 from harness.core.errors import HarnessError
-from harness.core.files import replacing
-from harness.stages.custody.proof import read_manifest
+from harness.core.files import NO_ROOM, replacing
+from harness.stages.custody.receipts import read_manifest
 from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
@@ -227,8 +226,8 @@ def test_memory_that_ran_out_has_a_remedy(
 def test_where_no_words_have_room_it_is_still_no_verdict(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(boundary, "_said", mock.Mock(side_effect=MemoryError))
-    assert boundary.failed(ValueError("large"), debug=False) == 2
+    monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=MemoryError))
+    assert exit_codes.failed(ValueError("large"), debug=False) == 2
     assert capsys.readouterr().err.startswith("error: ValueError, and memory ran out. End other")
 
 
@@ -242,7 +241,7 @@ def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.Mo
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("harness.stages.score.stage.score", interrupted)
+    monkeypatch.setattr("harness.stages.score.score", interrupted)
     said = harness("score", "--dataset", "toy")
     assert said.code == 130
     assert "run the same command again to go on" in said.err
@@ -254,7 +253,7 @@ def test_an_error_of_our_own_is_two_and_its_traceback_is_shown_where_it_is_asked
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr("harness.stages.score.stage.score", broken)
+    monkeypatch.setattr("harness.stages.score.score", broken)
     said = harness("score", "--dataset", "toy").error
     assert said.startswith("ZeroDivisionError: by nothing (test_boundary.py:")
     assert said.endswith("--debug shows the traceback")
@@ -271,7 +270,7 @@ def test_a_full_disk_has_its_remedy_whoever_was_told(
     def broken(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("harness.stages.score.stage.score", broken)
+    monkeypatch.setattr("harness.stages.score.score", broken)
     said = harness("score", "--dataset", "toy").error
     assert said.startswith("a disk refused a file (No space left on device)")
     assert said.endswith("Free some space on that disk, then run the same command again")
@@ -280,7 +279,7 @@ def test_a_full_disk_has_its_remedy_whoever_was_told(
 def test_an_end_of_input_while_somebody_is_asked_is_an_interrupt(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.cli.init.on_terminal", lambda: True)
+    monkeypatch.setattr("harness.cli.oneshot.on_terminal", lambda: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     assert harness("init", "mine").code == 130
 
@@ -402,6 +401,6 @@ def test_a_clock_that_python_cannot_read_is_named(
     """Past 2262-04-11 every command ended in an unforeseen failure."""
     too_late = mock.Mock(side_effect=OverflowError("timestamp too large"))
     with monkeypatch.context() as patched:
-        patched.setattr("harness.cli.base.boundary.time", too_late)
+        patched.setattr("harness.cli.exit_codes.time", too_late)
         said = harness("doctor").error
     assert said.startswith("the clock of this machine is past 2262-04-11, the last day")

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import application
-from harness.cli.base import called
-from harness.cli.base.app import Plain
-from harness.cli.base.boundary import failed
-from harness.cli.base.called import CALLED, as_called
+from harness.cli import application, exit_codes
+from harness.cli.app import Plain
+from harness.cli.exit_codes import CALLED, as_called, failed
 from harness.core.errors import HarnessError
 from tests.docs.test_commands import cli
 from tests.source import known, modules
@@ -23,7 +21,7 @@ from tests.source import known, modules
 pytestmark = pytest.mark.slow
 
 BY = "python3 ../run.py"
-CONSOLES = {"harness.cli.base.app", "harness.cli.shadow.watch"}
+CONSOLES = {"harness.cli.app", "harness.cli.shadow"}
 """The second shows a table that names no command."""
 
 
@@ -127,14 +125,14 @@ def test_an_environment_that_is_not_on_the_path_is_named(
     monkeypatch.setattr("sys.orig_argv", typed)
     assert as_called("Run: harness gate") == f"Run: {near} gate"
     assert as_called(as_called("Run: harness gate")) == f"Run: {near} gate"
-    assert called.called_from_anywhere() == far.format(here=tmp_path)
+    assert exit_codes.called_from_anywhere() == far.format(here=tmp_path)
     assert as_called("Run: pip install x==1") == f"Run: {sys.executable} -m pip install x==1"
 
 
 def test_the_name_alone_is_enough_where_the_path_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     monkeypatch.setattr("sys.argv", ["env/bin/harness"])
-    assert called.called() == "harness"
+    assert exit_codes.called() == "harness"
 
 
 @pytest.mark.usefixtures("by_run_py")
@@ -143,10 +141,10 @@ def test_from_another_folder_the_path_is_whole(
 ) -> None:
     (tmp_path / "a folder" / "in").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "a folder" / "in")
-    said = shlex.split(called.called_from_anywhere())
+    said = shlex.split(exit_codes.called_from_anywhere())
     assert said == ["python3", str(tmp_path / "a folder" / "run.py"), "harness"]
     monkeypatch.delenv(CALLED)
-    assert called.called_from_anywhere() == called.called() == "harness"
+    assert exit_codes.called_from_anywhere() == exit_codes.called() == "harness"
 
 
 def test_only_one_place_prints() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.base.boundary import FAILED, ended
+from harness.cli.exit_codes import FAILED, ended
 
 
 def test_a_closed_output_is_a_failure_and_no_verdict(

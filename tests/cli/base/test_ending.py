@@ -7,15 +7,15 @@ from unittest import mock
 
 import pytest
 
-from harness.cli.base import boundary
-from harness.cli.base.ending import ENDING
+from harness.cli import exit_codes
+from harness.cli.exit_codes import ENDING
 
 
 def test_an_interrupt_while_words_are_looked_for_is_an_interrupt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was told as memory that ran out, with exit code 2."""
-    monkeypatch.setattr(boundary, "_said", mock.Mock(side_effect=KeyboardInterrupt))
-    assert boundary.failed(ValueError("large"), debug=False) == 130
-    assert capsys.readouterr().err == f"{boundary.AGAIN}\n"
+    monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=KeyboardInterrupt))
+    assert exit_codes.failed(ValueError("large"), debug=False) == 130
+    assert capsys.readouterr().err == f"{exit_codes.AGAIN}\n"
     assert {signal.getsignal(one) for one in ENDING} == {signal.SIG_IGN}

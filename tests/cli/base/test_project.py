@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.cli.base.project import PACKAGED, Project
+from harness.cli.project import PACKAGED, Project
 from harness.core.errors import HarnessError
 from tests.source import ROOT
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.base.verdicts import leaderboard, show
+from harness.cli.verdicts import leaderboard, show
 from harness.core.gate import OF_VERDICT, Cause, Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
 

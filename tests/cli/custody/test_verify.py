@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cli.base.places import left_by_run
+from harness.cli.project import left_by_run
 from harness.core.errors import BadFile, EvidenceError
 from harness.corpus.runs import read_run, write_run
-from harness.stages.custody.dvc_lock import check_recorded
-from harness.stages.custody.proof import read_manifest
+from harness.stages.custody.receipts import read_manifest
+from harness.stages.custody.reproduce import check_recorded
 from harness.stages.custody.verify import _answers, verify
 from tests.cli.conftest import Harness
 from tests.make.toy import ARMS, CANDIDATE, NAME, Toy

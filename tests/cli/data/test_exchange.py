@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.corpus import card
-from harness.corpus.exchange.formats import RATED
+from harness.corpus.exchange import RATED
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 from tests.source import ROOT

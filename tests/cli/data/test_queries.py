@@ -9,8 +9,8 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.core.records import Drawn, Query
-from harness.corpus import jsonl
-from harness.stages.report.assemble import traffic
+from harness.corpus import beir
+from harness.stages.report_inputs import traffic
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 
@@ -34,7 +34,7 @@ def test_a_sample_is_written_with_what_was_left_out(project: Toy, harness: Harne
     assert "1 left out: the line is cut off or malformed" in said.out
     assert "limit of masking: names of people" in said.out
     assert "wrote 60 queries to q.jsonl" in said.out
-    assert all(query.drawn for query in jsonl.queries(project.root / "q.jsonl"))
+    assert all(query.drawn for query in beir.queries(project.root / "q.jsonl"))
     assert "is there already" in harness(*words, "q.jsonl").error
     assert "which is read" in harness(*words, "datasets/toy/q.jsonl").error
     found = harness("queries", "drift", "q.jsonl", a_log(project.root, "later.jsonl"))
@@ -73,9 +73,9 @@ def test_a_sample_with_queries_of_elsewhere_has_no_traffic() -> None:
 
 def test_a_log_without_judgements_is_taken_to_a_verdict(project: Toy, harness: Harness) -> None:
     """From queries that nobody has judged, by a pool that is judged in part, to a decision."""
-    queries = [*jsonl.queries(project.root / "beir" / "queries.jsonl")]
+    queries = [*beir.queries(project.root / "beir" / "queries.jsonl")]
     (project.root / "q.jsonl").write_text(
-        jsonl.queries_text(Query(q.query_id, q.text) for q in queries)
+        beir.queries_text(Query(q.query_id, q.text) for q in queries)
     )
     words = ("queries", "pool", "q.jsonl", "beir/corpus.jsonl", "--arms", "fts5,tantivy")
     said = harness(*words, "--depth", "3", "--out", "first.qrels")

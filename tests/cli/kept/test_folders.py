@@ -12,11 +12,11 @@ import pytest
 
 from benchmarks.moving_folders import moved
 from engines import registry as arms
-from engines.kept.contract import Fault
+from engines.kept.index import Fault
 from engines.stacks.code.arm import Code
-from engines.stacks.remote.client.connection import Connection, ToolFailed, connected
+from engines.stacks.remote.mcp import Connection, ToolFailed, connected
 from engines.stacks.writing.arm import Writing
-from harness.cli.kept import code, docs, folder, notes
+from harness.cli import code, docs, folder, notes
 from harness.core.errors import IndexNotReady
 from tests.cli.conftest import Harness
 from tests.make.mail.project import BOUNDED_S, listening

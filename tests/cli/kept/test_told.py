@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from engines.stacks.code.reading import packages
-from harness.cli.base.called import CALLED
+from engines.stacks.code.reading import documents
+from harness.cli.exit_codes import CALLED
 from harness.core.reading import Malformed
 from tests.cli.conftest import Harness
 from tests.cli.kept.test_folders import ARMS, TEXT
@@ -154,7 +154,7 @@ def test_a_remedy_is_the_same_in_json(
     refused = Malformed('is go. Run: pip install "search-harness[languages]"')
     (root / "shop.go").write_text("package shop\n")
     words = ("code", "index", "mine", "--arm", ARMS["code"])
-    with mock.patch.object(packages, "_of_language", side_effect=refused):
+    with mock.patch.object(documents, "_of_language", side_effect=refused):
         plain = harness(*words).err
         (fault,) = json.loads(harness(*words, "--json").out)["faults"]
     assert "Run: python3 run.py pip install " in plain

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.switch_file import value_in
-from harness.cli.migrate import options as migrate_places
-from harness.stages.migrate.evidence import decided, evidence
+from engines.stacks.agent_mail.budget import value_in
+from harness.cli import migration
+from harness.stages.migrate.ledger import decided, evidence
 from tests.cli.conftest import Harness
 from tests.docs.shell import Shell
 from tests.make.forging import forge, promoted
@@ -155,7 +155,7 @@ def test_a_step_in_force_that_fails_asks_for_its_rollback(
     begun.policy(HEAD + SWITCHED + GATES)
     begun.decide()
     later = datetime.now(UTC) + timedelta(days=3)
-    monkeypatch.setattr("harness.cli.migrate.group.now", lambda: later)
+    monkeypatch.setattr("harness.cli.migration.now", lambda: later)
     said = harness("migrate", "status")
     assert said.code == 3
     assert "MEASURE    of tantivy: evidence of" in said.out
@@ -211,13 +211,13 @@ def test_bad_input_is_one_line(
 def test_who_typed_is_noted_even_where_the_system_has_no_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert migrate_places.by()
+    assert migration.by()
 
     def nobody() -> str:
         raise OSError("no such user")
 
     monkeypatch.setattr("getpass.getuser", nobody)
-    assert migrate_places.by() == f"user {os.getuid()}"
+    assert migration.by() == f"user {os.getuid()}"
 
 
 def test_evidence_says_why_it_is_not_believed(begun: Toy) -> None:

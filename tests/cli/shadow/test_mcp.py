@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
-from engines.stacks.remote.client.connection import Connection, ToolFailed, connected
-from harness.agreement.classes import Class
-from harness.cli.base.project import Project
+from engines.stacks.remote.mcp import Connection, ToolFailed, connected
+from harness.agreement import Class
+from harness.cli.project import Project
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.run import Status
-from harness.shadow.log.record import AGREED
-from harness.shadow.servers.reading import Unreadable
+from harness.shadow.record import AGREED
+from harness.shadow.server import Unreadable
 from harness.stages.index import index
 from harness.stages.shadow.files import read_reading
 from harness.stages.shadow.mcp import McpServer, mcp_candidate

@@ -16,9 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.errors import HarnessError
-from harness.core.serving.listening import bound
+from harness.core.server import bound
 from tests.cli.conftest import Harness
 from tests.make.mail.project import BOUNDED_S, listening
 from tests.make.shadow.live_log import written

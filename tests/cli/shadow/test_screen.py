@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from harness.cli.shadow import watch as shadow_watch
-from harness.cli.shadow.watch import screen
-from harness.report.shadow.words import Shadowed
+from harness.cli import shadow
+from harness.cli.shadow import screen
+from harness.report.shadow_words import Shadowed
 from tests.report.shadow.test_page import HOSTILE, empty, found
 
 
@@ -44,8 +44,8 @@ def test_an_empty_log_can_be_shown() -> None:
 
 
 def test_the_exit_code_is_that_of_what_is_shown() -> None:
-    assert shadow_watch.code(found()) == 1
-    assert shadow_watch.code(empty()) == 3
+    assert shadow.code(found()) == 1
+    assert shadow.code(empty()) == 3
 
 
 def test_it_can_be_shown_live() -> None:

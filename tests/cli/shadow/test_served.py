@@ -8,9 +8,9 @@ import pytest
 
 from engines import registry as arms
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from harness.cli.base.project import Project
-from harness.cli.shadow.options import FOLDER, log_folder, log_of
-from harness.shadow.live.settings import ShadowLog
+from harness.cli.project import Project
+from harness.cli.shadow_proxy import FOLDER, log_folder, log_of
+from harness.shadow.comparison import ShadowLog
 from harness.stages.layout import Layout
 
 OWN = FOLDER / "mail-tantivy"

@@ -12,10 +12,8 @@ from threading import Event
 
 import pytest
 
-from harness.core.batches import futures as module
-from harness.core.batches.batch import Batch
-from harness.core.batches.futures import Futures, cluster
-from harness.core.batches.mapping import map_batches, using
+from harness.core import batches as core_batches
+from harness.core.batches import Batch, Futures, cluster, map_batches, using
 from harness.core.errors import HarnessError, InvalidArm
 from tests.core.batches.works import Squares
 from tests.source import ROOT
@@ -76,7 +74,7 @@ def test_workers_leave_the_same_parts_whoever_dies(
         with pytest.raises(InvalidArm, match="KeyError: 'three'"):
             map_batches(Squares(tmp_path, "broken", once=False), batches(tmp_path / "broken"))
         with monkeypatch.context() as patched:
-            patched.setattr(module, "code_sha256", lambda: "of another time")
+            patched.setattr(core_batches, "code_sha256", lambda: "of another time")
             with pytest.raises(HarnessError, match="another version"):
                 map_batches(Squares(tmp_path), batches(tmp_path / "other"))
         process.kill()
@@ -100,7 +98,7 @@ def test_any_executor_leaves_the_same_parts(tmp_path: Path) -> None:
 def test_an_executor_that_no_longer_answers_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "TURN_S", 0.01)
+    monkeypatch.setattr(core_batches, "TURN_S", 0.01)
     with ThreadPoolExecutor(1) as pool:
         go_on = Event()
         pool.submit(go_on.wait)
@@ -117,7 +115,7 @@ def test_an_address_without_a_scheduler_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed", reason='needs the extra "cluster"')
-    monkeypatch.setattr(module, "CONNECT_S", 1)
+    monkeypatch.setattr(core_batches, "CONNECT_S", 1)
     with (
         pytest.raises(HarnessError, match=r"no scheduler at tcp://127.0.0.1:9 .*dask scheduler"),
         cluster("tcp://127.0.0.1:9", tmp_path, print),

@@ -12,11 +12,17 @@ from time import monotonic, sleep
 import psutil
 import pytest
 
-from harness.core.batches import batch, inline
-from harness.core.batches.batch import Batch
-from harness.core.batches.mapping import current, map_batches, using
-from harness.core.batches.processes import MAX_DEATHS, Processes, processes
-from harness.core.batches.source import code_sha256
+from harness.core import batches as core_batches
+from harness.core.batches import (
+    MAX_DEATHS,
+    Batch,
+    Processes,
+    code_sha256,
+    current,
+    map_batches,
+    processes,
+    using,
+)
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm
 from tests.core.batches.works import FAULTY, Squares
 from tests.make.killed import started
@@ -50,7 +56,7 @@ def test_this_process_does_every_batch_and_tells_how_far_it_is(
     map_batches(Squares(tmp_path), parts, advance=told.append, threads=threads)
     assert contents(tmp_path / "parts") == WANTED
     assert sum(told) == len(WANTED)
-    assert isinstance(current(), inline.Inline)
+    assert isinstance(current(), core_batches.Inline)
 
 
 def test_a_part_that_is_whole_is_not_made_again(tmp_path: Path) -> None:
@@ -88,7 +94,7 @@ def test_a_step_that_stops_leaves_no_part(tmp_path: Path) -> None:
         yield 1
         beside.write_text("whole")
 
-    going = batch.written(steps, Batch(0, tmp_path / "parts" / "0"))
+    going = core_batches.written(steps, Batch(0, tmp_path / "parts" / "0"))
     assert next(going) == 1
     going.close()
     assert not [*(tmp_path / "parts").iterdir()]
@@ -126,9 +132,9 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 CLIENT = """
-from harness.core.batches.batch import Batch
-from harness.core.batches.mapping import map_batches, using
-from harness.core.batches.processes import processes
+from harness.core.batches import Batch
+from harness.core.batches import map_batches, using
+from harness.core.batches import processes
 from tests.core.batches.works import Squares
 if __name__ == "__main__":
     folder = Path(sys.argv[-1]) if sys.argv[-1:] != ["-c"] else Path({folder!r})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.flocks import claimed, let_go
+from harness.core.files import claimed, let_go
 
 FLAGS = os.O_RDWR | os.O_CREAT
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.core import digest
-from harness.core.durable import journal
-from harness.core.durable.journal import changing, cut_off, journal_of
+from harness.core import digest, folders
 from harness.core.errors import BadFile
+from harness.core.folders import changing, cut_off, journal_of
 from tests.make.killed import killed
 
 NAMES = ("thing", "beside", "new/third")
@@ -45,7 +44,7 @@ def dies_at(folder: Path, step: int, value: str = "new") -> None:
     """Change the three files in a process that is killed after so many durable steps."""
     killed(f"""
         from harness.core import files
-        from harness.core.durable import journal
+        from harness.core import folders as journal
         step = {step}
         def counted(call):
             def run(*args, **more):
@@ -155,7 +154,7 @@ def test_what_is_no_journal_is_named(tmp_path: Path, text: str) -> None:
 def test_a_change_of_nothing_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "write_json", None)
+    monkeypatch.setattr(folders, "write_json", None)
     with changing(tmp_path / "thing", within=[tmp_path], what="nothing"):
         pass
     assert list(tmp_path.iterdir()) == []

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.locks import held
 from harness.core.errors import BadFile, Locked
+from harness.core.files import held
 from tests.make.killed import killed, started
 
 
@@ -36,7 +36,7 @@ def test_what_is_read_and_written_by_many_processes_loses_nothing(tmp_path: Path
     path.write_text("")
     adding = [
         started(f"""
-            from harness.core.durable.locks import held
+            from harness.core.files import held
             path = Path({str(path)!r})
             for number in range(20):
                 with held(path):
@@ -56,7 +56,7 @@ def test_what_is_read_and_written_by_many_processes_loses_nothing(tmp_path: Path
 def test_a_killed_process_lets_go(tmp_path: Path) -> None:
     path = tmp_path / "file"
     killed(f"""
-        from harness.core.durable.locks import held
+        from harness.core.files import held
         with held(Path({str(path)!r})):
             os.kill(os.getpid(), signal.SIGKILL)
     """)
@@ -69,7 +69,7 @@ def test_a_killed_process_lets_go(tmp_path: Path) -> None:
 def test_a_living_process_does_not_and_is_named_after_a_while(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file"
     process = started(f"""
-        from harness.core.durable.locks import held
+        from harness.core.files import held
         with held(Path({str(path)!r})):
             print("held", flush=True)
             sys.stdin.read()
@@ -92,7 +92,7 @@ def test_a_thing_is_let_go_after_an_error(tmp_path: Path) -> None:
 
 def test_a_child_that_was_forked_meanwhile_does_not_keep_it(tmp_path: Path) -> None:
     said = killed(f"""
-        from harness.core.durable.locks import held
+        from harness.core.files import held
         path = Path({str(tmp_path / "file")!r})
         with held(path):
             child = os.fork()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.owned import (
+from harness.core.errors import BadFile, HarnessError
+from harness.core.folders import (
     OWNERS,
     RUN,
     SHADOW_REPORT,
@@ -17,7 +18,6 @@ from harness.core.durable.owned import (
     claim,
     mark,
 )
-from harness.core.errors import BadFile, HarnessError
 
 
 def test_a_new_an_empty_and_a_marked_folder_are_ours(tmp_path: Path) -> None:

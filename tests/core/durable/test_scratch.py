@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.leftovers import written_in
-from harness.core.durable.scratch import REMEDY, place, scratch
 from harness.core.errors import HarnessError
-from harness.core.files import write_text
+from harness.core.files import REMEDY, place, scratch, write_text, written_in
 from tests.make.room import little_room
 from tests.source import ROOT
 
 KILLED = """
 import os, signal
-from harness.core.durable.scratch import scratch
+from harness.core.files import scratch
 with scratch() as folder:
     (folder / "letter").write_text("private")
     print(folder, flush=True)
@@ -101,7 +99,7 @@ def test_where_no_folder_takes_temporary_files_the_message_says_what_to_do(
     def none() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
 
-    monkeypatch.setattr("harness.core.durable.scratch.gettempdir", none)
+    monkeypatch.setattr("harness.core.files.gettempdir", none)
     with pytest.raises(HarnessError, match=r"\['/tmp'\]\). Free some .* or set TMPDIR"):
         place()
 

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import pytest
 
-from harness.core.durable.strays import is_stray
+from harness.core.folders import is_stray
 
 
 @pytest.mark.parametrize(

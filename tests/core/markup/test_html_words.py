@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.markup.html_words import words
+from harness.core.markup import words
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from email import message_from_bytes
 
 import pytest
 
-from harness.core.markup import mail_parts
+from harness.core import markup
 
 
 def header(line: bytes) -> tuple[str, list[str]]:
     problems: list[str] = []
     mail = message_from_bytes(line + b"\n\nwords\n")
-    return mail_parts.header(mail, "Subject", problems), problems
+    return markup.header(mail, "Subject", problems), problems
 
 
 def test_headers_of_one_name_are_joined_and_decoded() -> None:
@@ -26,7 +26,7 @@ def test_headers_of_one_name_are_joined_and_decoded() -> None:
         (b"Subject: =?punycode?q?a-b?=", "=?punycode?q?a-b?=", "punycode is not a charset"),
         (b"Subject: =?no-such?q?a?=", "=?no-such?q?a?=", "unknown encoding"),
         (b"Subject: caf\xe9", "caf\ufffd", "bytes of no charset"),
-        (b"Subject: " + b"a" * 70_000, "a" * mail_parts.MAX_HEADER, "was cut"),
+        (b"Subject: " + b"a" * 70_000, "a" * markup.MAX_HEADER, "was cut"),
     ],
 )
 def test_what_is_odd_about_a_header_is_said(line: bytes, given: str, says: str) -> None:
@@ -38,11 +38,11 @@ def test_what_is_odd_about_a_header_is_said(line: bytes, given: str, says: str) 
 def test_a_date_without_a_zone_is_in_utc() -> None:
     problems: list[str] = []
     day = "Mon, 06 Jan 2025 12:00:00"
-    assert mail_parts.moment(f"{day} -0000", problems) == 1_736_164_800_000_000
-    assert mail_parts.moment(f"{day} +0100", problems) == 1_736_161_200_000_000
+    assert markup.moment(f"{day} -0000", problems) == 1_736_164_800_000_000
+    assert markup.moment(f"{day} +0100", problems) == 1_736_161_200_000_000
     assert problems == []
-    assert mail_parts.moment("", problems) is None
-    assert mail_parts.moment("noon", problems) is None
+    assert markup.moment("", problems) is None
+    assert markup.moment("noon", problems) is None
     assert problems == ["it has no date", "its date 'noon' cannot be read"]
 
 
@@ -53,23 +53,23 @@ def test_addresses_too_deep_to_tell_apart_are_said(monkeypatch: pytest.MonkeyPat
         raise RecursionError
 
     problems: list[str] = []
-    assert mail_parts.addresses(["a <a@x>, b@x"], problems) == ["a@x", "b@x"]
+    assert markup.addresses(["a <a@x>, b@x"], problems) == ["a@x", "b@x"]
     assert problems == []
-    monkeypatch.setattr(mail_parts, "getaddresses", too_deep)
-    assert mail_parts.addresses(["("], problems) == []
+    monkeypatch.setattr(markup, "getaddresses", too_deep)
+    assert markup.addresses(["("], problems) == []
     assert problems == ["its addresses are nested too deeply"]
 
 
 def test_plain_text_comes_before_the_words_of_a_page() -> None:
     page = b"Content-Type: text/html\n\n<p>of a <b>page"
     problems: list[str] = []
-    assert mail_parts.texts(message_from_bytes(page), problems) == ["of a page"]
+    assert markup.texts(message_from_bytes(page), problems) == ["of a page"]
     assert "no text/plain" in problems[0]
     both = b"Content-Type: multipart/mixed; boundary=b\n\n--b\n\nplain\n--b\n" + page + b"\n--b--"
     problems.clear()
-    assert mail_parts.texts(message_from_bytes(both), problems) == ["plain"]
+    assert markup.texts(message_from_bytes(both), problems) == ["plain"]
     assert problems == []
 
 
 def test_line_ends_are_written_one_way() -> None:
-    assert mail_parts.clean("a\r\nb\rc\ud800") == "a\nb\nc?"
+    assert markup.clean("a\r\nb\rc\ud800") == "a\nb\nc?"

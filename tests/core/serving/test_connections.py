@@ -12,12 +12,12 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from engines.stacks.agent_mail.mcp_tools import serving as guarding
-from engines.stacks.agent_mail.mcp_tools.callers import digest
-from engines.stacks.agent_mail.mcp_tools.serving import Guard
-from harness.core.serving import connections
-from harness.core.serving.connections import BoundedProtocol, bounded
-from harness.core.serving.listening import server
+from engines.stacks.agent_mail.mcp_tools import server as mcp_tools_server
+from engines.stacks.agent_mail.mcp_tools.arguments import digest
+from engines.stacks.agent_mail.mcp_tools.server import Guard
+from harness.core import server
+from harness.core.server import BoundedProtocol, bounded
+from harness.core.server import server as server_server
 
 LONG_S = 30
 REQUEST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n{}"
@@ -87,9 +87,9 @@ def answered(one: socket.socket, rest: bytes = REQUEST) -> bytes:
 def test_silent_connections_give_their_place_to_one_that_asks(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
-    monkeypatch.setattr(connections, "GRACE_S", 0.0)
-    monkeypatch.setattr(connections, "REQUEST_S", 2 * LONG_S)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(server, "GRACE_S", 0.0)
+    monkeypatch.setattr(server, "REQUEST_S", 2 * LONG_S)
     with ExitStack() as until_closed:
         known = until_closed.enter_context(connected(port))
         assert answered(known).startswith(b"HTTP/1.1 200")
@@ -107,7 +107,7 @@ def test_silent_connections_give_their_place_to_one_that_asks(
 def test_a_request_that_is_answered_keeps_its_connection(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
     with ExitStack() as until_closed:
         waiting = until_closed.enter_context(connected(port, REQUEST[:-2]))
         for _ in range(6):
@@ -119,13 +119,13 @@ def test_a_request_that_is_answered_keeps_its_connection(
 
 @pytest.mark.parametrize("said", [b"", b"POST / HTTP/1.1\r\nHo", REQUEST[:-2]])
 def test_a_request_that_never_comes_whole_is_not_waited_for(port: int, said: bytes) -> None:
-    with mock.patch.object(connections, "REQUEST_S", 0.05), connected(port, said) as one:
+    with mock.patch.object(server, "REQUEST_S", 0.05), connected(port, said) as one:
         assert one.recv(1_000) == b""
 
 
 def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(port: int) -> None:
     """A half request that followed a whole one was waited for without an end."""
-    with mock.patch.object(connections, "REQUEST_S", 0.2), connected(port) as one:
+    with mock.patch.object(server, "REQUEST_S", 0.2), connected(port) as one:
         assert answered(one).startswith(b"HTTP/1.1 200")
         one.sendall(REQUEST[:-2])
         assert one.recv(1_000) == b""
@@ -133,8 +133,8 @@ def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(port
 
 def test_half_requests_give_their_place_to_a_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """They kept it until they had been waited for."""
-    monkeypatch.setattr(connections, "GRACE_S", 0.0)
-    monkeypatch.setattr(connections, "REQUEST_S", 2 * LONG_S)
+    monkeypatch.setattr(server, "GRACE_S", 0.0)
+    monkeypatch.setattr(server, "REQUEST_S", 2 * LONG_S)
     with serving(served(echo, bounded(4))) as port, ExitStack() as until_closed:
         half = [until_closed.enter_context(connected(port, REQUEST[:-2])) for _ in range(12)]
         with connected(port) as one:
@@ -147,8 +147,8 @@ def test_pages_and_the_proxy_of_mcp_are_served_within_bounds(
     monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     """Connections that said nothing were open for ever, as many as the system has files."""
-    monkeypatch.setattr(connections, "REQUEST_S", 0.2)
-    made = server(echo)
+    monkeypatch.setattr(server, "REQUEST_S", 0.2)
+    made = server_server(echo)
     made.config.lifespan = "off"
     with serving(made) as port, connected(port, said) as one:
         assert one.recv(1_000) == b""
@@ -158,7 +158,7 @@ def test_half_requests_with_a_token_take_no_place_of_those_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A hundred of them kept every searcher out for ten seconds."""
-    monkeypatch.setattr(guarding, "MAX_REQUESTS", 2)
+    monkeypatch.setattr(mcp_tools_server, "MAX_REQUESTS", 2)
     guard = Guard(echo, "127.0.0.1", 80_80, {digest("mine"): None})
     with serving(served(guard)) as port, ExitStack() as until_closed:
         host = b"Host: 127.0.0.1:8080\r\nAuthorization: Bearer mine"

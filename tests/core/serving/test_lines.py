@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.serving.lines import MAX_MESSAGE_BYTES, Lines, Refused, error, message_of
+from harness.core.mcp_pipes import MAX_MESSAGE_BYTES, Lines, Refused, error, message_of
 
 PARSE, INVALID = -32700, -32600
 LONG = "9" * 6_000

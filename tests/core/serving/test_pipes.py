@@ -19,11 +19,10 @@ from typing import IO, Any
 import anyio
 import pytest
 
+from harness.core import mcp_pipes
 from harness.core.errors import HarnessError
-from harness.core.serving import pipes
-from harness.core.serving.lines import MAX_MESSAGE_BYTES
-from harness.core.serving.pipes import MAX_UNANSWERED, Input, Output
-from harness.core.serving.signals import ENDING
+from harness.core.mcp_pipes import MAX_MESSAGE_BYTES, MAX_UNANSWERED, Input, Output
+from harness.core.server import ENDING
 from tests.programs import PYTHON, Program
 
 BOUNDED_S = 60
@@ -235,7 +234,7 @@ def streams() -> Iterator[Streams]:
 
 def calling_off(given: object, **more: object) -> str:
     params = {"requestId": given, **more}
-    return json.dumps({"jsonrpc": "2.0", "method": pipes.CANCELLED, "params": params})
+    return json.dumps({"jsonrpc": "2.0", "method": mcp_pipes.CANCELLED, "params": params})
 
 
 @pytest.mark.parametrize(
@@ -259,7 +258,7 @@ def test_a_request_that_is_called_off_is_not_waited_for(
     [
         *map(calling_off, (2, "one", None, [], True, 1.0)),
         calling_off(1, reason=5),
-        json.dumps({"jsonrpc": "2.0", "method": pipes.CANCELLED}),
+        json.dumps({"jsonrpc": "2.0", "method": mcp_pipes.CANCELLED}),
     ],
 )
 def test_what_calls_off_no_request_is_dropped_and_the_request_waited_for(
@@ -333,7 +332,7 @@ def test_a_malformed_line_does_not_answer_the_request_whose_id_it_bears(streams:
 def test_a_stream_that_the_system_refuses_is_told_from_what_a_server_meets() -> None:
     async def run() -> None:
         number = os.open(os.devnull, os.O_WRONLY)
-        with pytest.raises(pipes.StreamFailed) as told:
+        with pytest.raises(mcp_pipes.StreamFailed) as told:
             [line async for line in Input(number, Output(number), 100)]
         os.close(number)
         assert told.value.errno == errno.EBADF

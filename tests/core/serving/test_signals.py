@@ -12,7 +12,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from harness.core.errors import HarnessError
-from harness.core.serving.signals import ENDING, run_until_signalled
+from harness.core.server import ENDING, run_until_signalled
 
 
 @pytest.fixture(autouse=True)

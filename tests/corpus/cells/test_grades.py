@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.api.loading import load_qrels
-from harness.corpus import beir, labels, trec
-from harness.corpus.cells.grades import whole
-from harness.corpus.exchange import ltr, opensearch, quepid, rank_eval
+from harness.api.data import load_qrels
+from harness.corpus import beir, exchange, judgements, trec
+from harness.corpus.cells import whole
 
 
 @pytest.mark.parametrize(
@@ -60,11 +59,11 @@ def test_every_reader_takes_a_grade_that_a_tool_wrote_as_a_float(tmp_path: Path)
     found = {
         "trec": trec.qrels(file("q 0 d 2.0\n")).grades,
         "beir": beir.qrels(file("q\td\t2.0\n")).grades,
-        "labels": labels.judgements(file(json.dumps(label)), "person").grades,
-        "ltr": ltr.read(file("2.0 qid:q # d q\n")).qrels.grades,
-        "quepid": quepid.read(file("query,docid,rating\nq,d,2.0\n")).qrels.grades,
-        "rank-eval": rank_eval.read(file(json.dumps(requests))).qrels.grades,
-        "opensearch": opensearch.read(file(json.dumps(ratings))).qrels.grades,
+        "labels": judgements.judgements(file(json.dumps(label)), "person").grades,
+        "ltr": exchange.read_ltr(file("2.0 qid:q # d q\n")).qrels.grades,
+        "quepid": exchange.read_quepid(file("query,docid,rating\nq,d,2.0\n")).qrels.grades,
+        "rank-eval": exchange.read_rank_eval(file(json.dumps(requests))).qrels.grades,
+        "opensearch": exchange.read_opensearch(file(json.dumps(ratings))).qrels.grades,
         "api": load_qrels({"q": {"d": 2.0}}).grades,  # type: ignore[arg-type]
     }
     assert {name: grades for name, grades in found.items() if grades != {"q": {"d": 2}}} == {}

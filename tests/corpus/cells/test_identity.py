@@ -8,11 +8,10 @@ import pytest
 
 from harness.core.engine import Hit
 from harness.core.errors import BadFile
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Judgement, Query
+from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Conditions, Row, Run, Status
 from harness.corpus import prepared
-from harness.corpus.cells.identity import (
+from harness.corpus.cells import (
     FILE,
     Ids,
     OwnDocuments,

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import DatasetError, UnknownName
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Query
-from harness.corpus import jsonl, topics, trec
+from harness.core.records import Document, Qrels, Query
+from harness.corpus import beir, trec
 from harness.corpus.beir import Beir
-from harness.corpus.exchange.formats import RATED, WRITE, Data, reader, writer
+from harness.corpus.exchange import RATED, WRITE, Data, reader, writer
 
 DOCUMENTS = (
     Document("d1", "Title", "first\ttext\nof two lines", {"lang": "en"}),
@@ -55,8 +54,8 @@ def test_beir_comes_back_whole(tmp_path: Path) -> None:
 
 def test_trec_comes_back_without_slices(tmp_path: Path) -> None:
     writer("trec")(tmp_path, DATA)
-    assert tuple(jsonl.documents(tmp_path / "corpus.jsonl")) == DOCUMENTS
-    found = topics.table(tmp_path / "topics.tsv")
+    assert tuple(beir.documents(tmp_path / "corpus.jsonl")) == DOCUMENTS
+    found = trec.table(tmp_path / "topics.tsv")
     assert found == tuple(Query(query.query_id, query.text) for query in QUERIES)
     assert trec.qrels(tmp_path / "qrels.trec") == DATA.qrels
 

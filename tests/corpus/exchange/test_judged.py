@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.core.errors import BadFile
-from harness.corpus.exchange.judged import Collector, id_of, rows_of
-from harness.corpus.lines import UNCARRIED
+from harness.corpus.exchange import Collector, id_of, rows_of
+from harness.corpus.trec import UNCARRIED
 
 
 @given(st.lists(st.text(min_size=1), unique=True))

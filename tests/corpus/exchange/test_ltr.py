@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.corpus.exchange.ltr import read
+from harness.corpus.exchange import read_ltr
 
 HEAD = "# qid:1: rambo: first blood\n#\n"
 
@@ -27,7 +27,7 @@ def written(tmp_path: Path, content: str) -> Path:
     ],
 )
 def test_a_list_is_read(tmp_path: Path, content: str) -> None:
-    found = read(written(tmp_path, content))
+    found = read_ltr(written(tmp_path, content))
     assert [(query.query_id, query.text) for query in found.queries] == [
         ("1", "rambo: first blood")
     ]
@@ -45,13 +45,13 @@ def test_a_list_is_read(tmp_path: Path, content: str) -> None:
 )
 def test_a_broken_list_names_its_line(tmp_path: Path, content: str, says: str) -> None:
     with pytest.raises(BadFile, match=says):
-        read(written(tmp_path, content))
+        read_ltr(written(tmp_path, content))
 
 
 @pytest.mark.parametrize("weight", ["*1", "*2.5", " * 10"])
 def test_weights_behind_all_texts_are_taken_off(tmp_path: Path, weight: str) -> None:
     heads = f"# qid:1: kettle{weight}\n# qid:2: 5*3 grid{weight}\n"
-    found = read(written(tmp_path, f"{heads}4 qid:1 # a\n2 qid:2 # b\n"))
+    found = read_ltr(written(tmp_path, f"{heads}4 qid:1 # a\n2 qid:2 # b\n"))
     assert [query.text for query in found.queries] == ["kettle", "5*3 grid"]
 
 
@@ -59,4 +59,4 @@ def test_weights_behind_all_texts_are_taken_off(tmp_path: Path, weight: str) -> 
 def test_one_weight_among_texts_without_is_refused(tmp_path: Path, other: str) -> None:
     heads = f"# qid:1: {other}\n# qid:2: hose*1\n"
     with pytest.raises(BadFile, match=r"j\.txt:2: the text 'hose\*1' ends as a weight does"):
-        read(written(tmp_path, f"{heads}4 qid:1 # a\n2 qid:2 # b\n"))
+        read_ltr(written(tmp_path, f"{heads}4 qid:1 # a\n2 qid:2 # b\n"))

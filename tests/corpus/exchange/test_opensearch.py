@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.corpus.exchange.opensearch import read
+from harness.corpus.exchange import read_opensearch
 
 
 def written(tmp_path: Path, *rows: object) -> Path:
@@ -19,7 +19,7 @@ def written(tmp_path: Path, *rows: object) -> Path:
 
 def test_a_list_is_read(tmp_path: Path) -> None:
     rated = [{"docId": "B0", "rating": "3.000"}, {"docId": "B1", "rating": 0}]
-    found = read(written(tmp_path, {"query": "red dress", "ratings": rated}))
+    found = read_opensearch(written(tmp_path, {"query": "red dress", "ratings": rated}))
     assert found.qrels.grades == {"red%20dress": {"B0": 3, "B1": 0}}
 
 
@@ -36,4 +36,4 @@ def test_a_list_is_read(tmp_path: Path) -> None:
 )
 def test_a_broken_list_names_its_place(tmp_path: Path, row: object, says: str) -> None:
     with pytest.raises(BadFile, match=says):
-        read(written(tmp_path, row))
+        read_opensearch(written(tmp_path, row))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.corpus.exchange.quepid import read, text
+from harness.corpus.exchange import read_quepid, text_quepid
 
 CASE = "query,docid,rating\n"
 
@@ -20,7 +20,7 @@ def written(tmp_path: Path, content: str | bytes) -> Path:
 
 def test_a_case_is_read_with_queries_that_are_not_rated(tmp_path: Path) -> None:
     rows = '"shoes, red",d1,3\nboots,d2,0\nboots,d3,\nslippers\n'
-    found = read(written(tmp_path, CASE + rows))
+    found = read_quepid(written(tmp_path, CASE + rows))
     assert [query.text for query in found.queries] == ["shoes, red", "boots", "slippers"]
     assert found.qrels.grades == {"boots": {"d2": 0}, "shoes,%20red": {"d1": 3}}
     assert found.unrated == 1
@@ -33,7 +33,7 @@ def test_a_case_is_read_with_queries_that_are_not_rated(tmp_path: Path) -> None:
 def test_columns_are_found_by_their_names(tmp_path: Path, head: str) -> None:
     values = {"query": "a", "querytext": "a", "docid": "d", "rating": "1"}
     row = [values.get("".join(name.lower().split()), "9") for name in head.split(";")]
-    found = read(written(tmp_path, f"\ufeff{head}\n{';'.join(row)}\n"))
+    found = read_quepid(written(tmp_path, f"\ufeff{head}\n{';'.join(row)}\n"))
     assert found.qrels.grades == {"a": {"d": 1}}
 
 
@@ -52,7 +52,7 @@ DETAILED = "Team Name,Query Text,Doc ID,Rating,description\n"
     ],
 )
 def test_queries_without_hits_and_line_breaks_are_read(tmp_path: Path, content: str) -> None:
-    found = read(written(tmp_path, content))
+    found = read_quepid(written(tmp_path, content))
     assert [query.text for query in found.queries] == ["shoes", "sandals"]
     assert found.qrels.grades == {"shoes": {"p-1": 3}}
     assert found.unrated == 0
@@ -61,15 +61,15 @@ def test_queries_without_hits_and_line_breaks_are_read(tmp_path: Path, content: 
 def test_a_row_after_a_line_break_is_named_by_its_own_line(tmp_path: Path) -> None:
     rows = 'Shop,shoes,p-1,3,"a\nb\nc"\nShop,boots,p-2,good,x\n'
     with pytest.raises(BadFile, match=r"case\.csv:5: the grade 'good'"):
-        read(written(tmp_path, DETAILED + rows))
+        read_quepid(written(tmp_path, DETAILED + rows))
 
 
 @pytest.mark.parametrize("said", ["=1+1", "-shoes", "+41", "@home", " leading", "plain", "a = b"])
 def test_a_formula_is_written_as_text_and_read_back(tmp_path: Path, said: str) -> None:
-    found = read(written(tmp_path, f'{CASE}"{said}",d,1\n'))
-    out = text(found.queries, found.qrels)
+    found = read_quepid(written(tmp_path, f'{CASE}"{said}",d,1\n'))
+    out = text_quepid(found.queries, found.qrels)
     assert out.splitlines()[1][:1] not in "=+-@"
-    again = read(written(tmp_path, out))
+    again = read_quepid(written(tmp_path, out))
     assert again == found
     assert again.queries[0].text == said
 
@@ -91,9 +91,9 @@ def test_a_formula_is_written_as_text_and_read_back(tmp_path: Path, said: str) -
 )
 def test_a_broken_case_names_its_line(tmp_path: Path, content: str | bytes, says: str) -> None:
     with pytest.raises(BadFile, match=says):
-        read(written(tmp_path, content))
+        read_quepid(written(tmp_path, content))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"none\.csv: missing file"):
-        read(tmp_path / "none.csv")
+        read_quepid(tmp_path / "none.csv")

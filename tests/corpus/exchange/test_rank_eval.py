@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.core.qrels import Qrels
-from harness.core.records import Query
-from harness.corpus.exchange.rank_eval import read, text
+from harness.core.records import Qrels, Query
+from harness.corpus.exchange import read_rank_eval, text_rank_eval
 
 RATED = [{"_index": "i", "_id": "d", "rating": 1}]
 
@@ -34,7 +33,7 @@ def written(tmp_path: Path, *requests: object) -> Path:
 )
 def test_the_one_text_that_is_searched_for_is_the_query(tmp_path: Path, query: object) -> None:
     body = {"id": "JFK query", "request": {"query": query, "size": 5}, "ratings": RATED}
-    found = read(written(tmp_path, body))
+    found = read_rank_eval(written(tmp_path, body))
     assert [(query.query_id, query.text) for query in found.queries] == [
         ("JFK%20query", "red shoes")
     ]
@@ -42,7 +41,7 @@ def test_the_one_text_that_is_searched_for_is_the_query(tmp_path: Path, query: o
 
 
 def test_a_grade_below_0_is_written_as_0() -> None:
-    sent = text([Query("q", "red")], Qrels({"q": {"d": -1, "e": 2}}), "i")
+    sent = text_rank_eval([Query("q", "red")], Qrels({"q": {"d": -1, "e": 2}}), "i")
     (request,) = json.loads(sent)["requests"]
     assert {one["_id"]: one["rating"] for one in request["ratings"]} == {"d": 0, "e": 2}
 
@@ -51,10 +50,10 @@ def test_a_template_with_several_parameters_needs_a_key(tmp_path: Path) -> None:
     params = {"query_string": "amsterdam", "field": "text"}
     path = written(tmp_path, {"id": "q", "template_id": "t", "params": params, "ratings": RATED})
     with pytest.raises(BadFile, match=r"requests\[0\]: its text is one of .* --text KEY"):
-        read(path)
-    assert read(path, "query_string").queries[0].text == "amsterdam"
+        read_rank_eval(path)
+    assert read_rank_eval(path, "query_string").queries[0].text == "amsterdam"
     with pytest.raises(BadFile, match=r"requests\[0\]: no text is searched for"):
-        read(path, "other")
+        read_rank_eval(path, "other")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def test_a_template_with_several_parameters_needs_a_key(tmp_path: Path) -> None:
 )
 def test_a_broken_request_names_its_place(tmp_path: Path, request_: object, says: str) -> None:
     with pytest.raises(BadFile, match=says):
-        read(written(tmp_path, request_))
+        read_rank_eval(written(tmp_path, request_))
 
 
 @pytest.mark.parametrize(
@@ -88,4 +87,4 @@ def test_what_is_no_request_is_refused(tmp_path: Path, content: str | None, says
     if content is not None:
         path.write_text(content)
     with pytest.raises(BadFile, match=says):
-        read(path)
+        read_rank_eval(path)

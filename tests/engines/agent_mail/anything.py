@@ -10,11 +10,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.contract.query import (
+from engines.stacks.agent_mail.contract import (
     Direction,
     Filters,
     Importance,
+    Message,
     RankingMode,
     TimeRange,
 )

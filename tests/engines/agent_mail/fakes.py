@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from engines.rerank.window import Reranker
-from engines.stacks.agent_mail.contract.events import Event, Payload
-from engines.stacks.agent_mail.contract.lifecycle import (
+from engines.rerank.cross_encoder import Reranker
+from engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
+    Event,
+    Filters,
+    Importance,
     MailEngine,
     Message,
+    Payload,
+    RankingMode,
 )
-from engines.stacks.agent_mail.contract.query import Filters, Importance, RankingMode
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.retrievers import Tiers
+from engines.stacks.agent_mail.pipeline.retrievers import Nearest, Tiers
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.pipeline.semantic import Nearest
 from engines.stacks.agent_mail.pipeline.view import View
 from engines.stacks.agent_mail.service import MailSearch
 

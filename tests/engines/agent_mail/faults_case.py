@@ -12,18 +12,14 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from engines.rerank.window import Reranked
+from engines.rerank.cross_encoder import Reranked
 from engines.stacks.agent_mail.arm import STORE, TANTIVY, VECTORS
-from engines.stacks.agent_mail.contract.lifecycle import CandidateList
-from engines.stacks.agent_mail.contract.query import SearchMode
+from engines.stacks.agent_mail.contract import CandidateList, SearchMode
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.retrievers import Tiers
-from engines.stacks.agent_mail.pipeline.semantic import Semantic
+from engines.stacks.agent_mail.pipeline.retrievers import Semantic, Tiers
 from engines.stacks.agent_mail.service import MailSearch
 from engines.vector import amvi
-from engines.vector.chosen import HashEmbedder
-from engines.vector.embedder import Embedder
-from engines.vector.packaged import ModelFile
+from engines.vector.embedder import Embedder, HashEmbedder, ModelFile
 from harness.core.records import Document
 from tests.make.damage import cut, flip, overwrite, run_sql
 
@@ -168,7 +164,7 @@ def other_vectors(folder: Path, embedder: str, dimension: int) -> None:
     """Write a vector file of another embedder, or of another dimension."""
     ids = np.arange(1, 41, dtype=np.int64)
     vectors = np.zeros((40, dimension), dtype=np.float16)
-    amvi.write(folder / VECTORS, embedder, ids, vectors)
+    amvi.write_amvi(folder / VECTORS, embedder, ids, vectors)
 
 
 def no_such_model(*_: object) -> Embedder:

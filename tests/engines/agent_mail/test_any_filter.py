@@ -14,11 +14,9 @@ from random import Random
 
 import pytest
 
-from engines.stacks.agent_mail.contract.lifecycle import CandidateList
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.contract import CandidateList, Filters, RankingMode
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.retrievers import TierQuery
-from engines.stacks.agent_mail.pipeline.semantic import Semantic
+from engines.stacks.agent_mail.pipeline.retrievers import Semantic, TierQuery
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.anything import Case, Columns
 from tests.engines.agent_mail.whole import Whole, build, whole

@@ -17,8 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.contract.results import SearchHit
+from engines.stacks.agent_mail.contract import RankingMode, SearchHit, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail import anything

@@ -11,23 +11,28 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract.directory import Project
-from engines.stacks.agent_mail.contract.query import (
+from engines.stacks.agent_mail.contract import (
     Direction,
     DocKind,
     Importance,
+    Project,
     RankingMode,
     SearchMode,
     SearchQuery,
+    SearchResponse,
     TimeRange,
 )
-from engines.stacks.agent_mail.contract.results import SearchResponse
-from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.pipeline.kinds import entities
-from engines.stacks.agent_mail.pipeline.plan import LIFTED, FallbackTier, KillSwitch
+from engines.stacks.agent_mail.pipeline.pages import entities
+from engines.stacks.agent_mail.pipeline.plan import (
+    LIFTED,
+    CursorEngine,
+    FallbackTier,
+    KillSwitch,
+    SearchCursor,
+)
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.sqlite.directory import Directory
-from engines.stacks.agent_mail.sqlite.fts5 import Weights
+from engines.stacks.agent_mail.sqlite.search import Weights
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import PHRASES, PRODUCTS, PROJECTS

@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from engines.stacks.agent_mail import arm as mail
-from engines.vector.chosen import HashEmbedder
-from engines.vector.embedder import Embedder
+from engines.vector.embedder import Embedder, HashEmbedder
 from harness.core.engine import Answer
 from harness.core.errors import ModelNotReady
 from harness.core.records import Document
@@ -41,7 +40,7 @@ def test_words_need_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def none(*_: object) -> Embedder:
         raise ModelNotReady("no model may be opened here")
 
-    monkeypatch.setattr("engines.vector.chosen.model", none)
+    monkeypatch.setattr("engines.vector.embedder.model", none)
     monkeypatch.setattr("engines.stacks.agent_mail.arm.embedder_of", none)
     (found,) = answers(arm(tmp_path), tmp_path, "deployment")
     assert [hit.doc_id for hit in found.hits] == ["a"]

@@ -11,7 +11,7 @@ from math import log
 
 import pytest
 
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.contract import Filters, RankingMode
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import one

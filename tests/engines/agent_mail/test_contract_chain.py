@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from engines.contract.errors import (
+from engines.contract import (
     EngineError,
     FeatureUnavailable,
     IndexUnavailable,
     InvalidQuery,
     SearchError,
 )
-from engines.stacks.agent_mail.contract.events import Event
-from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, KillSwitch, chain
+from engines.stacks.agent_mail.contract import Event, SearchMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, KillSwitch, engine_chain
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import some_mail
 
@@ -71,7 +70,7 @@ def test_without_any_engine_the_answer_is_empty_and_no_error(mail: Whole, mode: 
 @pytest.mark.parametrize("mode", SearchMode)
 def test_unset_leaves_each_mode_its_own_chain_and_so_does_tantivy(mode: SearchMode) -> None:
     for switch in (None, KillSwitch.TANTIVY):
-        assert list(chain(mode, switch)) == CHAINS[mode]
+        assert list(engine_chain(mode, switch)) == CHAINS[mode]
 
 
 @pytest.mark.parametrize("mode", SearchMode)

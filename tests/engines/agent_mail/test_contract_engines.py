@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import (

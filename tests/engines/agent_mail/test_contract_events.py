@@ -9,11 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.contract.events import Event, to_log
-from engines.stacks.agent_mail.contract.explain import ShadowComparison
-from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.contract import (
+    Event,
+    SearchMode,
+    SearchQuery,
+    ShadowComparison,
+    to_log,
+)
+from engines.stacks.agent_mail.pipeline.plan import (
+    CursorEngine,
+    FallbackTier,
+    KillSwitch,
+    SearchCursor,
+)
 from engines.stacks.agent_mail.tantivy.index import HASH
 from tests.engines.agent_mail.whole import build, whole
 from tests.make.mail.messages import one, some_mail

@@ -7,10 +7,11 @@ from dataclasses import fields, replace
 
 import pytest
 
-from engines.stacks.agent_mail.contract.explain import ExplainTiming, QueryExplain
-from engines.stacks.agent_mail.contract.query import (
+from engines.stacks.agent_mail.contract import (
     Direction,
+    ExplainTiming,
     Importance,
+    QueryExplain,
     SearchMode,
     SearchQuery,
     TimeRange,

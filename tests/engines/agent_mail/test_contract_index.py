@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 import tantivy
 
-from engines.lexical.analysis import analyzer
-from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
-from engines.stacks.agent_mail.tantivy.schema import schema_hash
+from engines.lexical.tantivy import analyzer
+from engines.stacks.agent_mail.tantivy.index import HASH, INDEX, schema_hash
 from engines.vector import amvi
-from engines.vector.chosen import HashEmbedder
-from engines.vector.onnx import OnnxEmbedder
+from engines.vector.embedder import HashEmbedder, OnnxEmbedder
 from tests.make.mail.messages import one
 from tests.make.mail.tantivy import NONE, Case, built
 
@@ -118,7 +116,7 @@ def test_the_hash_of_the_schema_stands_beside_the_index(mail: Case) -> None:
 
 def size(path: Path, count: int, dimension: int) -> int:
     vectors = np.zeros((count, dimension), dtype=np.float16)
-    amvi.write(path, "hash", np.arange(count, dtype=np.int64), vectors)
+    amvi.write_amvi(path, "hash", np.arange(count, dtype=np.int64), vectors)
     return path.stat().st_size
 
 

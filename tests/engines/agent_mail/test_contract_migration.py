@@ -10,15 +10,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.contract.errors import IndexUnavailable
-from engines.stacks.agent_mail.contract.lifecycle import IndexLifecycle
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.contract import IndexUnavailable
+from engines.stacks.agent_mail.contract import (
+    Filters,
+    IndexLifecycle,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
+)
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.semantic import Semantic
-from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine
+from engines.stacks.agent_mail.pipeline.retrievers import Semantic
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine
 from engines.vector import amvi
 from engines.vector.bulk import embed_all
-from engines.vector.chosen import embedder_of
+from engines.vector.embedder import embedder_of
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import one, some_mail
 from tests.make.mail.tantivy import upsert
@@ -134,7 +139,7 @@ def test_meaning_is_found_where_no_word_is_shared(tmp_path: Path) -> None:
     model = embedder_of("all-MiniLM-L6-v2", 32)
     ids = sorted(texts)
     vectors = embed_all([texts[at] for at in ids], model, tmp_path / "cache")
-    amvi.write(tmp_path / "meaning.amvi", model.identity, _ids(ids), vectors)
+    amvi.write_amvi(tmp_path / "meaning.amvi", model.identity, _ids(ids), vectors)
     index = amvi.AmviIndex.open(tmp_path / "meaning.amvi", model.identity, model.dimension)
     with whole(tmp_path) as mail:
         semantic = Semantic(model, index, lambda _: _ids(ids))

@@ -10,16 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.contract.events import Event
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.contract.query import (
+from engines.stacks.agent_mail.contract import (
+    Event,
     Importance,
+    Message,
     RankingMode,
     SearchMode,
     SearchQuery,
 )
-from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.pipeline.plan import (
+    CursorEngine,
+    FallbackTier,
+    KillSwitch,
+    SearchCursor,
+)
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import some_mail

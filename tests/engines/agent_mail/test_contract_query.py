@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engines.stacks.agent_mail.contract.query import (
+from engines.stacks.agent_mail.contract import (
     Direction,
     DocKind,
     Importance,

@@ -9,9 +9,14 @@ from random import Random
 
 import pytest
 
-from engines.stacks.agent_mail.contract.lifecycle import Candidate
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.contract.results import SearchHit
+from engines.stacks.agent_mail.contract import (
+    Candidate,
+    Filters,
+    RankingMode,
+    SearchHit,
+    SearchMode,
+    SearchQuery,
+)
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from tests.engines.agent_mail.whole import EMBEDDER, ByLength, Whole, build, whole
 from tests.make.mail.messages import some_filters, some_mail, some_text

@@ -8,13 +8,15 @@ from math import log2
 
 import pytest
 
-from engines.stacks.agent_mail.contract.events import Event
-from engines.stacks.agent_mail.contract.explain import (
+from engines.stacks.agent_mail.contract import (
+    Event,
     QueryExplain,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
     ShadowComparison,
     compare_with_shadow,
 )
-from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import some_mail

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engines.contract.errors import InvalidQuery
-from engines.stacks.agent_mail.contract.query import (
+from engines.contract import InvalidQuery
+from engines.stacks.agent_mail.arm import KNOWN, message, params_of, products, question
+from engines.stacks.agent_mail.contract import (
     Direction,
     Importance,
     RankingMode,
@@ -13,7 +14,6 @@ from engines.stacks.agent_mail.contract.query import (
     SearchQuery,
     TimeRange,
 )
-from engines.stacks.agent_mail.documents import KNOWN, message, params_of, products, question
 from harness.core.records import Document, Scalar
 
 

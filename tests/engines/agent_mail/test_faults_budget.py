@@ -16,16 +16,22 @@ from time import perf_counter_ns
 
 import pytest
 
-from engines.contract.errors import EngineError
-from engines.rerank.window import Reranked
+from engines.contract import EngineError
+from engines.rerank.cross_encoder import Reranked
 from engines.stacks.agent_mail import budget
 from engines.stacks.agent_mail.budget import CURRENT, Allowance, Deadline, Parts
-from engines.stacks.agent_mail.contract.events import Event as Told
-from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract import (
+    CandidateList,
+    Filters,
+    MailEngine,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
+)
+from engines.stacks.agent_mail.contract import Event as Told
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.semantic import Nearest
-from engines.stacks.agent_mail.sqlite.like import LikeEngine
+from engines.stacks.agent_mail.pipeline.retrievers import Nearest
+from engines.stacks.agent_mail.sqlite.search import LikeEngine
 from engines.stacks.agent_mail.sqlite.store import DeadlineStore, opened
 from tests.engines.agent_mail.fakes import Counting, Log, message, service
 from tests.make.mail.messages import one, stored

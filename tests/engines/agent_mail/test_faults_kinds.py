@@ -8,20 +8,25 @@ from typing import NoReturn
 
 import pytest
 
-from engines.contract.errors import (
+from engines.contract import (
     EngineError,
     FeatureUnavailable,
     IndexUnavailable,
     InvalidQuery,
     SearchError,
 )
-from engines.stacks.agent_mail.contract.events import Event
-from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract import (
+    CandidateList,
+    Event,
+    Filters,
+    MailEngine,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
+)
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier
-from engines.stacks.agent_mail.pipeline.semantic import Nearest
-from engines.stacks.agent_mail.pipeline.unavailable import Unavailable, or_unavailable
+from engines.stacks.agent_mail.pipeline.retrievers import Nearest, Unavailable, or_unavailable
 from engines.stacks.agent_mail.service import MailSearch
 from harness.core.errors import ModelNotReady
 from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.arm import MailSearcher
+from engines.stacks.agent_mail.contract import RankingMode, SearchMode, SearchQuery, SearchResponse
 from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, KillSwitch
-from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.service import MailSearch
 from tests.engines.agent_mail import faults_case
 from tests.engines.agent_mail.faults_case import (

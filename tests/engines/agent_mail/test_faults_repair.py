@@ -14,14 +14,12 @@ from threading import Event
 
 import pytest
 
-from engines.contract.errors import IndexUnavailable
-from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
-from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
+from engines.contract import IndexUnavailable
+from engines.stacks.agent_mail.contract import MailEngine, Message, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
-from engines.stacks.agent_mail.sqlite.like import LikeEngine
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weights
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
 from tests.make.damage import flip

@@ -13,7 +13,7 @@ import pytest
 from agent_mail.generate import Traffic, generate
 
 from engines import registry as arms
-from engines.stacks.agent_mail.sqlite.match import match_expression
+from engines.stacks.agent_mail.sqlite.search import match_expression
 from harness.core.records import Document
 
 TRAFFIC = Traffic(messages=1_000, seed=11, queries=80)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.errors import EngineError, InvalidQuery
+from engines.contract import EngineError, InvalidQuery
 from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.contract.query import Importance
+from engines.stacks.agent_mail.contract import Importance
 from engines.stacks.agent_mail.ingest import Draft, Ingest
 from engines.stacks.agent_mail.sqlite import store
-from engines.stacks.agent_mail.sqlite.letters import Kind
+from engines.stacks.agent_mail.sqlite.store import Kind
 from tests.make.mail.messages import some_mail, stored
 
 NEW = Draft(1, "zeppelin", "over the reservoir", "Ann", ("Bob", "Cid"), created_ts=7)

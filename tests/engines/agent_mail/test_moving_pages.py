@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 
 from engines.stacks.agent_mail import arm as mail
 from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.contract.query import (
+from engines.stacks.agent_mail.contract import (
     Filters,
     Importance,
     RankingMode,

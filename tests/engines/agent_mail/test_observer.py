@@ -8,10 +8,8 @@ from typing import NoReturn, cast
 
 import pytest
 
-from engines.contract.errors import EngineError
-from engines.stacks.agent_mail.contract.lifecycle import MailEngine
-from engines.stacks.agent_mail.contract.query import DocKind, SearchQuery
-from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.contract import EngineError
+from engines.stacks.agent_mail.contract import DocKind, MailEngine, SearchQuery, SearchResponse
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted, viewer
 from engines.stacks.agent_mail.service import ShadowObserver

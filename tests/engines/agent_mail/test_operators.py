@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from tests.engines.agent_mail.test_contract_engines import question
 from tests.engines.agent_mail.whole import Whole, build, whole

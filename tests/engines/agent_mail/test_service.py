@@ -6,18 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from engines.contract.errors import EngineError, IndexUnavailable
-from engines.stacks.agent_mail.contract.events import Event
-from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine
-from engines.stacks.agent_mail.contract.query import (
+from engines.contract import EngineError, IndexUnavailable
+from engines.stacks.agent_mail.contract import (
+    CandidateList,
     DocKind,
+    Event,
     Filters,
+    MailEngine,
     RankingMode,
     SearchMode,
     SearchQuery,
+    SearchResponse,
 )
-from engines.stacks.agent_mail.contract.results import SearchResponse
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, chain
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, engine_chain
 from harness.core.errors import UnknownName
 from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
 
@@ -142,7 +143,7 @@ def test_a_score_that_is_no_number_is_an_engine_error() -> None:
 @pytest.mark.parametrize("mode", list(SearchMode))
 def test_the_switch_fts5_and_shadow_serve_fts5_whatever_is_asked(mode: SearchMode) -> None:
     for switch in (KillSwitch.FTS5, KillSwitch.SHADOW):
-        assert chain(mode, switch) == (FallbackTier.FTS5, FallbackTier.LIKE)
+        assert engine_chain(mode, switch) == (FallbackTier.FTS5, FallbackTier.LIKE)
         assert (
             service(MESSAGES, switch=switch).search(SearchQuery("deploy", mode=mode)).explain.engine
             == "fts5"
@@ -156,11 +157,11 @@ def test_the_switch_fts5_and_shadow_serve_fts5_whatever_is_asked(mode: SearchMod
 def test_a_switch_lifts_lexical_questions_and_no_others(
     switch: KillSwitch, first: FallbackTier
 ) -> None:
-    assert chain(SearchMode.LEXICAL, switch)[0] is first
-    assert chain(SearchMode.SEMANTIC, switch)[0] is FallbackTier.SEMANTIC
-    assert chain(SearchMode.HYBRID, switch)[0] is FallbackTier.HYBRID
-    assert chain(SearchMode.HYBRID_RERANK, switch)[0] is FallbackTier.RERANK
-    assert chain(SearchMode.LEXICAL, switch, DocKind.AGENT) == (
+    assert engine_chain(SearchMode.LEXICAL, switch)[0] is first
+    assert engine_chain(SearchMode.SEMANTIC, switch)[0] is FallbackTier.SEMANTIC
+    assert engine_chain(SearchMode.HYBRID, switch)[0] is FallbackTier.HYBRID
+    assert engine_chain(SearchMode.HYBRID_RERANK, switch)[0] is FallbackTier.RERANK
+    assert engine_chain(SearchMode.LEXICAL, switch, DocKind.AGENT) == (
         FallbackTier.FTS5,
         FallbackTier.LIKE,
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engines.stacks.agent_mail.budget import SwitchFile, value_in
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.switch_file import SwitchFile, value_in
 from harness.core.errors import BadFile, UnknownName
 
 

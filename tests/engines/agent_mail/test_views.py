@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.errors import EngineError, FeatureUnavailable, IndexUnavailable, InvalidQuery
+from engines.contract import EngineError, FeatureUnavailable, IndexUnavailable, InvalidQuery
 from engines.stacks.agent_mail import views
-from engines.stacks.agent_mail.contract.query import SearchQuery
+from engines.stacks.agent_mail.contract import SearchQuery
 from engines.stacks.agent_mail.pipeline.scope import viewer
 from engines.stacks.agent_mail.pipeline.view import View, nothing, plain
-from harness.core.durable.scratch import place
+from harness.core.files import place
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import some_mail
 

@@ -9,25 +9,20 @@ from pathlib import Path
 
 import numpy as np
 
-from engines.rerank.window import Reranked
-from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
-from engines.stacks.agent_mail.contract.query import SearchQuery
-from engines.stacks.agent_mail.contract.results import SearchResponse
-from engines.stacks.agent_mail.pipeline.kinds import entities
+from engines.rerank.cross_encoder import Reranked
+from engines.stacks.agent_mail.contract import MailEngine, Message, SearchQuery, SearchResponse
+from engines.stacks.agent_mail.pipeline.pages import entities
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.retrievers import Tiers
+from engines.stacks.agent_mail.pipeline.retrievers import Semantic, Tiers
 from engines.stacks.agent_mail.pipeline.scope import Scope
-from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
-from engines.stacks.agent_mail.sqlite.like import LikeEngine
-from engines.stacks.agent_mail.sqlite.matching import matching_ids
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weights, matching_ids
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from engines.stacks.agent_mail.tantivy.schema import Weights as TantivyWeights
+from engines.stacks.agent_mail.tantivy.index import Weights as TantivyWeights
 from engines.stacks.agent_mail.views import StoredViews
 from engines.vector import amvi
-from engines.vector.chosen import HashEmbedder
+from engines.vector.embedder import HashEmbedder
 from tests.engines.agent_mail.fakes import Log
 from tests.make.mail.messages import stored
 
@@ -91,7 +86,7 @@ def index(folder: Path, store: MessageStore, messages: Sequence[Message]) -> Non
     ids = np.array([m.message_id for m in messages], dtype=np.int64)
     texts = [f"{m.subject} {m.body}" for m in messages]
     vectors = EMBEDDER.embed(texts).astype(np.float16)
-    amvi.write(folder / "vectors.amvi", EMBEDDER.identity, ids, vectors)
+    amvi.write_amvi(folder / "vectors.amvi", EMBEDDER.identity, ids, vectors)
 
 
 @contextmanager

@@ -10,10 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
-from engines.stacks.agent_mail.mcp_tools.arguments import InProject, resolved
-from engines.stacks.agent_mail.mcp_tools.refused import Refused
+from engines.stacks.agent_mail.contract import Message, SearchMode, SearchQuery
+from engines.stacks.agent_mail.mcp_tools.arguments import InProject, Refused, resolved
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.mcp_tools.subjects import Beginning
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch

@@ -11,16 +11,15 @@ from pydantic import ValidationError
 
 from engines import registry as arms
 from engines.stacks.code import arm as code
-from engines.stacks.code import config
-from engines.stacks.code.backends import contract as backend
-from engines.stacks.code.filters import InvalidFilter
+from engines.stacks.code import ranking, words
+from engines.stacks.code.units import InvalidFilter
 from engines.stacks.text import fts5
 from harness.core.engine import TakesParams
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.policy.load import load_policy
-from harness.replay.ask import observe
+from harness.replay.drive import observe
 from tests.make.code import BACKENDS, BLEND, GRAPH, RRF, SETTINGS, stack
 from tests.make.damage import overwrite
 
@@ -105,7 +104,7 @@ def test_a_broken_file_is_an_index_that_is_not_ready(
 
 def test_backends_are_what_they_say_and_versions_tell_arms_apart(tmp_path: Path) -> None:
     assert set(code.BACKENDS) == set(BACKENDS)
-    found: dict[str, backend.Backend] = dict(code.BACKENDS)
+    found: dict[str, words.Backend] = dict(code.BACKENDS)
     assert found["sqlite"].version.startswith("sqlite 3")
     assert found["tantivy"].version.startswith("tantivy 0")
     versions = {stack(tmp_path, backend=name).version(None) for name in BACKENDS}
@@ -128,7 +127,7 @@ def test_backends_are_what_they_say_and_versions_tell_arms_apart(tmp_path: Path)
 )
 def test_settings_that_make_no_sense_are_refused(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        config.Settings.model_validate({**SETTINGS, **changed})
+        ranking.Settings.model_validate({**SETTINGS, **changed})
 
 
 def test_each_question_of_the_policy_differs_in_one_setting(tmp_path: Path) -> None:

@@ -8,12 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines.lexical.typed import Occur, clauses
-from engines.stacks.code.backends.contract import Backend, OpenBackend
-from engines.stacks.code.backends.sqlite import SqliteBackend, match_expression
-from engines.stacks.code.backends.tantivy import TantivyBackend
-from engines.stacks.code.backends.wanted import TermClause, terms_of, wanted
-from engines.stacks.code.unit import Texts
+from engines.lexical.terms import Occur, clauses
+from engines.stacks.code.units import Texts
+from engines.stacks.code.words import (
+    Backend,
+    OpenBackend,
+    SqliteBackend,
+    TermClause,
+    match_expression,
+    terms_of,
+    wanted,
+)
+from engines.stacks.code.words_tantivy import TantivyBackend
 
 TEXTS = [
     Texts(name="read csv readcsv", doc="tea and water"),

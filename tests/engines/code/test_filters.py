@@ -12,10 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.code.catalog import Chargrams, literals
-from engines.stacks.code.filters import NAMES, Filters, InvalidFilter, parse, passes
-from engines.stacks.code.reading.understand import understand
+from engines.stacks.code.reading.documents import understand
 from engines.stacks.code.search import CodeSearch
+from engines.stacks.code.units import (
+    NAMES,
+    Chargrams,
+    Filters,
+    InvalidFilter,
+    literals,
+    parse,
+    passes,
+)
 from harness.core.records import Document
 from tests.engines.code import anything
 from tests.make.code import BACKENDS, opened

@@ -10,16 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.code.catalog import read, write
-from engines.stacks.code.config import Context
-from engines.stacks.code.config import Graph as Weights
-from engines.stacks.code.filters import NAMES, Filters
-from engines.stacks.code.graph import MOST_NEIGHBOURS, Graph, Reason
-from engines.stacks.code.graph_ranking import VISITED, distances, reordered
-from engines.stacks.code.reading.packages import documents
-from engines.stacks.code.reading.understand import understand
+from engines.stacks.code.ranking import (
+    MOST_NEIGHBOURS,
+    VISITED,
+    Context,
+    Graph,
+    Reason,
+    distances,
+    reordered,
+)
+from engines.stacks.code.ranking import GraphSettings as Weights
+from engines.stacks.code.reading.documents import documents, understand
 from engines.stacks.code.search import MOST_LOOKED_AT, CodeSearch, expanded
-from engines.stacks.code.unit import Facts, Mode, Texts, Unit
+from engines.stacks.code.units import NAMES, Facts, Filters, Mode, Texts, Unit, read, write
 from tests.make.code import GRAPH, opened, write_shop
 from tests.thinned import examples
 

@@ -12,16 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.code import fusion, near_duplicates, ranked
-from engines.stacks.code.backends.contract import Scored
-from engines.stacks.code.catalog import Entry
-from engines.stacks.code.config import Boosts, Fusion
-from engines.stacks.code.explain import KEYS
-from engines.stacks.code.filters import Filters, parse
-from engines.stacks.code.reading.packages import documents
-from engines.stacks.code.reading.understand import understand
+from engines.stacks.code import ranking, search
+from engines.stacks.code.ranking import KEYS, Boosts, Fusion
+from engines.stacks.code.reading.documents import documents, understand
 from engines.stacks.code.search import CodeSearch
-from engines.stacks.code.unit import Mode, Texts
+from engines.stacks.code.units import Entry, Filters, Mode, Texts, parse
+from engines.stacks.code.words import Scored
 from harness.core.records import Document
 from tests.engines.code import anything
 from tests.make.code import BACKENDS, BLEND, RRF, opened, write_shop
@@ -121,7 +117,7 @@ def test_explain_says_who_found_a_hit(made: Mapping[str, CodeSearch]) -> None:
 
 
 def test_rrf_is_the_sum_over_the_sources() -> None:
-    found = fusion.fused(
+    found = ranking.fused(
         {"sparse": [Scored(7, 9.0), Scored(3, 2.0)], "ann": [Scored(3, 0.9)], "minhash": []},
         Fusion.model_validate(RRF),
     )
@@ -134,7 +130,7 @@ def test_rrf_is_the_sum_over_the_sources() -> None:
 
 def test_a_blend_counts_what_a_source_did_not_find_as_nothing() -> None:
     how = {"scoreBlend": {"sparse": 1.0, "ann": 3.0, "minhash": 1.0}}
-    found = fusion.fused(
+    found = ranking.fused(
         {"sparse": [Scored(7, 8.0), Scored(3, 2.0)], "ann": [Scored(3, 0.5)]},
         Fusion.model_validate(how),
     )
@@ -145,7 +141,7 @@ def test_a_blend_counts_what_a_source_did_not_find_as_nothing() -> None:
 
 def test_one_source_alone_keeps_its_order_and_ties_go_by_row() -> None:
     scored = [Scored(9, 4.0), Scored(5, 2.0), Scored(2, 2.0)]
-    found = fusion.fused({"sparse": scored, "ann": []}, Fusion.model_validate(BLEND))
+    found = ranking.fused({"sparse": scored, "ann": []}, Fusion.model_validate(BLEND))
     assert [(one.row, one.score, one.type) for one in found] == [
         (9, 1.0, "sparse"), (2, 0.5, "sparse"), (5, 0.5, "sparse"),
     ]  # fmt: skip
@@ -170,11 +166,11 @@ def test_a_symbol_is_boosted_where_the_question_names_it(
     asked: str, text: str, factor: float
 ) -> None:
     weights = Boosts(definition=1.2, export=1.1, phrase=0.0)
-    found = ranked.boosted(entry(text), ranked.asked(asked.split(), ()), weights)
+    found = search.boosted(entry(text), search.asked(asked.split(), ()), weights)
     assert found.factor == pytest.approx(factor)
     assert (
-        ranked.boosted(
-            entry(text), ranked.asked(asked.split(), ()), Boosts(definition=1, export=1, phrase=0)
+        search.boosted(
+            entry(text), search.asked(asked.split(), ()), Boosts(definition=1, export=1, phrase=0)
         ).factor
         == 1.0
     )
@@ -184,23 +180,23 @@ def test_words_together_are_boosted_up_to_five_pairs() -> None:
     weights = Boosts(definition=1.0, export=1.0, phrase=0.1)
     one = entry("x", doc="a b c d e f g h", body="b a")
     for terms, pairs in (("a b", 1), ("a c", 0), ("b a b", 2), ("a b c d e f g", 5), ("a", 0)):
-        found = ranked.boosted(one, ranked.asked([], terms.split()), weights)
+        found = search.boosted(one, search.asked([], terms.split()), weights)
         assert found.factor == pytest.approx(1 + 0.1 * pairs)
-    assert ranked.most(weights) == 1.5
+    assert search.most(weights) == 1.5
 
 
 def test_near_duplicates_are_found_by_what_they_share(tmp_path: Path) -> None:
     texts = [f"a b c d e f g h i j k l m n {x}".split() for x in ("o", "p q r s t u v w")]
-    near_duplicates.write(tmp_path, [*texts, [], ["o"]])
-    held = near_duplicates.read(tmp_path)
-    found = near_duplicates.nearest(held, texts[0], 0.5, 10, None)
+    ranking.write(tmp_path, [*texts, [], ["o"]])
+    held = ranking.read(tmp_path)
+    found = ranking.nearest(held, texts[0], 0.5, 10, None)
     assert [one.row for one in found] == [0, 1]
     assert found[0].score == 1.0
     assert found[1].score == pytest.approx(12 / 21, abs=0.15)
-    assert near_duplicates.nearest(held, texts[0], 0.99, 10, None) == found[:1]
-    gated = near_duplicates.nearest(held, texts[0], 0.5, 10, np.array([1, 2]))
+    assert ranking.nearest(held, texts[0], 0.99, 10, None) == found[:1]
+    gated = ranking.nearest(held, texts[0], 0.5, 10, np.array([1, 2]))
     assert gated == found[1:]
-    assert near_duplicates.nearest(held, ["a", "b"], 0.1, 10, None) == []
+    assert ranking.nearest(held, ["a", "b"], 0.1, 10, None) == []
 
 
 def test_pasted_code_is_found_as_a_near_duplicate(made: Mapping[str, CodeSearch]) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from engines import contract
 from engines import registry as arms
-from engines.contract import brought
 from harness.core.errors import (
     BadPolicy,
     HarnessError,
@@ -28,7 +28,7 @@ REMOTE = ROOT / "examples" / "remote_mcp" / "over-stdio.toml"
 
 @pytest.fixture
 def none_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(brought.NO_CODE, "1")
+    monkeypatch.setenv(contract.NO_CODE, "1")
 
 
 @pytest.mark.usefixtures("none_allowed")
@@ -65,7 +65,7 @@ def test_the_arms_of_the_program_bring_none(name: str, tmp_path: Path) -> None:
 def test_it_is_allowed_where_nobody_forbids_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str
 ) -> None:
-    monkeypatch.setenv(brought.NO_CODE, value)
+    monkeypatch.setenv(contract.NO_CODE, value)
     assert arms.load(str(OWN), tmp_path).name == "own"
     assert arms.load(str(REMOTE), tmp_path).name == "over-stdio"
 
@@ -88,25 +88,25 @@ def test_the_option_counts_before_the_command_and_after_it(
 def test_what_is_forbidden_for_a_while_is_forbidden_to_processes_too(
     monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
-    monkeypatch.delenv(brought.NO_CODE, raising=False)
+    monkeypatch.delenv(contract.NO_CODE, raising=False)
     if before is not None:
-        monkeypatch.setenv(brought.NO_CODE, before)
-    with brought.forbidden():
-        assert not brought.allowed()
-        asked = "from engines.contract import brought; print(brought.allowed())"
+        monkeypatch.setenv(contract.NO_CODE, before)
+    with contract.forbidden():
+        assert not contract.allowed()
+        asked = "from engines import contract as brought; print(brought.allowed())"
         done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True)
         assert done.stdout == b"False\n"
-    assert os.environ.get(brought.NO_CODE) == before
+    assert os.environ.get(contract.NO_CODE) == before
 
 
 def test_an_error_that_says_enough_is_left_alone() -> None:
     for raised in (BadPolicy("a.toml", "no key", "Mend it"), KeyboardInterrupt()):
-        with pytest.raises(type(raised)), brought.named("own", "fails"):
+        with pytest.raises(type(raised)), contract.named("own", "fails"):
             raise raised
-    with pytest.raises(ZeroDivisionError), brought.named("own", "fails", but=ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError), contract.named("own", "fails", but=ZeroDivisionError):
         raise ZeroDivisionError
     says = "own: fails: ZeroDivisionError: by nothing"
-    with pytest.raises(HarnessError, match=says), brought.named("own", "fails"):
+    with pytest.raises(HarnessError, match=says), contract.named("own", "fails"):
         raise ZeroDivisionError("by nothing")
 
 

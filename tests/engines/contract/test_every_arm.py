@@ -11,10 +11,17 @@ from hypothesis import strategies as st
 
 from engines import registry as arms
 from harness.stages.contract.answers import every_answer
-from harness.stages.contract.check import Check, Outcome, examine
-from harness.stages.contract.documents import DOCUMENTS, OBVIOUS
-from harness.stages.contract.stage import CHECKS
-from harness.stages.contract.subject import Named, Subject, ask
+from harness.stages.contract.checks import CONTRACT_CHECKS
+from harness.stages.contract.subject import (
+    DOCUMENTS,
+    OBVIOUS,
+    Check,
+    Named,
+    Outcome,
+    Subject,
+    ask,
+    examine,
+)
 from harness.stages.contract.subject import standing as standing_of
 from tests.engines.conftest import Standing
 from tests.thinned import examples
@@ -47,7 +54,7 @@ def subject(standing: Standing, pytestconfig: pytest.Config) -> Subject:
 
 
 @pytest.mark.sampled(400)
-@pytest.mark.parametrize("check", [one for one in CHECKS if not one.by_name], ids=str)
+@pytest.mark.parametrize("check", [one for one in CONTRACT_CHECKS if not one.by_name], ids=str)
 def test_it_keeps_the_contract(subject: Subject, check: Check) -> None:
     finding = examine(check, subject)
     assert finding.outcome is Outcome.HOLDS, str(finding)
@@ -58,7 +65,7 @@ def test_it_keeps_the_contract(subject: Subject, check: Check) -> None:
 def test_another_process_gets_the_same_answers(name: str, tmp_path: Path) -> None:
     arm = Named(name, tmp_path / "cache")
     with standing_of(arms.load(*arm), tmp_path, arm=arm) as subject:
-        (found,) = (examine(check, subject) for check in CHECKS if check.by_name)
+        (found,) = (examine(check, subject) for check in CONTRACT_CHECKS if check.by_name)
     assert found.outcome is Outcome.HOLDS, str(found)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.lines import line_of_key, line_of_value
+from engines.contract import line_of_key, line_of_value
 
 TEXT = """\
 summary = "words"

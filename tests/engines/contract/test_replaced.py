@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.rebuilds import ARMS, WHOLE, WORDS, build, seen, watched
+from engines import contract
 from engines import registry as arms
-from engines.contract import replaced
-from engines.contract.replaced import opened_whole
+from engines.contract import opened_whole
 from harness.core.engine import Engine, Searcher
 from harness.core.errors import IndexNotReady
 
@@ -80,7 +80,7 @@ def test_what_is_wrong_with_one_index_is_said(tmp_path: Path) -> None:
 def test_an_index_that_never_stays_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replaced, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(contract, "PATIENCE_S", 0.05)
     (tmp_path / "index").mkdir()
     engine = Opens(1_000_000)
     refused = pytest.raises(IndexNotReady, match="built anew all the time")

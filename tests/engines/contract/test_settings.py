@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from engines.contract.settings import StackSettings
+from engines.contract import StackSettings
 
 
 class Weighed(StackSettings):

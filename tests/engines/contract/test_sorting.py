@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.contract.sorting import sort_by_id
+from engines.contract import sort_by_id
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 

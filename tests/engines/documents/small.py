@@ -10,9 +10,9 @@ from typing import Any
 
 from engines.stacks.documents import collection
 from engines.stacks.documents.collection import Collection
-from engines.stacks.documents.settings import Settings
-from engines.stacks.documents.texts.sources import Page, Source, of_document
-from harness.stages.contract.documents import DOCUMENTS
+from engines.stacks.documents.formats import Page, Source, of_document
+from engines.stacks.documents.library import Settings
+from harness.stages.contract.subject import DOCUMENTS
 
 PRO = {
     "tier": "pro",

@@ -15,8 +15,7 @@ from pypdf import PdfWriter
 from pypdf.errors import DependencyError
 
 from engines.stacks.documents import __main__ as asking
-from engines.stacks.documents.formats import pdf
-from engines.stacks.documents.texts import files
+from engines.stacks.documents import pdf, texts
 from harness.core.errors import BadFile
 
 pytestmark = pytest.mark.slow
@@ -59,7 +58,7 @@ def test_a_pdf_is_cited_by_the_page_and_the_characters_where_it_stands(
     place = found["source"]
     assert place["page"] == 1
     assert found["citation"].startswith("lstsq.pdf, p. 1, para. ")
-    again = files.read(Path(place["document_path"]), "a").pages[0].text
+    again = texts.read(Path(place["document_path"]), "a").pages[0].text
     assert again[place["char_start"] : place["char_end"]] == found["text"]
     drawn = [line.strip() for line in PAGES[0]]
     cited = [line.strip() for line in found["text"].splitlines()]
@@ -123,8 +122,8 @@ def test_a_password_is_asked_for_nowhere_and_its_lack_is_named(
         writer.encrypt(password, "the owner's", algorithm=algorithm)
         writer.write(tmp_path / name)
     with pytest.raises(BadFile, match=r"is encrypted with a password\. Save it anew.*without one"):
-        files.read(tmp_path / "locked.pdf", "locked")
-    assert files.read(tmp_path / "open.pdf", "a").pages == files.read(drawn, "a").pages
+        texts.read(tmp_path / "locked.pdf", "locked")
+    assert texts.read(tmp_path / "open.pdf", "a").pages == texts.read(drawn, "a").pages
 
 
 def test_an_encryption_that_needs_what_is_not_installed_is_named(
@@ -135,7 +134,7 @@ def test_an_encryption_that_needs_what_is_not_installed_is_named(
 
     monkeypatch.setattr(pdf, "PdfReader", needy)
     with pytest.raises(BadFile, match=r"needs more \(cryptography is required\)"):
-        files.read(drawn, "a")
+        texts.read(drawn, "a")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +148,7 @@ def test_whatever_a_damaged_file_makes_of_the_reader_is_damage(
 
     monkeypatch.setattr(pdf, "PdfReader", broken)
     with pytest.raises(BadFile, match=r"is damaged, or no PDF \(.+\)"):
-        files.read(drawn, "a")
+        texts.read(drawn, "a")
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -165,6 +164,6 @@ def test_a_file_that_was_damaged_on_its_way_is_read_or_refused(
     if seed % 3 == 0:
         del content[dice.randrange(len(content)) :]
     (tmp_path / "damaged.pdf").write_bytes(bytes(content))
-    found = files.folder(tmp_path)
+    found = texts.folder(tmp_path)
     assert len(found.sources) + len(found.refused) == 1
     assert all(fault.hint for fault in found.refused)

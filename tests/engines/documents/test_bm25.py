@@ -14,10 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.documents.bm25 import POSTINGS, VOCABULARY, Bm25, best
-from engines.stacks.documents.words import STOP_WORDS, unbroken, words
+from engines.stacks.documents.recall import (
+    POSTINGS,
+    STOP_WORDS,
+    VOCABULARY,
+    Bm25,
+    best,
+    unbroken,
+    words,
+)
 from harness.core.errors import IndexNotReady
-from harness.stages.contract.documents import DOCUMENTS
+from harness.stages.contract.subject import DOCUMENTS
 
 WORDS = ("moon", "sea", "water", "tide", "salt")
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max_size=12)

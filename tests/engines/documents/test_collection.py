@@ -11,11 +11,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from engines.stacks.documents import collection, recall
+from engines.stacks.documents import collection, recall, texts
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.models import Missing
-from engines.stacks.documents.response import Response
-from engines.stacks.documents.texts import files
+from engines.stacks.documents.ranking import Response
 from harness.core.errors import IndexNotReady
 from tests.engines.documents.small import NOON, SOURCES, built, settings
 
@@ -185,7 +184,7 @@ def test_a_folder_of_files_becomes_a_collection(tmp_path: Path) -> None:
     given = settings(tier="free", embedder="", sparse="")
     index = tmp_path / "index"
     index.mkdir()
-    read = files.folder(docs)
+    read = texts.folder(docs)
     collection.build(read.sources, index, given, tmp_path / "cache", lambda: NOON)
     with collection.opened(index, given, "Docs") as opened:
         (found,) = opened.search("moon", 5).results

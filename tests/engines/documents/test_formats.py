@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.documents.formats import pdf, word
-from engines.stacks.documents.texts import files
-from engines.stacks.documents.texts.chunking import Cutting, chunks
-from engines.stacks.documents.texts.sources import Source
-from engines.stacks.documents.words import words
+from engines.stacks.documents import formats, pdf, texts
+from engines.stacks.documents.formats import Source
+from engines.stacks.documents.recall import words
+from engines.stacks.documents.texts import Cutting, chunks
 from harness.core.errors import BadFile
 from tests.make.pdf import drawn, placed
 
@@ -34,7 +33,7 @@ def needs_layout() -> None:
 
 
 def read(name: str, data: bytes) -> Source:
-    return files.source(Path(name), name, data)
+    return texts.source(Path(name), name, data)
 
 
 def test_columns_are_read_one_after_the_other() -> None:
@@ -165,10 +164,10 @@ def test_a_bomb_is_not_unpacked() -> None:
     with ZipFile(packed, "w") as parts:
         parts.writestr("word/document.xml", b"x" * 100)
     with (
-        mock.patch.object(word, "MAX_UNPACKED_BYTES", 99),
+        mock.patch.object(formats, "MAX_UNPACKED_BYTES", 99),
         pytest.raises(BadFile, match="unpacks to 100 bytes"),
     ):
-        word.text(Path("a.docx"), packed.getvalue())
+        formats.text_of_word(Path("a.docx"), packed.getvalue())
 
 
 def test_a_glyph_without_a_character_is_one_mark() -> None:

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.documents import entities, graph
-from engines.stacks.documents.entities import MOST_CHUNKS, MOST_OF_A_CHUNK, Entities, named
-from engines.stacks.documents.graph import Graph
+from engines.stacks.documents import graph
+from engines.stacks.documents.graph import MOST_CHUNKS, MOST_OF_A_CHUNK, Entities, Graph, named
 from engines.vector.embedder import unit
 from harness.core.errors import IndexNotReady
 
@@ -123,9 +122,9 @@ def test_a_file_gives_back_what_was_written_and_refuses_other_chunks(tmp_path: P
     assert read.of_chunk == made.of_chunk
     with pytest.raises(IndexNotReady, match="other chunks"):
         Entities.open(tmp_path, 4)
-    (tmp_path / entities.FILE).write_text('{"total": 3, "chunks": {"nasa": [1, 9]}}')
+    (tmp_path / graph.FILE).write_text('{"total": 3, "chunks": {"nasa": [1, 9]}}')
     with pytest.raises(IndexNotReady, match="other chunks"):
         Entities.open(tmp_path, 3)
-    (tmp_path / entities.FILE).write_text("[")
+    (tmp_path / graph.FILE).write_text("[")
     with pytest.raises(IndexNotReady, match="harness index"):
         Entities.open(tmp_path, 3)

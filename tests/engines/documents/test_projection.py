@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.stacks.documents.projection import DIMENSION, Projection
+from engines.stacks.documents.models import DIMENSION, Projection
 from engines.vector.embedder import unit
 from harness.core.errors import IndexNotReady
 

@@ -13,7 +13,7 @@ import pytest
 from benchmarks import documents_stages as stages
 from benchmarks.documents_stages import BUDGET, Budget
 from engines.stacks.documents.collection import Collection
-from engines.stacks.documents.texts.chunking import Cutting
+from engines.stacks.documents.texts import Cutting
 from harness.core.gate import Verdict
 from harness.core.scores import Estimate
 from tests.engines.documents.small import built, settings

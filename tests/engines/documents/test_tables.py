@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engines.stacks.documents import tables
-from engines.stacks.documents.library import Library
-from engines.stacks.documents.tables import Times
-from engines.stacks.documents.texts.chunking import Cutting
-from engines.stacks.documents.texts.sources import Page, Source, of_document
+from engines.stacks.documents import library as documents_library
+from engines.stacks.documents.formats import Page, Source, of_document
+from engines.stacks.documents.library import Library, Times
+from engines.stacks.documents.texts import Cutting
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 
@@ -33,16 +32,16 @@ def library() -> Library:
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     made = library()
-    tables.write(tmp_path, made, TIMES)
-    read, times = tables.read(tmp_path)
+    documents_library.write(tmp_path, made, TIMES)
+    read, times = documents_library.read(tmp_path)
     assert read.sources == made.sources
     assert read.chunks == made.chunks
     assert times == TIMES
 
 
 def test_nothing_comes_back_as_nothing(tmp_path: Path) -> None:
-    tables.write(tmp_path, Library.of((), Cutting(100, 20)), TIMES)
-    read, _ = tables.read(tmp_path)
+    documents_library.write(tmp_path, Library.of((), Cutting(100, 20)), TIMES)
+    read, _ = documents_library.read(tmp_path)
     assert read == Library({}, ())
 
 
@@ -94,30 +93,32 @@ def test_a_title_is_the_first_paragraph_and_half_a_pair_is_mended() -> None:
     assert of_document(Document("d", "", "only")).pages[0].text == "only"
 
 
-@pytest.mark.parametrize("name", [tables.PAGES, tables.PLACES, tables.TIMES])
+@pytest.mark.parametrize(
+    "name", [documents_library.PAGES, documents_library.PLACES, documents_library.TIMES]
+)
 def test_a_file_that_is_missing_or_broken_is_not_ready(name: str, tmp_path: Path) -> None:
-    tables.write(tmp_path, library(), TIMES)
+    documents_library.write(tmp_path, library(), TIMES)
     (tmp_path / name).write_bytes(b"PAR1")
     with pytest.raises(IndexNotReady, match="harness index"):
-        tables.read(tmp_path)
+        documents_library.read(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(IndexNotReady):
-        tables.read(tmp_path)
+        documents_library.read(tmp_path)
 
 
 def test_a_place_outside_of_its_document_is_not_ready(tmp_path: Path) -> None:
     made = library()
     first = made.chunks[0]
     beyond = replace(first, provenance=replace(first.provenance, char_start=900, char_end=901))
-    tables.write(tmp_path, replace(made, chunks=(beyond,)), TIMES)
+    documents_library.write(tmp_path, replace(made, chunks=(beyond,)), TIMES)
     with pytest.raises(IndexNotReady, match="no text"):
-        tables.read(tmp_path)
+        documents_library.read(tmp_path)
 
 
 def test_a_table_of_another_document_is_not_ready(tmp_path: Path) -> None:
-    tables.write(tmp_path, library(), TIMES)
-    pages = pq.read_table(tmp_path / tables.PAGES)
+    documents_library.write(tmp_path, library(), TIMES)
+    pages = pq.read_table(tmp_path / documents_library.PAGES)
     kept = pages.filter(pa.array([row != "b.md" for row in pages["document_id"].to_pylist()]))
-    pq.write_table(kept, tmp_path / tables.PAGES)
+    pq.write_table(kept, tmp_path / documents_library.PAGES)
     with pytest.raises(IndexNotReady):
-        tables.read(tmp_path)
+        documents_library.read(tmp_path)

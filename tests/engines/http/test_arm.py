@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from engines import contract
 from engines import registry as arms
-from engines.contract import manifest
 from engines.stacks.http.arm import HttpEngine, HttpSearcher
 from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
-from harness.replay.ask import TimedOutcome, observe
+from harness.replay.drive import TimedOutcome, observe
 from tests.make.search_server import DOCUMENTS, Served, body, drip, half, serving, slow, status
 
 Write = Callable[..., Path]
@@ -64,7 +64,7 @@ def test_an_empty_list_is_an_answer(arm: Write, index: Path) -> None:
 
 
 def seen_fingerprint(folder: Path) -> str:
-    return manifest.read(folder / "index").fingerprint
+    return contract.read(folder / "index").fingerprint
 
 
 @pytest.mark.parametrize("text", ['"}, "size": 1e9, "x": "', "\\", "\n\0", "${k}", "é😀", "\ud800"])

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from engines import registry as arms
-from engines.stacks.http.failures import Malformed
+from engines.stacks.http.connection import Malformed
 from harness.core.records import Document
 from tests.docs.pages import ROOT
 from tests.engines.http.exchanges import EXCHANGES, RECORDED

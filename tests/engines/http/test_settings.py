@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines import contract
 from engines import registry as arms
-from engines.contract import brought
-from engines.stacks.http import headers, template
-from engines.stacks.http.expression import NoMatch, compiled
-from engines.stacks.http.template import Template
-from harness.core import extras
+from engines.stacks.http import settings
+from engines.stacks.http.settings import NoMatch, Template, compiled
+from harness.core import errors
 from harness.core.errors import BadPolicy, IndexNotReady, NotInstalled
 from tests.make.search_server import DOCUMENTS, Served, status
 
@@ -92,10 +91,10 @@ def test_a_secret_comes_from_the_environment_and_is_told_to_nobody(
 
 def test_without_code_no_variable_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEARCH_TOKEN", "s3cret")
-    with brought.forbidden(), pytest.raises(IndexNotReady, match="without --no-code"):
-        headers.filled({"Authorization": "${SEARCH_TOKEN}"})
-    with brought.forbidden():
-        assert headers.filled({"X-Own": "1"}).values == {"X-Own": "1"}
+    with contract.forbidden(), pytest.raises(IndexNotReady, match="without --no-code"):
+        settings.filled({"Authorization": "${SEARCH_TOKEN}"})
+    with contract.forbidden():
+        assert settings.filled({"X-Own": "1"}).values == {"X-Own": "1"}
 
 
 def test_without_its_package_the_arm_says_how_to_install_it(
@@ -107,14 +106,14 @@ def test_without_its_package_the_arm_says_how_to_install_it(
     monkeypatch.setattr("engines.registry.import_module", missing)
     with pytest.raises(NotInstalled, match=r'pip install "search-harness\[http\]"'):
         arms.load(str(arm()), tmp_path)
-    assert extras.EXTRAS["http"] == ("jmespath",)
+    assert errors.EXTRAS["http"] == ("jmespath",)
 
 
 @given(st.text(), st.text())
 def test_a_body_has_one_shape_for_every_text(text: str, year: str) -> None:
     """The tree that is sent differs in the values alone, however hostile they are."""
     tree = {"q": {"all": ["${text}"]}, "k": "${k}", "filter": "year = ${params.y:json}"}
-    template.places(tree)
+    settings.places(tree)
     found = Template(tree).filled({"text": text, "k": 3, "params.y": year})
     assert found["q"] == {"all": [text]}
     assert found["k"] == 3

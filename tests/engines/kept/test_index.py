@@ -15,21 +15,19 @@ from unittest import mock
 
 import pytest
 
-from engines.kept import index, listing
-from engines.kept.contract import Fault, Updated
-from engines.kept.live import Live
-from engines.lexical.typed import MOST_REPEATS
+from engines.kept import index
+from engines.kept.index import Fault, Live, Updated
+from engines.lexical.terms import MOST_REPEATS
 from engines.stacks.code.arm import Code
 from engines.stacks.code.arm import Settings as CodeSettings
 from engines.stacks.code.service import Wish as CodeWish
 from engines.stacks.code.service import code
 from engines.stacks.documents.arm import Documents
+from engines.stacks.documents.library import Settings as DocumentSettings
 from engines.stacks.documents.service import Wish, documents
-from engines.stacks.documents.settings import Settings as DocumentSettings
 from engines.stacks.writing.arm import Settings as NoteSettings
 from engines.stacks.writing.arm import Writing
-from engines.stacks.writing.kept import Notes
-from engines.stacks.writing.service import notes
+from engines.stacks.writing.service import Notes, notes
 from harness.core.errors import BadFile
 from tests.make.code import SETTINGS as CODE
 from tests.make.notes import SETTINGS as NOTES
@@ -260,7 +258,7 @@ def test_a_name_that_cannot_be_read_is_a_fault_at_each_update_and_no_change(
 
 
 def test_a_file_that_is_too_big_is_named(root: Path, tmp_path: Path) -> None:
-    with mock.patch("engines.stacks.writing.kept.BIGGEST", 5):
+    with mock.patch("engines.stacks.writing.service.BIGGEST", 5):
         done = index.update(root, tmp_path / "kept", Notes(note_settings()))
     assert [fault.path for fault in done.faults] == ["deep/three.txt", "one.md", "two.md"]
     assert "Leave it out, or split it" in done.faults[0].why
@@ -312,14 +310,14 @@ def test_what_changes_after_it_was_listed_leads_nowhere_else(
 ) -> None:
     change_it, told = CHANGES[change]
 
-    real = listing.listed
+    real = index.listed
 
-    def listed(*given: Any) -> listing.Listed:  # noqa: ANN401  those of ``listed``
+    def listed(*given: Any) -> index.Listed:  # noqa: ANN401  those of ``listed``
         found = real(*given)
         change_it(root)
         return found
 
-    with mock.patch.object(listing, "listed", listed):
+    with mock.patch.object(index, "listed", listed):
         done = update()
     (fault,) = done.faults
     assert f"{fault.path}: {fault.why}".startswith(told)

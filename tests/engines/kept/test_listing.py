@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 
-from engines.kept import listing
-from engines.kept.contract import Fault
+from engines.kept import index
+from engines.kept.index import Fault
 from tests.engines.kept.test_index import LINE, write
 
 KINDS = frozenset({".md", ".txt"})
@@ -38,7 +38,7 @@ def test_what_is_removed_while_a_folder_is_listed_ends_nothing(root: Path, name:
         return nullcontext(entries)
 
     with mock.patch("os.scandir", scanned):
-        left = [one.path for one in listing.listed(root, KINDS).files]
+        left = [one.path for one in index.listed(root, KINDS).files]
     assert left == ["one.md", "two.md"]
 
 
@@ -47,7 +47,7 @@ def test_hidden_files_links_and_environments_are_left_out(root: Path, tmp_path: 
         write(root, name, "x")
     (root / "link.md").symlink_to(root / "one.md")
     (root / "up").symlink_to(tmp_path)
-    found = [one.path for one in listing.listed(root, KINDS).files]
+    found = [one.path for one in index.listed(root, KINDS).files]
     assert found == ["deep/three.txt", "one.md", "two.md"]
 
 
@@ -59,7 +59,7 @@ NAMES = (
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_may_have_any_space(root: Path, name: str) -> None:
     write(root, name, "x")
-    assert name in {one.path for one in listing.listed(root, KINDS).files}
+    assert name in {one.path for one in index.listed(root, KINDS).files}
 
 
 def put(root: Path, name: bytes) -> None:
@@ -90,7 +90,7 @@ TOLD = {
 @pytest.mark.parametrize("name", TOLD)
 def test_a_name_that_is_no_line_of_text_is_told_with_the_remedy(root: Path, name: bytes) -> None:
     put(root, name)
-    found = listing.listed(root, KINDS)
+    found = index.listed(root, KINDS)
     assert found.unnamed == (TOLD[name],)
     assert TOLD[name].path.isprintable()
     assert [one.path for one in found.files] == ["deep/three.txt", "one.md", "two.md"]
@@ -101,4 +101,4 @@ def test_only_what_would_be_read_is_told(root: Path) -> None:
         put(root, name)
     (root / "link\n.md").symlink_to(root / "one.md")
     (root / "up\n").symlink_to(root)
-    assert listing.listed(root, KINDS).unnamed == ()
+    assert index.listed(root, KINDS).unnamed == ()

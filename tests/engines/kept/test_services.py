@@ -10,16 +10,15 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from engines.kept import vectors
-from engines.stacks.code.filters import Filters
+from engines.kept import index
 from engines.stacks.code.service import Wish as CodeWish
-from engines.stacks.code.unit import Mode
+from engines.stacks.code.units import Filters, Mode
 from engines.stacks.documents import models
 from engines.stacks.documents.arm import Documents
-from engines.stacks.documents.read_by import Loaded
+from engines.stacks.documents.library import Settings
+from engines.stacks.documents.models import Loaded
 from engines.stacks.documents.service import Wish, documents
-from engines.stacks.documents.settings import Settings
-from engines.vector.chosen import HashEmbedder
+from engines.vector.embedder import HashEmbedder
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
 from tests.engines.kept.test_index import BY_WORDS, FORMULA, STACKS, ask, live, write
 from tests.make.code import write_shop
@@ -144,7 +143,7 @@ def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Pa
     def absent(_: Settings) -> None:
         raise ModelNotReady("the file is absent")
 
-    with mock.patch("engines.stacks.documents.read_by.embedder_of", absent):
+    with mock.patch("engines.stacks.documents.models.embedder_of", absent):
         followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
         with followed.now() as (now, _):
             found = now.search("customer retention", Wish())
@@ -163,12 +162,12 @@ def test_the_tier_pro_is_refused_by_name(papers: Path, tmp_path: Path) -> None:
 
 def test_vectors_are_made_once_for_each_text(tmp_path: Path) -> None:
     db = sqlite3.connect(":memory:")
-    db.executescript(vectors.TABLE)
+    db.executescript(index.TABLE)
     embedder = HashEmbedder()
-    vectors.complete(db, embedder, ["salt", "sea"], tmp_path)
-    assert vectors.matrix(db, embedder, ["salt", "tide"]) is None
-    vectors.complete(db, embedder, ["salt", "tide"], tmp_path)
-    found = vectors.matrix(db, embedder, ["tide", "salt"])
+    index.complete(db, embedder, ["salt", "sea"], tmp_path)
+    assert index.matrix(db, embedder, ["salt", "tide"]) is None
+    index.complete(db, embedder, ["salt", "tide"], tmp_path)
+    found = index.matrix(db, embedder, ["tide", "salt"])
     assert found is not None
     assert np.array_equal(found, embedder.embed(["tide", "salt"]).astype(np.float16))
-    assert vectors.matrix(db, embedder, ["sea"]) is None
+    assert index.matrix(db, embedder, ["sea"]) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engines.lexical.analysis import LONGEST_TERM_BYTES, Language, analyzer
+from engines.lexical.tantivy import LONGEST_TERM_BYTES, Language, analyzer
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.identifiers import LONGEST_BYTES, identifiers
-from engines.lexical.typed import MOST_WORDS, clauses
+from engines.lexical.terms import LONGEST_BYTES, MOST_WORDS, clauses, identifiers
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engines.lexical.like import Like
+from engines.lexical.query import Like
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engines.lexical.normal import Normal, folded, marks, word
+from engines.lexical.terms import Normal, folded, marks, word
 
 ALPHABETS = (
     "aZé ßİﬁ½²™K-\n\u0301\xad\u200d\u200b가ᄀ\u1161\u11a8ｶﾞがハ\u3099東ไำ่क्षिन्दी"

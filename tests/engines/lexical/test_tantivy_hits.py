@@ -10,8 +10,8 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.lexical import tantivy_hits
-from engines.lexical.tantivy_hits import Columns, Keyed, best, first
+from engines.lexical import tantivy as lexical_tantivy
+from engines.lexical.tantivy import Columns, Keyed, best, first
 
 pytestmark = pytest.mark.slow
 
@@ -145,7 +145,7 @@ def test_a_tie_that_goes_on_and_on_is_cut_at_the_lowest_numbers(
     found = searcher(tmp_path_factory.mktemp("ties"), parts)
     by, k = data.draw(st.sampled_from(["time", None])), data.draw(st.integers(1, count))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tantivy_hits, "SLACK", data.draw(st.integers(1, 4)))
+        patched.setattr(lexical_tantivy, "SLACK", data.draw(st.integers(1, 4)))
         hits = best(found, ALL, k, schema=SCHEMA, ids="number", by=by)
     keyed = [(-time if by else -1.0, number) for number, time in pairs]
     assert hits == [Keyed(number, -key) for key, number in sorted(keyed)[:k]]

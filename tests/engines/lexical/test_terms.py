@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.analysis import analyzer
+from engines.lexical.tantivy import analyzer
 from engines.lexical.terms import (
     ClauseTerms,
     clause_terms,
+    exact_clauses,
     indexed,
     passage,
     places,
     spelled,
     terms,
 )
-from engines.lexical.typed import exact_clauses
 from tests.engines.lexical.test_normal import texts
 
 LETTERS = "东京大学αβγжзиłđøहिन्दแมวน้ำ가나다"

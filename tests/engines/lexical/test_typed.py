@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.normal import word
-from engines.lexical.typed import (
+from engines.lexical.terms import (
     MOST_REPEATS,
     MOST_WORDS,
     Clause,
@@ -20,6 +19,7 @@ from engines.lexical.typed import (
     positive,
     refusals,
     signed,
+    word,
 )
 
 SIGNS = {Occur.SHOULD: "", Occur.MUST: "+", Occur.NOT: "-"}

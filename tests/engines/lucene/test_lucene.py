@@ -12,11 +12,11 @@ import pytest
 
 from engines import registry
 from engines.registry import Arm
-from engines.stacks.lucene import java
-from engines.stacks.lucene.arm import Lucene
+from engines.stacks import lucene
+from engines.stacks.lucene import Lucene
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, ModelNotReady, NotInstalled
 from harness.core.records import Document
-from harness.stages.contract.stage import check
+from harness.stages.contract.checks import check
 from tests.source import ROOT
 
 EXAMPLES = ROOT / "examples" / "lucene"
@@ -124,26 +124,26 @@ def test_a_jar_that_is_missing_is_named(tmp_path: Path, names: list[str], says: 
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(ModelNotReady, match=says):
-        java.jars_in(tmp_path)
+        lucene.jars_in(tmp_path)
 
 
 def test_java_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(*_: str, **__: object) -> None:
         raise OSError("No JVM shared library file (libjvm.so) found.")
 
-    for name in java.JARS:
+    for name in lucene.JARS:
         (tmp_path / f"{name}-8.7.0.jar").touch()
     jpype = SimpleNamespace(isJVMStarted=lambda: False, startJVM=absent)
     monkeypatch.setitem(sys.modules, "jpype", jpype)
     with pytest.raises(ModelNotReady, match=r"Java cannot be started .*libjvm.*openjdk"):
-        java.lucene(tmp_path)
+        lucene.lucene(tmp_path)
 
 
 @live
 def test_jars_of_another_folder_are_refused_in_one_process(english: Arm, tmp_path: Path) -> None:
     assert english.shared
     assert isinstance(english.engine, Lucene)
-    for name in java.JARS:
+    for name in lucene.JARS:
         (tmp_path / f"{name}-8.7.0.jar").touch()
     with pytest.raises(InvalidArm, match="this process has Lucene of other jars"):
-        java.lucene(tmp_path)
+        lucene.lucene(tmp_path)

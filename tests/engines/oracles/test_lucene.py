@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from engines import registry as arms
-from engines.lexical.identifiers import identifiers
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.lexical.terms import identifiers
+from engines.stacks.agent_mail.contract import Filters, RankingMode
 from tests.engines.oracles import lucene, texts
 from tests.engines.oracles.questions import Part, Question, any_of, drawn
 from tests.make.mail.tantivy import WEIGHTS, built

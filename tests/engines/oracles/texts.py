@@ -10,9 +10,8 @@ import pytest
 from agent_mail.generate import Traffic, generate
 from python_docs.harvest import harvest
 
-from engines.lexical.identifiers import identifiers
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.contract.query import Importance
+from engines.lexical.terms import identifiers
+from engines.stacks.agent_mail.contract import Importance, Message
 from harness.core.records import Document
 from tests.engines.oracles.questions import words_of
 

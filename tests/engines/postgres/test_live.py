@@ -18,12 +18,12 @@ import pytest
 from engines import registry
 from engines.stacks.postgres import connection, embedded, keeper
 from engines.stacks.postgres.arm import Postgres, PostgresSearcher
-from engines.stacks.postgres.settings import Settings
+from engines.stacks.postgres.connection import Settings
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Document, Query
 from harness.core.run import Status
-from harness.replay.ask import observe
-from harness.stages.contract.stage import check
+from harness.replay.drive import observe
+from harness.stages.contract.checks import check
 from tests.source import ROOT
 
 psycopg = pytest.importorskip("psycopg", reason='needs the extra "postgres"')

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from engines import registry
-from engines.lexical.typed import clauses
-from engines.stacks.postgres import arm, connection, loading
-from engines.stacks.postgres.settings import Settings
+from engines.lexical.terms import clauses
+from engines.stacks.postgres import arm, connection
+from engines.stacks.postgres.connection import Settings
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
 from harness.core.records import Document
 from tests.source import ROOT
@@ -51,10 +51,10 @@ def test_equal_scores_are_ordered_by_id_in_every_statement() -> None:
 
 def test_rows_are_in_the_order_of_their_ids_and_hold_no_nul(tmp_path: Path) -> None:
     documents = [Document("b", "", "x\0y"), Document("B", "t\ud800", "z")]
-    rows = loading.rows(documents, None, tmp_path)
+    rows = connection.rows(documents, None, tmp_path)
     assert rows == [("B", "t ", "z", ""), ("b", "", "x y", "")]
-    assert loading.generation(rows) != loading.generation(rows[:1])
-    assert loading.written([0.5, -1.0]) == "[0.5,-1.0]"
+    assert connection.generation(rows) != connection.generation(rows[:1])
+    assert connection.written([0.5, -1.0]) == "[0.5,-1.0]"
 
 
 @pytest.mark.parametrize(

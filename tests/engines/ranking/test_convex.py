@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.ranking.convex import combine
+from engines.ranking import combine
 
 HALVES = {"l": 0.5, "s": 0.5}
 IDS = st.sampled_from("abcdefgh")

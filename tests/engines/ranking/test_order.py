@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.ranking.order import by_best
+from engines.ranking import by_best
 
 scored = st.dictionaries(st.text(max_size=4), st.floats(1e-3, 1e6), max_size=12)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.ranking.rrf import fuse
+from engines.ranking import fuse
 
 rankings = st.dictionaries(
     st.sampled_from(["l", "m", "n"]),

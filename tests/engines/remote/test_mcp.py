@@ -13,15 +13,13 @@ import pytest
 
 from engines import registry as arms
 from engines.stacks.remote import mcp
-from engines.stacks.remote.client.asking import NotExpressible
-from engines.stacks.remote.client.connection import Connection, ToolFailed
-from engines.stacks.remote.client.page import Malformed
+from engines.stacks.remote.mcp import Connection, Malformed, NotExpressible, ToolFailed
 from harness.core.digest import of_documents
 from harness.core.engine import TakesParams
 from harness.core.errors import BadPolicy, IndexNotReady
 from harness.core.records import Document, Query
 from harness.core.run import Status
-from harness.replay.ask import observe
+from harness.replay.drive import observe
 
 DOCUMENTS = [Document(f"d{at}", "", f"text {at}") for at in range(10)]
 SETTINGS: dict[str, Any] = {

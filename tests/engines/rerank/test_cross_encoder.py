@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.contract.errors import EngineError, FeatureUnavailable
+from engines.contract import EngineError, FeatureUnavailable
 from engines.rerank.cross_encoder import BATCH, CrossEncoder, CrossEncoding, sigmoid
 from tests.make import tiny_model
 from tests.make.tiny_model import NAMES, WORDS

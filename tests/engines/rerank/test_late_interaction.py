@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.contract.errors import EngineError
-from engines.rerank.late_interaction import LateInteraction, maxsim, spread
-from engines.rerank.token_cache import write_tokens
-from engines.rerank.token_store import TokenStore
+from engines.contract import EngineError
+from engines.rerank.tokens import LateInteraction, TokenStore, maxsim, spread, write_tokens
 from engines.vector.scan import Half
 from tests.engines.rerank.reader import DIMENSION, Words, word
 

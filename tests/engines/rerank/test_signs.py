@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines.contract.errors import IndexUnavailable
-from engines.rerank import token_store
-from engines.rerank.signs import SignStore, identity, packed, packed_dimension
-from engines.rerank.token_store import Contents, Ids
+from engines.contract import IndexUnavailable
+from engines.rerank import tokens
+from engines.rerank.tokens import Contents, Ids, SignStore, identity, packed, packed_dimension
 from engines.vector.scan import Half
 
 DIMENSION, TOKENS = 32, 7
@@ -28,7 +27,7 @@ def file(tmp_path: Path, vectors: Half) -> Path:
 
     contents = Contents(np.array([3, 9]), np.array([2, TOKENS - 2]), fill)
     width = packed_dimension(DIMENSION)
-    token_store.write(tmp_path / "file", identity("e"), width, contents)
+    tokens.write(tmp_path / "file", identity("e"), width, contents)
     return tmp_path / "file"
 
 
@@ -42,7 +41,7 @@ def test_signs_come_back_from_the_file_as_unit_vectors(file: Path, vectors: Half
 
 def test_they_are_not_taken_for_halves_of_the_embedder(file: Path) -> None:
     with pytest.raises(IndexUnavailable, match="dimension 2"):
-        token_store.TokenStore.open(file, "e", DIMENSION)
+        tokens.TokenStore.open(file, "e", DIMENSION)
     with pytest.raises(IndexUnavailable, match="embedder"):
         SignStore.open(file, "other", DIMENSION)
 

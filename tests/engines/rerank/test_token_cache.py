@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines.rerank.token_cache import write_tokens
-from engines.rerank.token_store import TokenStore
+from engines.rerank.tokens import TokenStore, write_tokens
 from engines.vector import bulk
 from engines.vector.bulk import embed_all
-from engines.vector.models import model
-from engines.vector.onnx import OnnxEmbedder
+from engines.vector.embedder import OnnxEmbedder, model
 from tests.engines.rerank.reader import DIMENSION, Words
 
 TEXTS = ["a long one " * 40, "short", "", "short", "middle sized"]

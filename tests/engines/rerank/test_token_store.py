@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.contract.errors import EngineError, IndexUnavailable
-from engines.rerank import token_store
-from engines.rerank.token_store import Contents, Ids, TokenStore
+from engines.contract import EngineError, IndexUnavailable
+from engines.rerank import tokens
+from engines.rerank.tokens import Contents, Ids, TokenStore
 from engines.vector.scan import Half
 from tests.make.damage import overwrite
 
@@ -36,7 +36,7 @@ def contents(ids: Sequence[int], held: Sequence[Half]) -> Contents:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     held = [vectors(3, 1), vectors(0, 2), vectors(5, 3)]
-    token_store.write(tmp_path / "tokens", BY, DIMENSION, contents([4, 7, 90], held))
+    tokens.write(tmp_path / "tokens", BY, DIMENSION, contents([4, 7, 90], held))
     return tmp_path / "tokens"
 
 
@@ -53,7 +53,7 @@ def refused(path: Path, why: str, by: str = BY, dimension: int = DIMENSION) -> N
 def test_what_was_written_is_read(tmp_path: Path, by_id: dict[int, int], by: str) -> None:
     ids = sorted(by_id)
     held = [vectors(by_id[one], seed) for seed, one in enumerate(ids)]
-    token_store.write(tmp_path / "tokens", by, DIMENSION, contents(ids, held))
+    tokens.write(tmp_path / "tokens", by, DIMENSION, contents(ids, held))
     store = TokenStore.open(tmp_path / "tokens", by, DIMENSION)
     assert store.ids.tolist() == ids
     for one, expected in zip(ids, held, strict=True):
@@ -99,7 +99,7 @@ def test_a_file_of_another_model_or_none_is_not_ready(path: Path, tmp_path: Path
 
 def test_what_is_open_stays_whole_when_the_file_is_replaced(path: Path) -> None:
     store = TokenStore.open(path, BY, DIMENSION)
-    token_store.write(path, BY, DIMENSION, contents([4], [vectors(2, 9)]))
+    tokens.write(path, BY, DIMENSION, contents([4], [vectors(2, 9)]))
     assert np.array_equal(store.of(90), vectors(5, 3))
     assert np.array_equal(TokenStore.open(path, BY, DIMENSION).of(4), vectors(2, 9))
 
@@ -111,7 +111,7 @@ def test_a_writing_that_fails_leaves_the_old_file(path: Path) -> None:
     before = path.read_bytes()
     one = np.array([1], dtype=np.int64)
     with pytest.raises(KeyboardInterrupt):
-        token_store.write(path, BY, DIMENSION, Contents(one, one, fails))
+        tokens.write(path, BY, DIMENSION, Contents(one, one, fails))
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
@@ -124,4 +124,4 @@ def test_what_does_not_fit_together_is_refused(
 ) -> None:
     given_up = Contents(np.array(ids), np.array(lengths), lambda *_: None)
     with pytest.raises(ValueError, match="ascend"):
-        token_store.write(tmp_path / "tokens", BY, DIMENSION, given_up)
+        tokens.write(tmp_path / "tokens", BY, DIMENSION, given_up)

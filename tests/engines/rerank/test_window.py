@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.contract.errors import EngineError, FeatureUnavailable
-from engines.rerank.window import LEAST, Reranked, Unavailable, joined
+from engines.contract import EngineError, FeatureUnavailable
+from engines.rerank.cross_encoder import LEAST, Reranked, Unavailable, joined
 
 SHARES = st.floats(0, 1)
 FUSED = st.lists(st.integers(1, 999).map(lambda n: n / 1_000), unique=True, max_size=8)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from engines.sparse.models import SparseModel
+from engines.sparse import SparseModel
 
 Double = NDArray[np.float64]
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engines.sparse.cached import SPARSE, encode_all
-from engines.sparse.splade import Terms
+from engines.sparse import SPARSE, Terms, encode_all
 
 
 class Counting:

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engines.sparse.models import MODELS, sparse_model
-from engines.sparse.splade import Splade
+from engines.sparse import MODELS, Splade, sparse_model
 from harness.core.errors import ModelNotReady, UnknownName
 from tests.engines.sparse.reference import weights_of
 

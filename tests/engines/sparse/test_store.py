@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.sparse.splade import Terms
-from engines.sparse.store import SparseStore
+from engines.sparse import SparseStore, Terms
 from harness.core.errors import IndexNotReady
 
 VOCABULARY = 12

@@ -14,12 +14,12 @@ import pytest
 from pydantic import ValidationError
 
 from engines import registry as arms
-from engines.lexical import title_names
-from engines.ranking.convex import combine
+from engines.lexical import query
+from engines.ranking import combine
 from engines.stacks.text.blend import Blend, BlendSearcher, Settings
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness.stages.contract.documents import DOCUMENTS, OBVIOUS
+from harness.stages.contract.subject import DOCUMENTS, OBVIOUS
 
 
 def given(**changed: object) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def test_names_of_titles_that_are_gone_or_broken_are_not_ready(
     engine: Blend, index: Path, said: str | None
 ) -> None:
     engine.build(TITLED, index)
-    path = index / title_names.FILE
+    path = index / query.FILE
     path.unlink() if said is None else path.write_text(said)
     with pytest.raises(IndexNotReady, match=r"title_names\.json"), engine.open(index):
         pass

@@ -9,13 +9,13 @@ from pydantic import ValidationError
 
 from engines.stacks.text import dense
 from engines.stacks.text.dense import Dense, DenseSearcher, Settings
-from engines.vector.chosen import HashEmbedder, embedder_of, identity_of
-from engines.vector.store import IDS, VECTORS
+from engines.vector.amvi import IDS, VECTORS
+from engines.vector.embedder import HashEmbedder, embedder_of, identity_of_embedder
 from harness.core.digest import of_json
 from harness.core.engine import Engine
 from harness.core.errors import IndexNotReady, UnknownName
 from harness.core.records import Document
-from harness.stages.contract.documents import DOCUMENTS
+from harness.stages.contract.subject import DOCUMENTS
 
 WHOLE, SMALL = "all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"
 
@@ -88,7 +88,10 @@ def test_queries_may_have_an_embedder_of_the_same_weights(tmp_path: Path) -> Non
     (rounded,) = embedder_of(SMALL, 64).embed(["moss"])
     assert (asked["two"] == rounded).all()
     assert not (asked["one"] == rounded).all()
-    assert made["two"].version == f"{made['one'].version}; queries by {identity_of(SMALL, 64)}"
+    assert (
+        made["two"].version
+        == f"{made['one'].version}; queries by {identity_of_embedder(SMALL, 64)}"
+    )
     with pytest.raises(IndexNotReady), engine.open(tmp_path / "one"):
         pass
 

@@ -12,7 +12,7 @@ from engines.stacks.documents import models
 from harness.core.engine import Engine
 from harness.core.errors import ModelNotReady, UnknownName
 from harness.core.records import Document
-from harness.stages.contract.documents import DOCUMENTS
+from harness.stages.contract.subject import DOCUMENTS
 
 WORDS = {
     "tier": "free",

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engines.lexical.typed import clauses
+from engines.lexical.terms import clauses
 from engines.stacks.text.fts5 import FILE, Fts5, Settings, match_expression
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness.stages.contract.documents import DOCUMENTS
+from harness.stages.contract.subject import DOCUMENTS
 from tests.make.damage import overwrite, run_sql
 
 PLAIN = Fts5(Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from engines import contract
 from engines import registry as arms
-from engines.contract import manifest
-from engines.ranking.rrf import fuse
+from engines.ranking import fuse
 from engines.stacks.text import hybrid
 from engines.stacks.text.hybrid import Hybrid, Settings
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness.stages.contract.documents import DOCUMENTS, OBVIOUS
+from harness.stages.contract.subject import DOCUMENTS, OBVIOUS
 
 
 def given() -> dict[str, Any]:
@@ -82,16 +82,16 @@ def test_a_building_killed_before_its_last_step_is_not_ready(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(manifest, "joined", killed)
+    monkeypatch.setattr(contract, "joined", killed)
     with pytest.raises(KeyboardInterrupt):
         engine.build(DOCUMENTS, index)
     refused(engine, index, "version")
 
 
 def test_its_identity_holds_that_of_its_legs(engine: Hybrid, built: Path) -> None:
-    whole = manifest.read(built)
+    whole = contract.read(built)
     for name in engine.engines():
-        assert manifest.read(built / name).fingerprint[:16] in whole.version
+        assert contract.read(built / name).fingerprint[:16] in whole.version
     assert json.loads((built / "manifest.json").read_text())["version"] == whole.version
 
 

@@ -15,7 +15,7 @@ from harness.core.engine import TakesParams
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Query
 from harness.core.run import Status
-from harness.replay.ask import observe
+from harness.replay.drive import observe
 from tests.make.damage import overwrite
 
 DOCUMENTS = [

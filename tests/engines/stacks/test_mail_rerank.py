@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from engines import registry as arms
 from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail.pipeline import reranking
+from engines.stacks.agent_mail.pipeline import retrievers
 from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document
@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
     "embedder": "hash",
     "max_tokens": 64,
 }
-TOKENS: dict[str, Any] = {"embedder": "all-MiniLM-L6-v2", "reranker": reranking.LATE_INTERACTION}
+TOKENS: dict[str, Any] = {"embedder": "all-MiniLM-L6-v2", "reranker": retrievers.LATE_INTERACTION}
 QUERY = "salt water bread"
 
 
@@ -135,13 +135,13 @@ def test_a_model_of_two_outputs_fails_at_the_question_and_hybrid_answers(tmp_pat
 def test_broken_token_vectors_are_named_and_hybrid_answers(tmp_path: Path, damage: str) -> None:
     engine = stack(tmp_path, **TOKENS)
     index = built(engine, tmp_path)
-    path = index / reranking.FILE
+    path = index / retrievers.FILE
     raw = bytearray(path.read_bytes())
     raw[-1] ^= 1
     overwrite(path, raw)
     if damage == "gone":
         path.unlink()
-    assert reranking.FILE in asked(engine, index, own=False).note
+    assert retrievers.FILE in asked(engine, index, own=False).note
 
 
 def test_another_mode_needs_no_reranker(tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_another_mode_needs_no_reranker(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"reranker": reranking.LATE_INTERACTION},
-        {"reranker": reranking.LATE_INTERACTION, "embedder": ""},
+        {"reranker": retrievers.LATE_INTERACTION},
+        {"reranker": retrievers.LATE_INTERACTION, "embedder": ""},
         {"reranker_sha256": "abc"},
     ],
 )
@@ -167,5 +167,5 @@ def test_the_arm_is_mail_hybrid_with_a_reranker() -> None:
         name: arms.load(name, Path()).engine.settings.model_dump()  # type: ignore[attr-defined]
         for name in ("mail-hybrid", "mail-rerank")
     }
-    changed = {"mode": "hybrid_rerank", "reranker": reranking.LATE_INTERACTION}
+    changed = {"mode": "hybrid_rerank", "reranker": retrievers.LATE_INTERACTION}
     assert settings["mail-rerank"] == {**settings["mail-hybrid"], **changed}

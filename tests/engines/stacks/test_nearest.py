@@ -12,7 +12,7 @@ from engines.registry import Arm
 from engines.stacks.text.nearest import GRAPH
 from harness.core.errors import BadPolicy, IndexNotReady, NotInstalled
 from harness.core.records import Document
-from harness.stages.contract.stage import check
+from harness.stages.contract.checks import check
 from tests.source import ROOT
 
 EXAMPLES = ROOT / "examples" / "nearest"

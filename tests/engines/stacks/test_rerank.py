@@ -12,14 +12,14 @@ from unittest.mock import patch
 import pytest
 from pydantic import ValidationError
 
+from engines import contract
 from engines import registry as arms
-from engines.contract import manifest
 from engines.stacks.text.rerank import FUSED, IDS, TOKENS, Rerank, Settings
-from engines.vector.onnx import OnnxEmbedder
+from engines.vector.embedder import OnnxEmbedder
 from harness.core.engine import Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness.stages.contract.documents import DOCUMENTS, OBVIOUS
+from harness.stages.contract.subject import DOCUMENTS, OBVIOUS
 from tests.make.damage import overwrite
 
 TEXT = "water that rises in the sea"
@@ -138,8 +138,8 @@ def test_the_fused_stack_of_another_building_is_not_ready(
 def test_its_identity_holds_that_of_the_fused_stack_and_of_the_reader(
     engine: Rerank, built: Path
 ) -> None:
-    version = manifest.read(built).version
-    assert manifest.read(built / FUSED).fingerprint[:16] in version
+    version = contract.read(built).version
+    assert contract.read(built / FUSED).fingerprint[:16] in version
     assert engine.embedder().identity in version
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.lexical.typed import Clause, Occur, exact_clauses
+from engines.lexical.terms import Clause, Occur, exact_clauses
 from engines.stacks.text import fts5, tantivy
 from harness.core.engine import Engine, Searcher
 from harness.core.records import Document

@@ -11,12 +11,12 @@ import pytest
 import tantivy
 from pydantic import ValidationError
 
-from engines.lexical.tantivy_hits import SLACK
+from engines.lexical.tantivy import SLACK
 from engines.stacks.text.tantivy import IDS, Settings, Tantivy
 from harness.core.engine import Hit, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness.stages.contract.documents import DOCUMENTS
+from harness.stages.contract.subject import DOCUMENTS
 from tests.make.damage import overwrite
 
 pytestmark = pytest.mark.slow

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from engines.stacks.typesense import loading
+from engines.stacks.typesense import nodes
 from engines.stacks.typesense.arm import Typesense, TypesenseSearcher, UnknownParam
-from engines.stacks.typesense.settings import Settings
+from engines.stacks.typesense.nodes import Settings
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Document, Query
 from harness.core.run import Status
-from harness.replay.ask import TimedOutcome, observe
+from harness.replay.drive import TimedOutcome, observe
 from tests.engines.typesense.fake import KEY, Node, serving
 from tests.make.search_server import Fault, body, half, slow, status
 
@@ -81,7 +81,7 @@ def test_a_param_is_a_member_of_the_metadata(cluster: list[Node], tmp_path: Path
         searcher.search_with("red +cone", 5, {"year": 2001, "by": None})
         (sent,) = [one for node in cluster for one in node.searches]
         assert sent["filter_by"] == (
-            f"about:={loading.tag('year', 2001)} && (title:`cone` || text:`cone`)"
+            f"about:={nodes.tag('year', 2001)} && (title:`cone` || text:`cone`)"
         )
         with pytest.raises(UnknownParam, match="no document has colour"):
             searcher.search_with("red", 5, {"colour": "red"})

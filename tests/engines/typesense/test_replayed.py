@@ -11,7 +11,7 @@ from harness.core.engine import Answer
 from harness.core.errors import InvalidArm
 from harness.core.run import Status
 from harness.stages.index import index
-from harness.stages.replay.stage import replay
+from harness.stages.replay import replay
 from tests.engines.typesense.fake import KEY, serving
 from tests.make.search_server import status
 from tests.make.toy import Toy

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engines import registry
-from engines.lexical.typed import clauses
-from engines.stacks.typesense import arm, cluster, loading
-from engines.stacks.typesense.settings import Settings
+from engines.lexical.terms import clauses
+from engines.stacks.typesense import arm, cluster, nodes
+from engines.stacks.typesense.nodes import Settings
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
 from harness.core.records import Document
 from tests.source import ROOT
@@ -48,11 +48,11 @@ def test_a_filter_has_no_more_words_than_typesense_takes() -> None:
 
 def test_documents_are_in_the_order_of_their_ids_and_hold_no_nul() -> None:
     documents = [Document("b", "", "x\0y"), Document("B", "t\ud800", "z", {"year": 1})]
-    found = loading.lines(documents)
+    found = nodes.lines(documents)
     assert [line.split(": ")[2][:3] for line in found] == ['"B"', '"b"']
     assert '"x y"' in found[1]
-    assert loading.tag("year", 1) in found[0]
-    assert loading.digest_of(found) != loading.digest_of(found[:1])
+    assert nodes.tag("year", 1) in found[0]
+    assert nodes.digest_of(found) != nodes.digest_of(found[:1])
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.contract.errors import EngineError, IndexUnavailable
-from engines.vector.amvi import CHUNK_ROWS, AmviIndex, updated, write
+from engines.contract import EngineError, IndexUnavailable
+from engines.vector.amvi import CHUNK_ROWS, AmviIndex, updated, write_amvi
 from engines.vector.embedder import unit
 
 EMBEDDER = "hash, één"
@@ -48,7 +48,7 @@ ONE, TWO = struct.pack("<2e", 1, 0), struct.pack("<4e", 1, 0, 0, 1)
 
 
 def small(path: Path) -> AmviIndex:
-    write(path, EMBEDDER, IDS, VECTORS)
+    write_amvi(path, EMBEDDER, IDS, VECTORS)
     return AmviIndex.open(path, EMBEDDER, 2)
 
 
@@ -65,7 +65,7 @@ def made(seed: int, count: int, dimension: int = 8) -> NDArray[np.float16]:
 
 
 def test_the_bytes_are_those_laid_out_by_hand(path: Path) -> None:
-    write(path, EMBEDDER, IDS, VECTORS)
+    write_amvi(path, EMBEDDER, IDS, VECTORS)
     assert path.read_bytes() == GOLDEN
     assert len(GOLDEN) == 24 + (11 + 5) + (36 + 20) + 12
 
@@ -89,7 +89,7 @@ def test_a_file_laid_out_by_hand_is_read(path: Path) -> None:
 
 def test_messages_may_come_in_any_order(path: Path) -> None:
     turned = np.array([2, 0, 1])
-    write(path, EMBEDDER, IDS[turned], VECTORS[turned])
+    write_amvi(path, EMBEDDER, IDS[turned], VECTORS[turned])
     assert path.read_bytes() == GOLDEN
 
 
@@ -104,7 +104,7 @@ def test_what_is_written_is_read(
     path: Path, message_ids: list[int], dimension: int, embedder: str, seed: int
 ) -> None:
     vectors = made(seed, len(message_ids), dimension)
-    write(path, embedder, np.array(message_ids, dtype=np.int64), vectors)
+    write_amvi(path, embedder, np.array(message_ids, dtype=np.int64), vectors)
     index = AmviIndex.open(path, embedder, dimension)
     assert index.message_ids.tolist() == sorted(message_ids)
     stored = dict(zip(index.message_ids.tolist(), index.vectors.tolist(), strict=True))
@@ -114,7 +114,7 @@ def test_what_is_written_is_read(
 def test_more_than_a_chunk_is_read_as_written(path: Path) -> None:
     count = CHUNK_ROWS + 5
     vectors = made(1, count, 2)
-    write(path, EMBEDDER, np.arange(count), vectors)
+    write_amvi(path, EMBEDDER, np.arange(count), vectors)
     assert np.array_equal(AmviIndex.open(path, EMBEDDER, 2).vectors, vectors)
 
 
@@ -171,7 +171,7 @@ def test_a_count_beyond_all_memory_is_not_believed(path: Path) -> None:
 def test_another_embedder_or_dimension_is_not_ready(
     path: Path, embedder: str, dimension: int
 ) -> None:
-    write(path, EMBEDDER, IDS, VECTORS)
+    write_amvi(path, EMBEDDER, IDS, VECTORS)
     with pytest.raises(IndexUnavailable, match=r"embedder|dimension"):
         AmviIndex.open(path, embedder, dimension)
 
@@ -200,9 +200,9 @@ def test_no_file_is_not_ready(path: Path, kind: str) -> None:
 def test_what_cannot_be_searched_is_not_written(
     path: Path, message_ids: NDArray[np.int64], vectors: NDArray[np.float16]
 ) -> None:
-    write(path, EMBEDDER, IDS, VECTORS)
+    write_amvi(path, EMBEDDER, IDS, VECTORS)
     with pytest.raises(ValueError, match=r"twice|vector|half"):
-        write(path, EMBEDDER, message_ids, vectors)
+        write_amvi(path, EMBEDDER, message_ids, vectors)
     assert path.read_bytes() == GOLDEN
     assert list(path.parent.iterdir()) == [path]
 
@@ -219,14 +219,14 @@ def test_the_highest_cosine_comes_first_and_all_are_ranked(path: Path) -> None:
 
 def test_ties_go_by_message_id(path: Path) -> None:
     message_ids = np.array([30, -10, 20, 5], dtype=np.int64)
-    write(path, EMBEDDER, message_ids, np.tile(VECTORS[1], (4, 1)))
+    write_amvi(path, EMBEDDER, message_ids, np.tile(VECTORS[1], (4, 1)))
     index = AmviIndex.open(path, EMBEDDER, 2)
     assert [message_id for message_id, _ in index.search(as_query(0.6, 0.8), 3)] == [-10, 5, 20]
 
 
 @pytest.mark.parametrize("allowed", [None, np.array([1, 2], dtype=np.int64)])
 def test_an_empty_index_finds_nothing(path: Path, allowed: NDArray[np.int64] | None) -> None:
-    write(path, EMBEDDER, IDS[:0], VECTORS[:0])
+    write_amvi(path, EMBEDDER, IDS[:0], VECTORS[:0])
     assert AmviIndex.open(path, EMBEDDER, 2).search(as_query(1, 0), 5, allowed) == []
 
 
@@ -248,7 +248,7 @@ def test_only_the_allowed_compete(
     path: Path, seed: int, stored: set[int], allowed: set[int], k: int
 ) -> None:
     message_ids, vectors = np.array(sorted(stored), dtype=np.int64), made(seed, len(stored))
-    write(path, EMBEDDER, message_ids, vectors)
+    write_amvi(path, EMBEDDER, message_ids, vectors)
     index = AmviIndex.open(path, EMBEDDER, 8)
     query = made(seed + 1, 1)[0].astype(np.float32)
     found = index.search(query, k, np.array(sorted(allowed), dtype=np.int64))
@@ -263,7 +263,7 @@ def test_only_the_allowed_compete(
 
 def test_two_threads_find_what_one_finds(path: Path) -> None:
     count = 40_000
-    write(path, EMBEDDER, np.arange(count) * 2, made(5, count))
+    write_amvi(path, EMBEDDER, np.arange(count) * 2, made(5, count))
     index = AmviIndex.open(path, EMBEDDER, 8)
     for seed in range(5):
         query = made(seed, 1)[0].astype(np.float32)
@@ -311,7 +311,7 @@ def test_an_update_gives_the_bytes_of_a_building(
 ) -> None:
     deleted -= new
     old_vectors, new_vectors = made(seed, len(old)), made(seed + 1, len(new))
-    write(path, EMBEDDER, np.array(sorted(old), dtype=np.int64), old_vectors)
+    write_amvi(path, EMBEDDER, np.array(sorted(old), dtype=np.int64), old_vectors)
     put_in = np.array(list(new), dtype=np.int64)
     index = AmviIndex.open(path, EMBEDDER, 8)
     updated(index, path, put_in, new_vectors, deleted)
@@ -321,7 +321,7 @@ def test_an_update_gives_the_bytes_of_a_building(
         wanted.pop(message_id, None)
     whole = np.array(list(wanted.values()), dtype=np.float16).reshape(-1, 8)
     anew = path.with_name("anew.amvi")
-    write(anew, EMBEDDER, np.array(list(wanted), dtype=np.int64), whole)
+    write_amvi(anew, EMBEDDER, np.array(list(wanted), dtype=np.int64), whole)
     assert path.read_bytes() == anew.read_bytes()
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engines.vector import bulk
 from engines.vector.bulk import BATCH, BATCH_CHARACTERS, PART, embed_all
-from engines.vector.chosen import HashEmbedder
+from engines.vector.embedder import HashEmbedder
 from harness.core.errors import HarnessError
 from tests.make.killed import started
 
@@ -124,7 +124,7 @@ def test_a_process_that_is_killed_among_slow_texts_loses_the_last_moment(tmp_pat
     """Two hundred slow texts are less than a part of 256, and are kept all the same."""
     process = started(f"""
         from engines.vector import bulk
-        from engines.vector.chosen import HashEmbedder
+        from engines.vector.embedder import HashEmbedder
         from harness.core import progress
         class Slow(HashEmbedder):
             def embed(self, texts):

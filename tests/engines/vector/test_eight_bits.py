@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines.vector import eight_bits
-from engines.vector.models import model
-from engines.vector.onnx import OnnxEmbedder
+from engines.vector import embedder as vector_embedder
+from engines.vector.embedder import OnnxEmbedder, model
 
 NAME = "all-MiniLM-L6-v2-int8"
 TEXTS = ["water", "How do I read a comma-separated file?", "Loading a CSV into pandas", "The aria"]
@@ -37,8 +36,8 @@ def test_neighbours_and_another_loading_change_no_bit(embedder: OnnxEmbedder) ->
 
 def test_its_identity_is_its_own(embedder: OnnxEmbedder) -> None:
     whole = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
-    assert eight_bits.made_by() in embedder.identity
-    assert eight_bits.made_by() not in whole.identity
+    assert vector_embedder.made_by() in embedder.identity
+    assert vector_embedder.made_by() not in whole.identity
 
 
 def test_what_is_shipped_is_what_the_script_draws(tmp_path: Path) -> None:
@@ -46,7 +45,7 @@ def test_what_is_shipped_is_what_the_script_draws(tmp_path: Path) -> None:
     from benchmarks import eight_bits_graph
 
     eight_bits_graph.write(tmp_path)
-    for shipped in (eight_bits.GRAPH, eight_bits.PLACES):
+    for shipped in (vector_embedder.GRAPH, vector_embedder.PLACES):
         assert (tmp_path / shipped.name).read_bytes() == shipped.read_bytes()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.vector.chosen import HashEmbedder, fnv1a_64
+from engines.vector.embedder import HashEmbedder, fnv1a_64
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.text.dense import Dense, Settings
-from engines.vector import packaged
-from engines.vector.models import MODELS, Model, model
-from engines.vector.packaged import ModelFile
+from engines.vector import embedder
+from engines.vector.embedder import MODELS, Model, ModelFile, model
 from harness.core.errors import ModelNotReady, UnknownName
 from harness.core.records import Document
 
@@ -25,7 +24,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "__init__.py").write_text("raise RuntimeError('the code of a carrier was run')")
     (folder / "weights.bin").write_bytes(WEIGHTS)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    packaged._verified.cache_clear()  # noqa: SLF001  one carrier a test
+    embedder._verified.cache_clear()  # noqa: SLF001  one carrier a test
     return folder
 
 
@@ -83,7 +82,7 @@ def test_an_arm_without_its_model_is_not_ready(
     spoilt = Model("spoilt", "none", pinned(sha256="0" * 64), pinned(sha256="0" * 64), 4)
     engine = Dense(Settings(embedder="all-MiniLM-L6-v2", max_tokens=16), index / "cache")
     engine.build([Document("a", "", "water")], index)
-    monkeypatch.setattr("engines.vector.chosen.model", lambda _: spoilt)
+    monkeypatch.setattr("engines.vector.embedder.model", lambda _: spoilt)
     with pytest.raises(ModelNotReady), engine.open(index):
         pass
     with pytest.raises(ModelNotReady):

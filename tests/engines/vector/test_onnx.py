@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.vector.models import model
-from engines.vector.onnx import OnnxEmbedder
+from engines.vector.embedder import OnnxEmbedder, model
 
 TEXTS = [
     "water",

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.vector import recorded
-from engines.vector.bulk import RECORDED, VECTORS, embed_all, folder_of
+from engines.vector import bulk
+from engines.vector.bulk import NEAR, RECORDED, VECTORS, Recorded, embed_all, folder_of, take, write
 from engines.vector.embedder import Embedder, unit
-from engines.vector.recorded import NEAR, Recorded, take, write
 
 TEXTS = ["water", "fire", "earth", "air"]
 
@@ -58,7 +57,7 @@ def test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded(
     half = embed_all(TEXTS, here, cache)
     assert here.read == 0, "documents of the record are not embedded again"
     assert (half == embed_all(TEXTS, Elsewhere(), tmp_path / "first")).all()
-    asked = recorded.recorded(here, cache)
+    asked = bulk.recorded(here, cache)
     assert isinstance(asked, Recorded)
     assert (asked.embed(["fire"])[0] == half[1]).all()
     assert here.read == 1, "a query is embedded, and compared"
@@ -72,14 +71,14 @@ def test_another_model_is_not_taken_for_the_recorded_one(record: Path, tmp_path:
     assert said is not None
     assert not said.used
     assert not (folder_of(cache, VECTORS, here) / RECORDED).exists()
-    assert recorded.recorded(here, cache) is here
+    assert bulk.recorded(here, cache) is here
 
 
 def test_a_query_whose_fresh_vector_disagrees_keeps_it(record: Path, tmp_path: Path) -> None:
     cache = tmp_path / "second"
     take(record, Elsewhere(), cache, TEXTS)
     far = Elsewhere(4 * NEAR)
-    assert (recorded.recorded(far, cache).embed(["fire"]) == far.embed(["fire"])).all()
+    assert (bulk.recorded(far, cache).embed(["fire"]) == far.embed(["fire"])).all()
 
 
 @pytest.mark.parametrize("texts", [[], ["nobody recorded this"]])

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from engines.vector.amvi import IDS, VECTORS, VectorStore, open_store, write_store
 from engines.vector.embedder import unit
 from engines.vector.scan import COSINE_DIGITS
-from engines.vector.store import IDS, VECTORS, VectorStore, open_store, write
 from harness.core.errors import IndexNotReady
 
 AXES = np.eye(3, 4, dtype=np.float16)
@@ -82,7 +82,7 @@ def test_as_a_plain_sort_finds_it(rows: list[list[int]], query: list[int], k: in
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    write(tmp_path, ["a", "é", "東"], AXES)
+    write_store(tmp_path, ["a", "é", "東"], AXES)
     opened = open_store(tmp_path, 4)
     assert opened.doc_ids == ("a", "é", "東")
     assert np.array_equal(opened.vectors, AXES)
@@ -90,13 +90,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_half_precision_is_half_the_bytes(tmp_path: Path) -> None:
-    write(tmp_path, [f"d{at}" for at in range(100)], np.ones((100, 384), dtype=np.float16))
+    write_store(tmp_path, [f"d{at}" for at in range(100)], np.ones((100, 384), dtype=np.float16))
     assert (tmp_path / VECTORS).stat().st_size == 1_248 + 100 * 384 * 2
 
 
 def test_the_same_vectors_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        write(tmp_path / name, ["a", "b", "c"], AXES)
+        write_store(tmp_path / name, ["a", "b", "c"], AXES)
     for file in (VECTORS, IDS):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
@@ -104,7 +104,7 @@ def test_the_same_vectors_give_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", [VECTORS, IDS])
 @pytest.mark.parametrize("damage", ["gone", "empty", "cut", "garbage", "folder"])
 def test_a_damaged_file_is_not_ready(tmp_path: Path, file: str, damage: str) -> None:
-    write(tmp_path, ["a", "b", "c"], AXES)
+    write_store(tmp_path, ["a", "b", "c"], AXES)
     path = tmp_path / file
     whole = path.read_bytes()
     path.unlink()
@@ -130,15 +130,15 @@ def test_vectors_that_are_not_one_for_each_document_are_not_written(
     tmp_path: Path, vectors: NDArray[np.float16]
 ) -> None:
     with pytest.raises(ValueError, match=r"vector|half"):
-        write(tmp_path, ["a", "b", "c"], vectors)
+        write_store(tmp_path, ["a", "b", "c"], vectors)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_vectors_of_another_dimension_or_number_are_not_ready(tmp_path: Path) -> None:
-    write(tmp_path, ["a", "b", "c"], AXES)
+    write_store(tmp_path, ["a", "b", "c"], AXES)
     with pytest.raises(IndexNotReady, match=r"dimension 4.*harness index"):
         open_store(tmp_path, 3)
-    write(tmp_path / "two", ["a", "b"], AXES[:2])
+    write_store(tmp_path / "two", ["a", "b"], AXES[:2])
     (tmp_path / "two" / VECTORS).replace(tmp_path / VECTORS)
     with pytest.raises(IndexNotReady, match="2 vectors for 3 documents"):
         open_store(tmp_path, 4)
@@ -146,7 +146,7 @@ def test_vectors_of_another_dimension_or_number_are_not_ready(tmp_path: Path) ->
 
 @pytest.mark.parametrize("ids", [3, None, ["a", "b"]])
 def test_ids_that_do_not_fit_are_not_ready(tmp_path: Path, ids: object) -> None:
-    write(tmp_path, ["a", "b", "c"], AXES)
+    write_store(tmp_path, ["a", "b", "c"], AXES)
     (tmp_path / IDS).write_text(json.dumps(ids))
     with pytest.raises(IndexNotReady):
         open_store(tmp_path, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.stacks.writing.cache import VectorCache
+from engines.stacks.writing.retrieval import VectorCache
 from tests.make.notes import Letters
 
 pytestmark = pytest.mark.slow

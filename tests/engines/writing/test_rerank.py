@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.stacks.writing.cache import VectorCache
-from engines.stacks.writing.rerank import LocalRerank, Outcome, Reason
+from engines.stacks.writing.retrieval import LocalRerank, Outcome, Reason, VectorCache
 from engines.vector.embedder import Embedder
 from tests.make.notes import Letters
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from engines.stacks.writing.arm import WritingSearcher
 from engines.stacks.writing.planner import Context, Kind
-from engines.stacks.writing.retrieve import CHARACTERS_A_TOKEN, InvalidArgument, Retriever, scores
-from engines.vector import packaged
+from engines.stacks.writing.retrieval import CHARACTERS_A_TOKEN, InvalidArgument, Retriever, scores
+from engines.vector import embedder
 from harness.core.errors import IndexNotReady
 from tests.make.notes import notes, writing
 
@@ -95,12 +95,12 @@ def searcher(folder: Path) -> Iterator[WritingSearcher]:
 @pytest.fixture
 def without(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WritingSearcher]:
     """Open the same notes on a machine that has no model."""
-    monkeypatch.setattr(packaged, "find_spec", lambda _: None)
-    packaged._verified.cache_clear()  # noqa: SLF001  what was found before is forgotten
+    monkeypatch.setattr(embedder, "find_spec", lambda _: None)
+    embedder._verified.cache_clear()  # noqa: SLF001  what was found before is forgotten
     with writing().open(folder) as opened:
         assert isinstance(opened, WritingSearcher)
         yield opened
-    packaged._verified.cache_clear()  # noqa: SLF001
+    embedder._verified.cache_clear()  # noqa: SLF001
 
 
 def told(retriever: Retriever, text: str, **asked: Any) -> dict[str, Any]:  # noqa: ANN401

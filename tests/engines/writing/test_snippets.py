@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.writing.snippets import chunks, shown, source_ref, trimmed
+from engines.stacks.writing.store import chunks, shown, source_ref, trimmed
 from harness.core.errors import DatasetError
 
 

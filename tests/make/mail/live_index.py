@@ -8,15 +8,15 @@ from pathlib import Path
 
 import tantivy
 
-from engines.lexical.analysis import analyzer
+from engines.lexical.tantivy import analyzer
 from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.pipeline.reranking import text_of
-from engines.stacks.agent_mail.searcher import MailSearcher
+from engines.stacks.agent_mail.arm import MailSearcher
+from engines.stacks.agent_mail.contract import Message
+from engines.stacks.agent_mail.pipeline.retrievers import text_of
 from engines.stacks.agent_mail.sqlite import store
-from engines.stacks.agent_mail.tantivy.schema import ANALYZER
+from engines.stacks.agent_mail.tantivy.index import ANALYZER
 from engines.vector import amvi
-from engines.vector.chosen import HashEmbedder
+from engines.vector.embedder import HashEmbedder
 from harness.core.records import Document
 from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS
 

@@ -9,10 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.contract.query import Direction, Filters, Importance, TimeRange
-from engines.stacks.agent_mail.sqlite.letters import Kind
-from engines.stacks.agent_mail.sqlite.store import MessageStore, create
+from engines.stacks.agent_mail.contract import Direction, Filters, Importance, Message, TimeRange
+from engines.stacks.agent_mail.sqlite.store import Kind, MessageStore, create
 
 PROJECTS: Mapping[int, str] = {1: "harbour", 2: "orchard", 3: "quarry", 7: "lighthouse"}
 PRODUCTS: Mapping[int, frozenset[int]] = {

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from harness.cli.base.project import Project
-from harness.stages.imports.collections import Target, import_beir
+from harness.cli.project import Project
+from harness.stages.imports import Target, import_beir
 from harness.stages.prepare import prepare
 from tests.programs import PYTHON, Program
 

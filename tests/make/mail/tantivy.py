@@ -6,12 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines.stacks.agent_mail.contract.events import Event, Payload
-from engines.stacks.agent_mail.contract.lifecycle import Candidate, Change, DocChange, Message
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.contract import (
+    Candidate,
+    Change,
+    DocChange,
+    Event,
+    Filters,
+    Message,
+    Payload,
+    RankingMode,
+)
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from engines.stacks.agent_mail.tantivy.index import Written
-from engines.stacks.agent_mail.tantivy.schema import Weights
+from engines.stacks.agent_mail.tantivy.index import Weights, Written
 
 ALL = 1_000_000
 """A depth that shows every message."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.engine import Hit
 from harness.core.run import Status
-from harness.shadow.log.record import Divergence, LoggedAnswer, Observation, Seen, query_key
-from harness.shadow.watch.bounds import Bounds
+from harness.shadow.alarms import Bounds
+from harness.shadow.record import Divergence, LoggedAnswer, Observation, Seen, query_key
 from harness.stages.shadow.files import read_bounds
 
 ROOT = Path(__file__).resolve().parents[3]

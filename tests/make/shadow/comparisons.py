@@ -7,14 +7,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from harness.shadow.live.compare import Slices
-from harness.shadow.live.comparison import Comparison
-from harness.shadow.live.limits import Limits, Recording
-from harness.shadow.live.process import ProcessWorker
-from harness.shadow.live.sampler import MILLION, Sampler
-from harness.shadow.live.worker import Open, ThreadWorker, Worker
-from harness.shadow.log import streams
-from harness.shadow.log.streams import Read
+from harness.shadow import log
+from harness.shadow.comparison import Comparison
+from harness.shadow.limits import MILLION, Limits, Recording, Sampler
+from harness.shadow.log import Read
+from harness.shadow.recorder import Slices
+from harness.shadow.worker import Open, ProcessWorker, ThreadWorker, Worker
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -77,4 +75,4 @@ def comparison(
 def drained(made: Comparison) -> Read:
     """Wait for all to be written, and read it."""
     assert made.drain(60)
-    return streams.read(made.folder)
+    return log.read_logs(made.folder)

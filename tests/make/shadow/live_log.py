@@ -11,14 +11,12 @@ from pathlib import Path
 from time import perf_counter_ns, sleep
 
 from engines import registry as arms
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.corpus.prepared import Prepared
-from harness.shadow.live.compare import judged
-from harness.shadow.live.generation import Generation
-from harness.shadow.live.pair import Attempt, Pair, Served
-from harness.shadow.live.side import asked
-from harness.shadow.log import streams
-from harness.shadow.log.log import Log
+from harness.shadow import log
+from harness.shadow.log import Log
+from harness.shadow.pair import Attempt, Generation, Pair, Served, asked
+from harness.shadow.recorder import judged
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 K = 10
@@ -54,14 +52,14 @@ def write(toy: Toy, folder: Path, start_ns: int = START) -> None:
         log.append(found.observations, found.divergences, found.degradations)
 
 
-def written(folder: Path, attempts: int, *, within_s: float) -> streams.Read:
+def written(folder: Path, attempts: int, *, within_s: float) -> log.Read:
     """Wait until the log has all attempts.
 
     Raises:
         AssertionError: they are not there in time.
     """
     for _ in range(round(within_s / PAUSE_S)):
-        found = streams.read(folder)
+        found = log.read_logs(folder)
         if len(found.observations) == attempts:
             return found
         sleep(PAUSE_S)

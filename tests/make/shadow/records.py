@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.engine import Hit
 from harness.core.run import Status
-from harness.shadow.log.record import (
+from harness.shadow.record import (
     Degradation,
     Divergence,
     Kind,

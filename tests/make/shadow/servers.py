@@ -15,15 +15,14 @@ from typing import NamedTuple
 import httpx
 
 from harness.core.engine import Searcher
-from harness.core.serving.listening import CONNECTIONS, bound, server
-from harness.shadow.live.comparison import Comparison
-from harness.shadow.live.sampler import MILLION, Sampler
-from harness.shadow.live.worker import Worker
-from harness.shadow.log.streams import Read
-from harness.shadow.servers.backend import Backend
-from harness.shadow.servers.http_searcher import KIND, HttpSearcher, http_searcher
-from harness.shadow.servers.reading import Reading
-from harness.shadow.servers.receiver import Asking, Receiver
+from harness.core.server import CONNECTIONS, bound, server
+from harness.shadow.comparison import Comparison
+from harness.shadow.http_searcher import KIND, HttpSearcher, http_searcher
+from harness.shadow.limits import MILLION, Sampler
+from harness.shadow.log import Read
+from harness.shadow.receiver import Asking, Receiver
+from harness.shadow.server import Backend, Reading
+from harness.shadow.worker import Worker
 from harness.stages.shadow.files import read_reading
 from tests.make.shadow.comparisons import drained, on_thread
 from tests.source import ROOT

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from harness.measures.columnar import compiled, graded
-from harness.measures.columnar.encoded import EncodedQrels
-from harness.measures.columnar.graded import Graded
-from harness.measures.columnar.lookup import Lookup
+from harness.measures import columns, kernels
+from harness.measures.columns import EncodedQrels, Lookup
+from harness.measures.kernels import Graded
 from harness.measures.name import COMMON
 from harness.measures.quality import score
 from tests.make.runs import qrels_of, random_case
@@ -18,13 +17,13 @@ from tests.make.runs import qrels_of, random_case
 
 def machine_code() -> Callable[..., int]:
     """Skip where the extra is not installed."""
-    found = compiled.probe()
+    found = columns.probe()
     if found is None:
         pytest.skip("numba is not installed; it is the extra fast")
     return found
 
 
-@pytest.mark.parametrize("through", [lambda: compiled.walk, machine_code])
+@pytest.mark.parametrize("through", [lambda: columns.walk, machine_code])
 def test_finds_the_same_hits(
     through: Callable[[], Callable[..., int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -36,8 +35,8 @@ def test_finds_the_same_hits(
     wanted = Graded.of(run, coded)
     values = score(run, qrels, COMMON, run.query_ids)
     loop = through()
-    monkeypatch.setattr(graded, "WORTH_COMPILING", 1)
-    monkeypatch.setattr(graded, "probe", lambda: loop)
+    monkeypatch.setattr(kernels, "WORTH_COMPILING", 1)
+    monkeypatch.setattr(kernels, "probe", lambda: loop)
     found = Graded.of(run, coded)
     for name in ("row", "rank", "grade", "lengths"):
         assert getattr(found, name).tolist() == getattr(wanted, name).tolist()
@@ -53,7 +52,7 @@ def test_pairs_without_a_slot_are_searched_for() -> None:
     assert len(lookup.keys) > 0
     asked = np.array([2999, 5, 4000, 17], dtype=np.int32)
     rows, offsets = np.array([0, 1]), np.array([0, 3, 4])
-    place, pair = compiled.find(lookup, rows, offsets, asked, compiled.walk)
+    place, pair = columns.find(lookup, rows, offsets, asked, columns.walk)
     assert (place.tolist(), pair.tolist()) == ([0, 1], [2999, 5])
 
 
@@ -61,5 +60,5 @@ def test_no_judgement_is_nothing_found() -> None:
     none = np.empty(0, dtype=np.int64)
     empty = Lookup.of(none, none.astype(np.int32), 1)
     asked = np.array([0]), np.array([0, 1]), np.array([0], dtype=np.int32)
-    place, pair = compiled.find(empty, *asked, compiled.walk)
+    place, pair = columns.find(empty, *asked, columns.walk)
     assert (place.tolist(), pair.tolist()) == ([], [])

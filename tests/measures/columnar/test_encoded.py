@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from harness.core.errors import DatasetError
-from harness.core.qrels import Qrels
-from harness.measures.columnar.encoded import EncodedQrels
-from harness.measures.columnar.lookup import UNKNOWN
+from harness.core.records import Qrels
+from harness.measures.columns import UNKNOWN, EncodedQrels
 from tests.make.runs import qrels_of, random_case
 
 JUDGED = {"q": {"a": 0, "b": 3, "c": -1}, "p": {"b": 1, "d": 2}}

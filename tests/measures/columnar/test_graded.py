@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Run, Status
-from harness.measures.columnar import graded as module
-from harness.measures.columnar.encoded import EncodedQrels
-from harness.measures.columnar.graded import Graded, running
-from harness.measures.unjudged.runs import condense
+from harness.measures import kernels
+from harness.measures.columns import EncodedQrels
+from harness.measures.kernels import Graded, running
+from harness.measures.missing_judgements import condense
 from tests.make.runs import qrels_of, random_case, run_of
 
 
@@ -32,7 +32,7 @@ def by_hand(run: Run, qrels: Qrels) -> set[tuple[str, int, int]]:
 
 @pytest.mark.parametrize("block", [1, 7, 100_000])
 def test_judged_hits_stand_at_their_ranks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK", block)
+    monkeypatch.setattr(kernels, "BLOCK", block)
     run, qrels = random_case(4)
     fewer = Qrels({q: docs for q, docs in qrels.grades.items() if q not in {"q3", "q17"}})
     found = Graded.of(run, EncodedQrels.of(fewer))

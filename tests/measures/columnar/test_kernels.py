@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from harness.core.run import Status
 from harness.corpus import trec
-from harness.measures.columnar import kernels
-from harness.measures.columnar.encoded import EncodedQrels
-from harness.measures.columnar.graded import Graded
-from harness.measures.columnar.spec import MeasureSpec
+from harness.measures import kernels
+from harness.measures.columns import EncodedQrels
+from harness.measures.kernels import Graded, MeasureSpec
 from harness.measures.name import parse
 from harness.measures.quality import oracle, score
 from tests.make.runs import qrels_of, random_case, run_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.measures.columnar.lookup import EMPTY, UNKNOWN, Lookup
+from harness.measures.columns import EMPTY, UNKNOWN, Lookup
 
 
 @pytest.mark.parametrize("documents", [3, 50, 100_000])

@@ -11,9 +11,9 @@ import pytest
 from harness.core.errors import BadFile, UnknownName
 from harness.core.run import Row, Run, Status
 from harness.corpus import runs
-from harness.measures.columnar.encoded import EncodedQrels
-from harness.measures.columnar.partitions import score_partitions
+from harness.measures.columns import EncodedQrels
 from harness.measures.name import COMMON
+from harness.measures.partitions import score_partitions
 from harness.measures.quality import score
 from tests.make.runs import qrels_of, random_case
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.measures.columnar.repeats import SPARSE, repeats
+from harness.measures.columns import SPARSE, repeats
 
 ROWS = st.lists(st.lists(st.integers(0, 12), max_size=9), max_size=9)
 

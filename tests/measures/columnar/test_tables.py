@@ -10,11 +10,10 @@ import pyarrow as pa
 import pytest
 
 from harness.core.errors import DatasetError, RunError
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.corpus.trec import read_run
-from harness.measures.columnar.encoded import EncodedQrels
-from harness.measures.columnar.graded import Graded
-from harness.measures.columnar.tables import code_table, grade_table
+from harness.measures.columns import EncodedQrels
+from harness.measures.kernels import Graded, code_table, grade_table
 from tests.make.runs import qrels_of, random_case
 
 Hits = list[tuple[str, str, float]]
@@ -94,7 +93,7 @@ def test_a_table_in_chunks_is_the_same_table(room: int, monkeypatch: pytest.Monk
     ]
     qrels = EncodedQrels.of(qrels_of({f"q{q}": {f"d{q}": 1, "d8": 2} for q in range(4)}))
     wanted = shape(grade_table(table(rows), qrels))
-    monkeypatch.setattr("harness.measures.columnar.tables.ONE_CHUNK", room)
+    monkeypatch.setattr("harness.measures.kernels.ONE_CHUNK", room)
     pieces = pa.concat_tables([table(rows[at : at + 7]) for at in range(0, len(rows), 7)])
     assert pieces.column("doc_id").num_chunks > 1
     assert shape(grade_table(pieces, qrels)) == wanted

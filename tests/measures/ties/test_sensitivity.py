@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.run import Status
 from harness.measures.quality import score
-from harness.measures.ties.sensitivity import count_ties, tie_sensitivity
+from harness.measures.ties import count_ties, tie_sensitivity
 from tests.make.runs import qrels_of, random_case, run_of
 
 QRELS = qrels_of({"q": {"c": 1}, "p": {"a": 1}, "negative": {"a": 0}})

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.measures.columnar import kernels
-from harness.measures.columnar.encoded import EncodedQrels
-from harness.measures.columnar.graded import Graded
-from harness.measures.columnar.spec import MeasureSpec
+from harness.measures import kernels
+from harness.measures.columns import EncodedQrels
+from harness.measures.kernels import Graded, MeasureSpec
 from harness.measures.name import parse
-from harness.measures.ties.expected import expected
-from harness.measures.ties.tied import Tied
+from harness.measures.ties import Tied, expected
 from tests.make.runs import qrels_of, run_of
 from tests.measures.columnar.test_kernels import CUT, EITHER, WHOLE
 

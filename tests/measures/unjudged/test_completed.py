@@ -1,12 +1,11 @@
-"""``harness.measures.unjudged.completed``: ratios of many queries at once, by hand."""
+"""``harness.measures.completion_bounds``: ratios of many queries at once, by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from harness.measures.unjudged.bounds import Bounding
-from harness.measures.unjudged.completed import Hits, Ratios, effects_of_rr
+from harness.measures.completion_bounds import Bounding, Hits, Ratios, effects_of_rr
 
 NOTHING = np.zeros(0, dtype=np.int64)
 

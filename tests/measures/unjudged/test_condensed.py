@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.measures.missing_judgements import condense
 from harness.measures.quality import score
-from harness.measures.unjudged.runs import condense
 from tests.make.runs import qrels_of, random_case, run_of
 
 

@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Run
+from harness.measures.missing_judgements import (
+    Missing,
+    bounding,
+    cases,
+    judged_by_relevance,
+    missing,
+)
 from harness.measures.quality import score
-from harness.measures.unjudged.missing import Missing, judged_by_relevance, missing
-from harness.measures.unjudged.runs import bounding, cases
 from tests.make.runs import qrels_of, random_case, run_of
 
 MEASURES = (

@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import EvidenceError, UnknownName
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
+from harness.measures.completion_bounds import Bounding, Case, Level, Ratio, average_precision
+from harness.measures.missing_judgements import missing, narrowing
 from harness.measures.quality import score
-from harness.measures.unjudged.bounds import Bounding, Case, average_precision
-from harness.measures.unjudged.missing import missing
-from harness.measures.unjudged.ratio import Level, Ratio
-from harness.measures.unjudged.runs import narrowing
 from tests.make.runs import qrels_of, random_case, run_of
 
 EXACT = (

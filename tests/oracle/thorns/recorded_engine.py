@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
+from engines import contract
+from engines.contract import StackSettings
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.files import write_text
 from harness.core.records import Document
@@ -52,13 +52,13 @@ class Recorded(NamedTuple):
             write_text(index / FILE, json.dumps(whole))
 
         known = {**self.settings.model_dump(), "answers": ""}
-        return manifest.record(
+        return contract.record(
             index, documents, fill, engine="recorded", version="1", settings=known
         )
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        made = manifest.read(index)
+        made = contract.read(index)
         whole = json.loads((index / FILE).read_text("utf-8"))
         opened = os.environ[OPENED] = str(int(os.environ.get(OPENED, "0")) + 1)
         yield Opened(made, self.settings, whole["table"], whole["documents"], opened)

@@ -9,9 +9,21 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Outcome
-from harness.policy.migration.events import Advanced, Day, Decided, Drilled, Observed, RolledBack
-from harness.policy.migration.state import START, State, Taken, applied
-from harness.policy.migration.status import Action, CurrentDecision, standing
+from harness.policy.migration import (
+    START,
+    Action,
+    Advanced,
+    CurrentDecision,
+    Day,
+    Decided,
+    Drilled,
+    Observed,
+    RolledBack,
+    State,
+    Taken,
+    applied,
+    standing,
+)
 from tests.make.decisions import GATE, POLICY, SETUP, day, decision, evidence
 
 BY = "a test"

@@ -8,18 +8,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.scores import Scores
 from harness.gates.base.rules import GateSettings
-from harness.policy.asked import asked_means
+from harness.policy.decision import asked_means
 from harness.policy.load import load_policy
 from harness.policy.model import Gate, Policy
-from harness.policy.plan.at_hand import AtHand, Counted, Raced
-from harness.policy.plan.forecast import MeanForecast
-from harness.policy.plan.need import Assumed, Need
-from harness.policy.plan.needs import MOVED, needs
-from harness.policy.plan.plan import Planned, PlannedStep, plan
-from harness.replay.load.rounds import fewest_rounds, median_of
+from harness.policy.plan import (
+    MOVED,
+    Assumed,
+    AtHand,
+    Counted,
+    MeanForecast,
+    Need,
+    Planned,
+    PlannedStep,
+    Raced,
+    needs,
+    plan,
+)
+from harness.replay.load_rates import fewest_rounds, median_of
 from harness.stats.bounded import Span, chance_above
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.errors import BadFile, HarnessError, UnknownName
 from harness.core.records import Query
-from harness.replay.load.arrivals import NS_PER_S, Mix, poisson, recorded
+from harness.replay.load_workers import NS_PER_S, Mix, poisson, recorded
 from tests.make.virtual import questions
 
 QUERIES = questions(30)

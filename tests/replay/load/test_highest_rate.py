@@ -11,7 +11,7 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
-from harness.replay.load.highest_rate import Highest, highest_rate, trials_an_end
+from harness.replay.load_rates import Highest, highest_rate, trials_an_end
 
 
 def found(probe: Callable[[float], bool | None], **changed: Any) -> Highest:  # noqa: ANN401

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import EvidenceError
-from harness.replay.load.histogram import DIGITS, HIGHEST_NS, LOWEST_NS, Histogram
+from harness.replay.load_trial import DIGITS, HIGHEST_NS, LOWEST_NS, Histogram
 
 TIMES = st.lists(st.integers(1, HIGHEST_NS) | st.integers(1, 10_000_000), max_size=40)
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from harness.core.run import Status
-from harness.replay.load.arrivals import Mix, poisson
-from harness.replay.load.loop import PATIENCE, Served, WallClock, Worker
+from harness.replay.load_workers import PATIENCE, Mix, Served, WallClock, Worker, poisson
 from tests.make.virtual import (
     MS,
     Hand,

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.replay.load.record import Record
-from harness.replay.load.trial import Trial
+from harness.replay.load_trial import Record, Trial
 from tests.make.virtual import MS, serve, steady
 from tests.replay.load.test_trial import PLAN, part, summary
 

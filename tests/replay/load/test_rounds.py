@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
-from harness.replay.load.rounds import median_of, noise, ratios
+from harness.replay.load_rates import median_of, noise, ratios
 
 
 @pytest.mark.parametrize(

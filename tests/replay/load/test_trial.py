@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from harness.core.run import Status
-from harness.replay.load.arrivals import Mix, poisson
-from harness.replay.load.loop import Plan, Served
-from harness.replay.load.trial import Trial, summed
-from harness.replay.load.worker_pool import Part
+from harness.replay.load_trial import Trial, summed
+from harness.replay.load_workers import Mix, Part, Plan, Served, poisson
 from tests.make.virtual import MS, S, plan_of, questions, serve, steady
 
 pytestmark = pytest.mark.slow

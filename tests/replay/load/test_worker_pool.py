@@ -9,9 +9,16 @@ import pytest
 
 from harness.core.errors import InvalidArm
 from harness.core.run import Status
-from harness.replay.load.arrivals import Mix, poisson
-from harness.replay.load.loop import Plan
-from harness.replay.load.worker_pool import Part, WorkerPool, answered, run_pool, unserved
+from harness.replay.load_workers import (
+    Mix,
+    Part,
+    Plan,
+    WorkerPool,
+    answered,
+    poisson,
+    run_pool,
+    unserved,
+)
 from tests.make.virtual import plan_of, questions
 from tests.replay.crewed import Opens
 

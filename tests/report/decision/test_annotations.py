@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from harness.report.decision.annotations import Annotation, Level, github, gitlab
+from harness.report.decision.ci import Annotation, Level, github, gitlab
 
 NOTE = Annotation(Level.ERROR, "own loses", "q1: 1 → 0", "data\nq1", "data/queries.jsonl", 7)
 

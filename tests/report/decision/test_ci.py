@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from harness.core.gate import OF_VERDICT, Finding, Outcome, StepDecision, Verdict
-from harness.report.decision.annotations import Level
-from harness.report.decision.ci import Checked, Held, Loss, notes, to_markdown
-from harness.report.trends.history import Entry, Interval, StepKept
+from harness.report.decision.ci import Checked, Held, Level, Loss, notes, to_markdown
+from harness.report.trends import Entry, Interval, StepKept
 
 ENTRY = Entry(
     decision_sha256="0" * 64,

@@ -14,8 +14,13 @@ import pytest
 from harness.core.errors import BadFile
 from harness.core.gate import Cause, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
-from harness.report.decision.decided import from_json, schema
-from harness.report.decision.decision_json import to_json, together, without_times
+from harness.report.decision.decision_json import (
+    from_json,
+    schema,
+    to_json,
+    together,
+    without_times,
+)
 from harness.report.inputs import ReportInput
 from tests.make import report_inputs
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from harness.core.gate import Cause, StepDecision, Verdict
-from harness.report.decision.junit import to_junit
+from harness.report.decision.ci import to_junit
 from harness.report.inputs import ReportInput
 from tests.make import report_inputs
 

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.core.gate import Finding
-from harness.report.decision.junit import to_junit
+from harness.report.decision.ci import to_junit
 from tests.make import report_inputs
 
 

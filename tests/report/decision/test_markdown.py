@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from harness.core.gate import StepDecision
-from harness.report.decision.write import to_markdown
-from harness.report.plain import markdown
+from harness.report.decision.files import to_markdown
+from harness.report.rounding import markdown
 from tests.make import report_inputs
 
 

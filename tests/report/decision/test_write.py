@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.report.decision.decided import from_json
-from harness.report.decision.write import write_reports
+from harness.report.decision.decision_json import from_json
+from harness.report.decision.files import write_reports
 from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow

@@ -11,9 +11,9 @@ import pytest
 
 from harness.core.records import Document
 from harness.core.run import Row, Run, Status
-from harness.report.explore.page import EXCERPT, Hits, hits
+from harness.report.explorer import EXCERPT, Hits, hits
 from harness.report.inputs import ReportInput
-from harness.report.page.moved import DEPTH
+from harness.report.page.queries import DEPTH
 from tests.make import report_inputs
 
 

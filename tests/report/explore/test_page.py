@@ -11,9 +11,8 @@ from urllib.parse import parse_qs
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.report.explore.page import pack, themes, to_explorer
-from harness.report.html import TEMPLATES
-from harness.report.links import explore_link
+from harness.report.explorer import pack, themes, to_explorer
+from harness.report.html import TEMPLATES, explore_link
 from tests.make import report_inputs
 from tests.make.explorer_data import data_of, unpacked
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.core.errors import BadFile
-from harness.report.explore.page import hits
-from harness.report.explore.stages import from_json, holds, stages
+from harness.report.explorer import hits
+from harness.report.explorer_stages import from_json, holds, stages
 from harness.report.inputs import Apart, Step
 from harness.report.rounding import for_json
 from tests.make import report_inputs

@@ -11,7 +11,7 @@ import pytest
 from harness.core.run import Run, Status
 from harness.core.scores import Estimate, Paired
 from harness.measures.decompose import decompose
-from harness.report.explore.values import Values, ends, values
+from harness.report.explorer import Values, ends, values
 from harness.report.rounding import for_json
 from tests.make import report_inputs
 

@@ -10,15 +10,10 @@ import pytest
 from harness.core.gate import Verdict
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.replay.load.highest_rate import Highest
-from harness.replay.load.histogram import Histogram
-from harness.replay.load.record import Record
-from harness.replay.load.rounds import Noise
-from harness.replay.load.trial import Trial
-from harness.report.load.figures import load_curve, percentile_curves
-from harness.report.load.inputs import LoadReport, Point
-from harness.report.load.page import headline, to_page
-from harness.report.load.tables import notes, tables
+from harness.replay.load_rates import Highest, Noise
+from harness.replay.load_trial import Histogram, Record, Trial
+from harness.report.inputs import LoadReport, Point
+from harness.report.load import headline, load_curve, notes, percentile_curves, tables, to_page
 from harness.report.page.view import highest_shared, load_view
 
 pytestmark = pytest.mark.slow

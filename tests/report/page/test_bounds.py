@@ -9,10 +9,9 @@ from types import MappingProxyType
 from harness.core.scores import Estimate
 from harness.gates import equivalent
 from harness.policy.load import load_policy
-from harness.report.inputs import ReportInput
+from harness.report.inputs import ReportInput, Trust
 from harness.report.page import forest
 from harness.report.page.forest import Group, of_means, of_ratios, of_slices
-from harness.report.page.trust import Trust
 from harness.report.rounding import MINUS
 from tests.make.report_inputs import report
 from tests.source import ROOT

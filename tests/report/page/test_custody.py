@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from harness.policy.looks import Looks
-from harness.report.decision.write import to_markdown
+from harness.report.decision.files import to_markdown
 from harness.report.page.custody import (
     Coverage,
     Custody,
     Pinned,
     Since,
     evidence_json,
+    lines,
     record_json,
 )
-from harness.report.page.custody_lines import lines
 from harness.report.page.view import to_page
 from tests.make.report_inputs import report
 

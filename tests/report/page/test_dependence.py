@@ -8,10 +8,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from harness.core.clusters import Clustering, Dependence
-from harness.policy.demands import Premises
-from harness.report.decision.decided import schema
-from harness.report.decision.decision_json import to_json
+from harness.core.scores import Clustering, Dependence
+from harness.policy.model import Premises
+from harness.report.decision.decision_json import schema, to_json
 from harness.report.page.cards import independence
 from tests.make import report_inputs
 from tests.report.page.test_trust import known

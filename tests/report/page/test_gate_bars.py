@@ -10,7 +10,7 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Where
 from harness.policy.load import load_policy
-from harness.report.page.gate_bars import BEYOND, EDGE, Bar, allowed, bar, sides
+from harness.report.page.cards import BEYOND, EDGE, Bar, allowed, bar, sides
 from tests.source import ROOT
 
 

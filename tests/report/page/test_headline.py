@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.core.gate import Outcome, Verdict
-from harness.report.page.cards import Card, GateRow, Tone
-from harness.report.page.headline import headline, reasons, remedies
+from harness.report.page.cards import Card, GateRow, Tone, headline, reasons, remedies
 
 GATE = GateRow(
     gate="Names are found", rule="non_inferior", verdict=Verdict.FAIL, bound="loses less than 0.02",

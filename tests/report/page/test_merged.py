@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.report.page.merged import merged
+from harness.report.page.cards import merged
 from harness.report.page.view import to_page
 from tests.make.report_inputs import report as built
 

@@ -11,7 +11,7 @@ from harness.core.engine import Hit
 from harness.core.records import Document
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Paired
-from harness.report.page.moved import furthest, instead, movers
+from harness.report.page.queries import furthest, instead, movers
 from harness.report.rounding import MINUS
 from tests.make import report_inputs
 

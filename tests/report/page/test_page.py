@@ -14,10 +14,10 @@ import pytest
 
 from harness.core.gate import OF_VERDICT, StepDecision, Verdict
 from harness.core.printable import printable
+from harness.report.html import PAGE, explore_link
 from harness.report.inputs import Links, ReportInput
-from harness.report.links import PAGE, explore_link
 from harness.report.page import view
-from harness.report.page.moved import movers
+from harness.report.page.queries import movers
 from harness.report.page.view import to_page
 from tests.make import report_inputs
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.core.scores import Estimate
-from harness.report.page import latency_tables, slice_tables, tables
-from harness.report.page.merged import merged
+from harness.report.page import figures, tables
+from harness.report.page.cards import merged
 from tests.make import report_inputs
 
 
@@ -55,10 +55,10 @@ def test_classes_stand_beside_the_noise() -> None:
 def test_times_of_an_unverified_arm_are_not_shown() -> None:
     report = report_inputs.report()
     assert report.latency is not None
-    rows = {row[0].text: row for row in latency_tables.percentiles(report.latency).rows}
+    rows = {row[0].text: row for row in figures.percentiles(report.latency).rows}
     assert {cell.text for cell in rows["hybrid-rrf"][1:]} == {"not shown"}
     assert rows["fts5-default"][-1].note.endswith("unbounded]")
-    ratios = {row[0].text: row for row in latency_tables.ratios(report, report.latency).rows}
+    ratios = {row[0].text: row for row in figures.ratios(report, report.latency).rows}
     assert {cell.text for cell in ratios["hybrid"][1:]} == {"not shown"}
     assert ratios["tantivy"][1].text == "1.823"
     assert ratios["fts5-default in other processes (A/A)"][2].text == "not measured"
@@ -68,8 +68,8 @@ def test_silence_about_verification_is_a_no() -> None:
     report = report_inputs.report()
     assert report.latency is not None
     silent = replace(report.latency, race=replace(report.latency.race, verified={}))
-    assert latency_tables.trusted_ratios(report, silent) == {}
-    assert not latency_tables.is_verified(silent, "fts5-default")
+    assert figures.trusted_ratios(report, silent) == {}
+    assert not figures.is_verified(silent, "fts5-default")
 
 
 def test_provenance_names_the_policy_and_its_absence() -> None:
@@ -79,7 +79,7 @@ def test_provenance_names_the_policy_and_its_absence() -> None:
 
 def test_differences_by_slice_have_a_column_a_comparison() -> None:
     report = merged(report_inputs.report())
-    found = slice_tables.slice_differences(report)
+    found = tables.slice_differences(report)
     assert found.header[0] == "slice"
     assert len(found.header) == 1 + len(report.evidence)
     assert [row[0].text for row in found.rows] == ["identifier", "natural language", "phrase"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.core.scores import Estimate
-from harness.report.page.traffic import traffic
-from harness.stats.stratified import TrafficMean
+from harness.report.page.tables import traffic
+from harness.stats.interval import TrafficMean
 from tests.make import report_inputs
 
 

@@ -10,12 +10,10 @@ import jsonschema
 import pytest
 
 from harness.policy.load import load_policy
-from harness.report.decision.decided import schema
-from harness.report.decision.decision_json import to_json
-from harness.report.decision.write import to_markdown
-from harness.report.inputs import ReportInput
+from harness.report.decision.decision_json import schema, to_json
+from harness.report.decision.files import to_markdown
+from harness.report.inputs import ReportInput, Trust
 from harness.report.page.cards import card
-from harness.report.page.trust import Trust
 from harness.report.page.view import to_page
 from tests.make import report_inputs
 

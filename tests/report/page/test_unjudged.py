@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from harness.core.engine import Hit
 from harness.core.evidence import ArmResult
-from harness.core.qrels import Qrels
+from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
 from harness.measures.quality import score
 from harness.report.inputs import ReportInput
-from harness.report.page.unjudged import unjudged
+from harness.report.page.tables import unjudged
 from harness.report.rounding import MINUS
 from tests.make import report_inputs
 

@@ -11,20 +11,17 @@ from datetime import date
 import numpy as np
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.report.shadow import figures, words
-from harness.report.shadow.json_file import to_json
-from harness.report.shadow.page import to_page
-from harness.report.shadow.sides import side_by_side
-from harness.report.shadow.words import Shadowed
-from harness.shadow.log.between import Between
-from harness.shadow.log.record import Degradation, Divergence, Kind
-from harness.shadow.watch.diverging import Judged
-from harness.shadow.watch.summary import Summary
-from harness.shadow.watch.suppressions import Accepted, Standing, Suppressions
-from harness.shadow.watch.track import Point
+from harness.report import shadow_page, shadow_words
+from harness.report.shadow_page import side_by_side, to_page
+from harness.report.shadow_words import Shadowed, to_json
+from harness.shadow.counts import Point
+from harness.shadow.divergences import Accepted, Judged, Standing, Suppressions
+from harness.shadow.log import Between
+from harness.shadow.record import Degradation, Divergence, Kind
+from harness.shadow.summary import Summary
 from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
 from tests.report.page.test_page import LOADING, Reader
 
@@ -133,13 +130,13 @@ def test_red_is_for_alarms_and_not_for_answers_that_differ() -> None:
     assert quiet.judged.blocking
     assert '<li class="card hold">' in page(found())
     assert '<li class="card unsure">' in page(quiet)
-    assert words.headline(quiet).startswith("Mean Jaccard of the first hits")
+    assert shadow_words.headline(quiet).startswith("Mean Jaccard of the first hits")
     calm = replace(quiet, judged=replace(quiet.judged, standing=()))
-    assert words.headline(calm).endswith("; every divergence is accepted.")
+    assert shadow_words.headline(calm).endswith("; every divergence is accepted.")
 
 
 def test_the_headline_of_a_calm_log() -> None:
-    assert words.headline(empty()).startswith("No alarm is raised")
+    assert shadow_words.headline(empty()).startswith("No alarm is raised")
     assert empty().early
 
 
@@ -183,24 +180,24 @@ def test_a_divergence_that_is_not_in_the_log_is_no_error() -> None:
 
 def test_sequences_are_drawn_with_unbounded_ends() -> None:
     points = [Point(at, Estimate(0.1, 0.0, math.inf, at)) for at in range(1, 50)]
-    drawn = figures.sequences("s", {"ratio": points, "failures": []})
+    drawn = shadow_page.sequences("s", {"ratio": points, "failures": []})
     assert drawn is not None
     assert "unbounded" in drawn
     assert drawn.count("median time ratio") == 2
-    assert figures.sequences("s", {"ratio": []}) is None
+    assert shadow_page.sequences("s", {"ratio": []}) is None
 
 
 def test_curves_need_times() -> None:
     none = np.array([], dtype=np.int64)
-    assert figures.curves("c", {"control": none, "candidate": none}) is None
+    assert shadow_page.curves("c", {"control": none, "candidate": none}) is None
     times = np.array([10**6, 5 * 10**6, 10**9], dtype=np.int64)
-    drawn = figures.curves("c", {"control": times, "candidate": times * 2})
+    drawn = shadow_page.curves("c", {"control": times, "candidate": times * 2})
     assert drawn is not None
     assert "candidate" in drawn
 
 
 def test_the_engines_are_named_where_the_log_names_them() -> None:
     named = replace(found(), between=Between("old <b>", "new"))
-    assert words.headline(named).startswith("old <b> → new: 1 alarm raised")
+    assert shadow_words.headline(named).startswith("old <b> → new: 1 alarm raised")
     assert "<h1><bdi>new in the shadow of old &lt;b&gt;</bdi></h1>" in page(named)
     assert "The candidate in the shadow of the control" in page(found())

@@ -6,15 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from harness.report.shadow import words
-from harness.report.shadow.json_file import to_json
-from harness.report.shadow.troubles import troubles
-from harness.report.shadow.words import Shadowed
-from harness.shadow.log.record import Degradation, Kind
-from harness.shadow.watch.diverging import Judged
-from harness.shadow.watch.fold import slower
-from harness.shadow.watch.summary import Summary
-from harness.shadow.watch.suppressions import Suppressions
+from harness.report import shadow_words
+from harness.report.shadow_words import Shadowed, to_json, troubles
+from harness.shadow.counts import slower
+from harness.shadow.divergences import Judged, Suppressions
+from harness.shadow.record import Degradation, Kind
+from harness.shadow.summary import Summary
 from tests.make.shadow.attempts import START, attempt, bounds, seen
 from tests.report.shadow.test_page import TODAY
 
@@ -32,8 +29,8 @@ def test_each_query_that_was_not_taken_is_counted() -> None:
     summary.see(attempt(1))
     for times in (1, 1, 2, 16):
         summary.note(replace(NOT_TAKEN, times=times))
-    assert "; 20 served queries could not be compared" in words.headline(shown(summary))
-    assert words.tally(summary).rows[0][-1].text == "20"
+    assert "; 20 served queries could not be compared" in shadow_words.headline(shown(summary))
+    assert shadow_words.tally(summary).rows[0][-1].text == "20"
     (row,) = troubles(summary).rows
     assert [cell.text for cell in row] == ["not taken", "20", "no attempt"]
     assert row[0].note == WHY
@@ -70,4 +67,4 @@ def test_what_was_seen_lies_within_its_interval_or_there_is_none() -> None:
     slow = summary.tracks["slow"].now
     assert slow is not None
     assert not slow.low <= slow.value <= slow.high
-    assert words.estimates(summary).rows[2][2].text == "no one value: it moved"
+    assert shadow_words.estimates(summary).rows[2][2].text == "no one value: it moved"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harness.core.errors import BadFile
-from harness.report.trends import history
-from harness.report.trends.history import Entry, changed, comparable
+from harness.report import trends
+from harness.report.trends import Entry, changed, comparable
 
 FIRST = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -54,7 +54,7 @@ def about(number: int = 0, **of: object) -> dict[str, Any]:
 
 def entry(number: int, **of: object) -> Entry:
     sha256 = f"{number:064x}"
-    return history.entry_of(about(number, **of), decision_sha256=sha256, commit=f"commit{number}")
+    return trends.entry_of(about(number, **of), decision_sha256=sha256, commit=f"commit{number}")
 
 
 def test_an_entry_keeps_ratios_and_no_time() -> None:
@@ -66,18 +66,18 @@ def test_an_entry_keeps_ratios_and_no_time() -> None:
     assert set(step.ratios) == {"p95"}
     assert step.gates == {"Quality": "pass", "Speed <b>": "fail"}
     bare = {**about(), "latency": None, "policy": None}
-    without = history.entry_of(bare, decision_sha256="0" * 64, commit="")
+    without = trends.entry_of(bare, decision_sha256="0" * 64, commit="")
     assert without.steps[0].ratios == {}
     assert without.policy is None
 
 
 def test_a_decision_is_added_once_and_read_back_by_time(tmp_path: Path) -> None:
     path = tmp_path / "history" / "toy.jsonl"
-    assert history.read(path) == ()
+    assert trends.read(path) == ()
     for number in (3, 1, 2):
-        assert history.add(path, entry(number))
-        assert not history.add(path, entry(number))
-    assert history.read(path) == (entry(1), entry(2), entry(3))
+        assert trends.add(path, entry(number))
+        assert not trends.add(path, entry(number))
+    assert trends.read(path) == (entry(1), entry(2), entry(3))
     assert len(path.read_text().splitlines()) == 3
 
 
@@ -97,10 +97,10 @@ def test_a_line_that_is_none_is_named(
 ) -> None:
     path = tmp_path / "toy.jsonl"
     for number in (1, 2):
-        history.add(path, entry(number))
+        trends.add(path, entry(number))
     path.write_text("\n".join(spoil(path.read_text().splitlines())) + "\n")
     with pytest.raises(BadFile, match=says):
-        history.read(path)
+        trends.read(path)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
-from harness.report.trends import figures as trends_figures
-from harness.report.trends.page import COLUMNS, to_page, view
+from harness.report import trends
+from harness.report.trends import COLUMNS, to_page, view
 from tests.report.trends.test_history import entry
 
 pytestmark = pytest.mark.slow
@@ -25,17 +25,15 @@ def lines(svg: str) -> int:
 
 
 def test_a_line_breaks_where_the_data_became_others() -> None:
-    whole = trends_figures.measures("a", [entry(number) for number in range(1, 7)])
-    broken = trends_figures.measures("a", SIX)
+    whole = trends.measures("a", [entry(number) for number in range(1, 7)])
+    broken = trends.measures("a", SIX)
     assert lines(broken) == lines(whole) + 1
 
 
 def test_a_line_breaks_where_a_decision_has_no_value() -> None:
     without = SIX[1].model_copy(update={"means": {}})
     gap = [SIX[0], without, SIX[2]]
-    assert (
-        lines(trends_figures.measures("a", gap)) == lines(trends_figures.measures("a", SIX[:3])) + 1
-    )
+    assert lines(trends.measures("a", gap)) == lines(trends.measures("a", SIX[:3])) + 1
 
 
 def test_without_a_race_there_is_no_picture_of_times() -> None:
@@ -43,9 +41,9 @@ def test_without_a_race_there_is_no_picture_of_times() -> None:
         one.model_copy(update={"steps": (one.steps[0].model_copy(update={"ratios": {}}),)})
         for one in SIX
     ]
-    assert trends_figures.ratios("a", bare, "p95") == ""
+    assert trends.ratios("a", bare, "p95") == ""
     assert "No decision rests on a race." in to_page({"toy": bare})
-    assert trends_figures.ratios("a", SIX, "p95").startswith("<svg")
+    assert trends.ratios("a", SIX, "p95").startswith("<svg")
 
 
 def test_the_view_says_what_is_latest_and_what_changed() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.shadow.clicks.log import FILE, Click, ClickLog, ShownList, read
+from harness.shadow.clicks import FILE, Click, ClickLog, ShownList, read
 
 ARMS = ("fts5", "tantivy")
 AT = datetime(2026, 1, 2, tzinfo=UTC)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from harness.shadow.clicks.log import ClickLog, read
-from harness.shadow.clicks.mixing import ListMixer
-from harness.shadow.clicks.team_draft import team_draft
+from harness.shadow.clicks import ClickLog, ListMixer, read, team_draft
 
 RANKINGS = ("abc", "cde")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.shadow.clicks.team_draft import Mixed, credits_of, preference_of, team_draft
+from harness.shadow.clicks import Mixed, credits_of, preference_of, team_draft
 
 RANKINGS = st.lists(st.lists(st.sampled_from("abcdefgh"), unique=True), min_size=1, max_size=4)
 

@@ -11,8 +11,7 @@ import pytest
 from benchmarks.verdict_families import FAMILIES
 from benchmarks.verdicts import cell
 from harness.core.errors import EvidenceError
-from harness.shadow.clicks.log import Clicks, ShownList
-from harness.shadow.clicks.users import ALIKE, HOURLY, preferences
+from harness.shadow.clicks import ALIKE, HOURLY, Clicks, ShownList, preferences
 from tests.make.chances import chance
 from tests.shadow.clicks.test_log import AT, shown
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Thread
 
-from harness.shadow.live.admission import MINUTE_NS, LoadShedder, Reason
+from harness.shadow.limits import MINUTE_NS, LoadShedder, Reason
 
 SECOND = 1_000_000_000
 

@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.agreement.agree import agree
-from harness.agreement.classes import Class
+from harness.agreement import Class, agree
 from harness.core.engine import Answer, Hit
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
-from harness.shadow.live.compare import Judged, judged
-from harness.shadow.live.pair import Attempt, Pair, Served
-from harness.shadow.live.side import given_up, not_asked
-from harness.shadow.log.record import DIVERGING, Kind, LoggedAnswer, query_key
+from harness.shadow.pair import Attempt, Pair, Served, given_up, not_asked
+from harness.shadow.record import DIVERGING, Kind, LoggedAnswer, query_key
+from harness.shadow.recorder import Judged, judged
 from tests.shadow.arms import MANIFEST, hits
 
 PRINT = MANIFEST.fingerprint

@@ -11,20 +11,16 @@ from typing import cast
 
 import pytest
 
-from harness.agreement.classes import Class
-from harness.agreement.pair import DEEPEST
+from harness.agreement import DEEPEST, Class
 from harness.core.engine import Answer
 from harness.core.errors import HarnessError
 from harness.core.reading import MAX_LINE_BYTES
 from harness.core.records import Scalar
-from harness.shadow.live import lane
-from harness.shadow.live.admission import Reason
-from harness.shadow.live.comparison import Comparison
-from harness.shadow.live.sampler import Sampler
-from harness.shadow.live.shadowed import Shadowed
-from harness.shadow.log import streams
-from harness.shadow.log.log import OFF, Stream
-from harness.shadow.log.record import Kind
+from harness.shadow import log, worker
+from harness.shadow.comparison import Comparison, Shadowed
+from harness.shadow.limits import Reason, Sampler
+from harness.shadow.log import OFF, Stream
+from harness.shadow.record import Kind
 from tests.make.shadow.comparisons import (
     HASTY,
     LIMITS,
@@ -61,7 +57,7 @@ def until(true: Callable[[], object]) -> None:
 def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
     """Turn the clock by hand that says when a candidate may start again."""
     hand = Hand()
-    monkeypatch.setattr(lane, "monotonic_ns", hand.now_ns)
+    monkeypatch.setattr(worker, "monotonic_ns", hand.now_ns)
     return hand
 
 
@@ -100,7 +96,7 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
             ask(made, 10)
             drained(made)
             assert made.counts.served == 10
-    found = streams.read(tmp_path)
+    found = log.read_logs(tmp_path)
     assert [one.number for one in found.observations] == list(range(1, 16))
     assert [one.served for one in found.observations] == sorted(
         one.served for one in found.observations
@@ -229,7 +225,7 @@ def test_closing_writes_what_waits_as_skipped(tmp_path: Path) -> None:
     time.sleep(0.05)
     held.go.set()
     closing.join()
-    found = streams.read(tmp_path)
+    found = log.read_logs(tmp_path)
     assert [one.outcome for one in found.observations] == [Class.EXACT] + [Class.SKIPPED] * 4
     assert found.observations[-1].reason.endswith("was closed before it was queried")
     comparison(tmp_path, on_thread(arm())).close()
@@ -346,7 +342,7 @@ def test_what_was_lost_last_is_said_when_the_log_is_closed(
         ask(made, 3)
         assert made.drain(60)
         monkeypatch.setattr(Stream, "append", whole)
-    (said,) = streams.read(tmp_path).degradations
+    (said,) = log.read_logs(tmp_path).degradations
     assert said.cause.startswith("3 were not written down: OSError")
 
 

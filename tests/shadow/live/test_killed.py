@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.errors import BadFile
-from harness.shadow.log import streams
-from harness.shadow.log.log import Log
-from harness.shadow.log.record import DIVERGING, Observation, dumped
-from harness.shadow.log.streams import Read
+from harness.shadow import log as shadow_log
+from harness.shadow.log import Log, Read
+from harness.shadow.record import DIVERGING, Observation, dumped
 from tests.make.shadow.records import degradation, divergence, observation
 from tests.shadow.killed import ROUNDS
 from tests.source import ROOT
@@ -26,9 +25,9 @@ NOTHING = Read((), (), (), 0)
 def whole(folder: Path) -> Read:
     """Read a log that may not be there yet."""
     try:
-        return streams.read(folder)
+        return shadow_log.read_logs(folder)
     except BadFile:
-        assert not streams.files(folder, Observation)
+        assert not shadow_log.files(folder, Observation)
         return NOTHING
 
 
@@ -36,7 +35,7 @@ def tear(folder: Path, rng: random.Random) -> None:
     """Leave a part of a line at the end of one stream, as a write that was cut would."""
     records = (observation(99), divergence(99), degradation(99))
     record = rng.choice(records)
-    if files := streams.files(folder, type(record)):
+    if files := shadow_log.files(folder, type(record)):
         line = dumped(record)
         with files[-1].open("ab") as file:
             file.write(line[: rng.randrange(len(line))])
@@ -68,7 +67,7 @@ def test_a_killed_comparison_leaves_a_whole_log(tmp_path: Path) -> None:
     assert killer.returncode == 0
     outcomes = {one.outcome for one in before.observations}
     assert {Class.EXACT, Class.REORDER, Class.SHADOW_EMPTY, Class.ERROR, Class.SHED} <= outcomes
-    assert len(streams.files(folder, Observation)) > 2
+    assert len(shadow_log.files(folder, Observation)) > 2
     with Log(folder, rotate_bytes=1 << 20, sync_ns=0) as log:
         assert log.number >= max(one.number for one in before.observations)
-    assert streams.read(folder).observations == before.observations
+    assert shadow_log.read_logs(folder).observations == before.observations

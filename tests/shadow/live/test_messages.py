@@ -14,11 +14,19 @@ from hypothesis import strategies as st
 
 from harness.core.engine import Hit
 from harness.core.run import Status
-from harness.shadow.live import messages
-from harness.shadow.live.messages import Answered, Garbage, Opened, asking, frame_of, heard, said
-from harness.shadow.live.process import ProcessWorker
-from harness.shadow.live.worker import Lost
-from harness.shadow.log.record import Kind, LoggedAnswer
+from harness.shadow import worker
+from harness.shadow.record import Kind, LoggedAnswer
+from harness.shadow.worker import (
+    Answered,
+    Garbage,
+    Lost,
+    Opened,
+    ProcessWorker,
+    asking,
+    frame_of,
+    heard,
+    said,
+)
 from tests.make.shadow.comparisons import MEMORY, SECOND
 from tests.shadow.babbling import Runs, babbling, frame
 
@@ -123,7 +131,7 @@ def test_a_frame_that_never_ends_is_waited_for_no_longer_than_ready_says() -> No
             read(*pieces)
 
 
-@pytest.mark.parametrize("size", [-1, messages.MAX_ANSWER_BYTES + 1, (1 << 31) - 1])
+@pytest.mark.parametrize("size", [-1, worker.MAX_ANSWER_BYTES + 1, (1 << 31) - 1])
 def test_a_length_that_cannot_be_is_refused_before_it_is_read(size: int) -> None:
     with pytest.raises(Garbage, match="bytes; at most"):
         read(frame(b"x", size))

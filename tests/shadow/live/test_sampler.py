@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.shadow.live.sampler import MILLION, Sampler
+from harness.shadow.limits import MILLION, Sampler
 
 rates = st.integers(0, MILLION)
 seeds = st.integers(0, 2**32)

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadPolicy, HarnessError
-from harness.shadow.live.settings import Settings, ShadowLog
-from harness.shadow.live.shadowed import Shadowed
-from harness.shadow.log.between import Between
+from harness.shadow.comparison import Settings, Shadowed, ShadowLog
+from harness.shadow.log import Between
 from harness.stages.shadow.files import read_settings
 from tests.make.shadow.comparisons import drained
 from tests.shadow.arms import Arm, arm

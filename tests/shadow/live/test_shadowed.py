@@ -10,14 +10,14 @@ from typing import cast
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.engine import Answer, Searcher
 from harness.core.records import Scalar
 from harness.core.run import Status
-from harness.shadow.live.shadowed import Shadowed
-from harness.shadow.live.worker import Worker
-from harness.shadow.log import streams
-from harness.shadow.log.record import Kind
+from harness.shadow import log
+from harness.shadow.comparison import Shadowed
+from harness.shadow.record import Kind
+from harness.shadow.worker import Worker
 from tests.make.shadow.comparisons import HASTY, LIMITS, comparison, drained, in_process, on_thread
 from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
 
@@ -164,7 +164,7 @@ def test_an_index_that_moves_during_the_pair_makes_it_stale(tmp_path: Path, move
         for text in ("a", "move", "a"):
             shadowed.search(text, 10)
             drained(made)
-        found = streams.read(tmp_path)
+        found = log.read_logs(tmp_path)
     assert [one.outcome for one in found.observations] == [
         Class.DISJOINT, Class.STALE, Class.DISJOINT,
     ]  # fmt: skip

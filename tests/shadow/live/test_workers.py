@@ -10,10 +10,9 @@ import pytest
 
 from harness.core.engine import Answer, Hit
 from harness.core.run import Status
-from harness.shadow.live.generation import Generation
-from harness.shadow.live.process import QUESTION_BYTES, ProcessWorker
-from harness.shadow.live.worker import Lost, Open, ThreadWorker, Worker
-from harness.shadow.log.record import Kind
+from harness.shadow.pair import Generation
+from harness.shadow.record import Kind
+from harness.shadow.worker import QUESTION_BYTES, Lost, Open, ProcessWorker, ThreadWorker, Worker
 from tests.make.shadow.comparisons import MEMORY, MS, SECOND
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.shadow.log.between import FILE, Between, read, write
+from harness.shadow.log import FILE, Between, read_engines, write
 
 
 def test_names_come_back_and_are_said(tmp_path: Path) -> None:
     write(tmp_path, Between("old", "new"))
-    assert read([tmp_path]) == Between("old", "new")
-    assert read([tmp_path]).said == "old → new"
+    assert read_engines([tmp_path]) == Between("old", "new")
+    assert read_engines([tmp_path]).said == "old → new"
 
 
 def test_logs_of_other_engines_have_no_common_name(tmp_path: Path) -> None:
@@ -22,16 +22,16 @@ def test_logs_of_other_engines_have_no_common_name(tmp_path: Path) -> None:
         folder.mkdir()
     write(one, Between("old", "new"))
     write(other, Between("old", "newer"))
-    assert read([one, silent]) == Between("old", "new")
-    assert not read([one, other]).said
-    assert not read([silent]).said
+    assert read_engines([one, silent]) == Between("old", "new")
+    assert not read_engines([one, other]).said
+    assert not read_engines([silent]).said
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"control": 1, "candidate": "b"}', "\udcff"])
 def test_a_file_that_names_nothing_is_named_with_its_hint(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text, errors="surrogateescape")
     with pytest.raises(BadFile, match=r"between\.json: does not name two engines.*Remove it"):
-        read([tmp_path])
+        read_engines([tmp_path])
 
 
 def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:

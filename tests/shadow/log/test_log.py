@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.durable.owned import NotOurs
 from harness.core.errors import EvidenceError
-from harness.shadow.log import streams
-from harness.shadow.log.log import CHUNK, Log, Stream
-from harness.shadow.log.record import Degradation, Divergence, Observation, dumped
+from harness.core.folders import NotOurs
+from harness.shadow import log as shadow_log
+from harness.shadow.log import CHUNK, Log, Stream
+from harness.shadow.record import Degradation, Divergence, Observation, dumped
 from tests.make.shadow.records import degradation, divergence, observation
 
 
@@ -26,18 +26,18 @@ def log(folder: Path, *, rotate_bytes: int = 1_000_000, sync_ns: int = 0) -> Log
 
 
 def numbers(folder: Path) -> list[int]:
-    return [one.number for one in streams.read(folder).observations]
+    return [one.number for one in shadow_log.read_logs(folder).observations]
 
 
 def test_a_stream_starts_a_new_file_when_one_is_full(tmp_path: Path) -> None:
     with log(tmp_path, rotate_bytes=1_000) as out:
         for number in range(1, 21):
             out.append([observation(number)], [], [])
-    parts = streams.files(tmp_path, Observation)
+    parts = shadow_log.files(tmp_path, Observation)
     assert len(parts) > 3
     assert all(part.stat().st_size < 1_000 + len(dumped(observation(20))) for part in parts)
     assert numbers(tmp_path) == list(range(1, 21))
-    assert len(streams.files(tmp_path, Divergence)) == 1
+    assert len(shadow_log.files(tmp_path, Divergence)) == 1
     with log(tmp_path, rotate_bytes=1_000) as out:
         assert out.number == 20
         out.append([observation(21)], [], [])
@@ -46,8 +46,8 @@ def test_a_stream_starts_a_new_file_when_one_is_full(tmp_path: Path) -> None:
 
 def test_parts_are_in_order_beyond_a_million(tmp_path: Path) -> None:
     for part in (999_999, 1_000_000):
-        streams.path(tmp_path, Observation, part).touch()
-    assert [len(path.name) for path in streams.files(tmp_path, Observation)] == [25, 26]
+        shadow_log.path(tmp_path, Observation, part).touch()
+    assert [len(path.name) for path in shadow_log.files(tmp_path, Observation)] == [25, 26]
 
 
 @settings(max_examples=40, deadline=None)
@@ -58,7 +58,7 @@ def test_a_torn_line_is_cut_off_and_nothing_before_it(
     folder = tmp_path_factory.mktemp("log")
     with log(folder) as out:
         out.append([observation(n) for n in (1, 2, 3)], [], [])
-    file = streams.path(folder, Observation, 1)
+    file = shadow_log.path(folder, Observation, 1)
     whole = file.read_bytes()
     os.truncate(file, cut)
     with log(folder) as out:
@@ -72,7 +72,7 @@ def test_a_torn_line_is_cut_off_and_nothing_before_it(
 def test_a_torn_line_longer_than_a_look_is_cut_off(tmp_path: Path) -> None:
     with log(tmp_path) as out:
         out.append([observation(1)], [], [])
-    file = streams.path(tmp_path, Observation, 1)
+    file = shadow_log.path(tmp_path, Observation, 1)
     whole = file.read_bytes()
     file.write_bytes(whole + b"x" * (3 * CHUNK))
     log(tmp_path).close()
@@ -136,7 +136,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path) -> None:
         assert numbers(tmp_path) == [1]
         out.append([observation(9)], [], [])
     assert numbers(tmp_path) == [1, 9]
-    assert streams.read(tmp_path).missing == 7
+    assert shadow_log.read_logs(tmp_path).missing == 7
 
 
 def test_the_disk_is_waited_for_as_often_as_asked(

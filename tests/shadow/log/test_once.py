@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import EvidenceError
-from harness.shadow.log.once import Numbers, Once
+from harness.shadow.log import Numbers, Once
 from tests.make.shadow.attempts import attempt
 
 

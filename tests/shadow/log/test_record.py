@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.engine import Hit
 from harness.core.errors import BadFile
 from harness.core.records import Scalar
 from harness.core.run import Status
-from harness.shadow.log.record import (
+from harness.shadow.record import (
     AGREED,
     DIVERGING,
     HEAD,

@@ -8,12 +8,11 @@ from time import sleep
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.run import Status
-from harness.shadow.live.generation import stated
-from harness.shadow.log.streams import Read
-from harness.shadow.servers.backend import Backend
-from harness.shadow.servers.reading import Reading, Unreadable
+from harness.shadow.log import Read
+from harness.shadow.pair import stated
+from harness.shadow.server import Backend, Reading, Unreadable
 from tests.make.shadow.comparisons import comparison, drained
 from tests.make.shadow.servers import (
     READING,

@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from harness.shadow.servers.backlog import Backlog
+from harness.shadow.server import Backlog
 
 
 def test_items_come_in_order_and_then_the_end() -> None:

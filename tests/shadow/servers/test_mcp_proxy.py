@@ -13,9 +13,8 @@ from mcp.types import CallToolResult, Implementation, ListToolsResult, TextConte
 
 from harness.core.engine import Searcher
 from harness.core.run import Status
-from harness.shadow.log.streams import Read
-from harness.shadow.servers.mcp_control import McpControl
-from harness.shadow.servers.mcp_proxy import McpProxy
+from harness.shadow.log import Read
+from harness.shadow.mcp_proxy import McpControl, McpProxy
 from harness.stages.shadow.files import read_reading
 from tests.make.shadow.comparisons import comparison, drained, on_thread
 from tests.shadow.arms import OTHER, Arm

@@ -14,20 +14,13 @@ from time import monotonic, sleep
 import httpx
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.errors import HarnessError
 from harness.core.run import Status
-from harness.shadow.live.comparison import Comparison
-from harness.shadow.live.sampler import MILLION, Sampler
-from harness.shadow.log.record import Kind
-from harness.shadow.servers.http_searcher import (
-    SENT_BY_US,
-    check_address,
-    http_candidate,
-    http_searcher,
-)
-from harness.shadow.servers.reading import Reading
-from harness.shadow.servers.receiver import (
+from harness.shadow.comparison import Comparison
+from harness.shadow.http_searcher import SENT_BY_US, check_address, http_candidate, http_searcher
+from harness.shadow.limits import MILLION, Sampler
+from harness.shadow.receiver import (
     LOOPED,
     NOT_COMPARED,
     NOT_SAMPLED,
@@ -36,6 +29,8 @@ from harness.shadow.servers.receiver import (
     Pace,
     Receiver,
 )
+from harness.shadow.record import Kind
+from harness.shadow.server import Reading
 from tests.make.shadow.comparisons import HASTY, LIMITS, comparison
 from tests.make.shadow.servers import (
     ALL,
@@ -113,7 +108,7 @@ def test_a_query_is_asked_of_both_and_kept_with_all_it_takes(tmp_path: Path) -> 
     [
         (b'{"query": {"words": "\xc3\xbcber"}, "n": 3}', {"Content-Type": "application/json"}),
         (
-            gzip.compress(b'{"query": {"words": "\xc3\xbcber"}, "n": 3}'),
+            gzip.compress(b'{"query": {"words": "\xc3\xbcber"}, "n": 3}', mtime=0),
             {"Content-Type": "application/json", "Content-Encoding": "gzip"},
         ),
     ],

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.engine import Answer
-from harness.shadow.log.record import Divergence
-from harness.shadow.watch.again import Again, Now, again, counted, questions
+from harness.shadow.divergences import Again, Now, again, counted, questions
+from harness.shadow.record import Divergence
 from tests.make.shadow.attempts import divergence
 from tests.shadow.arms import OTHER, Arm, hits
 

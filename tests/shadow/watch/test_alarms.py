@@ -6,11 +6,21 @@ import random
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.run import Status
-from harness.shadow.log.record import Observation
-from harness.shadow.watch.alarms import Alarm, Churn, Duplicates, Empty, Monitor, Share, State
-from harness.shadow.watch.bounds import ChurnBound, DuplicatesBound, EmptyBound
+from harness.shadow.alarms import (
+    Alarm,
+    Churn,
+    ChurnBound,
+    Duplicates,
+    DuplicatesBound,
+    Empty,
+    EmptyBound,
+    Monitor,
+    Share,
+    State,
+)
+from harness.shadow.record import Observation
 from tests.make.shadow.attempts import attempt, seen, shed
 
 pytestmark = pytest.mark.slow

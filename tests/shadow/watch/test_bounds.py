@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadPolicy
-from harness.shadow.watch.bounds import Alarms, Bounds
+from harness.shadow.alarms import Alarms, Bounds
 from harness.stages.shadow.files import read_bounds
 from tests.make.shadow.attempts import WATCH
 

@@ -9,9 +9,18 @@ import pytest
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import ks_2samp
 
-from harness.shadow.watch.alarms import State
-from harness.shadow.watch.bounds import MixBound, ScoresBound, Watched
-from harness.shadow.watch.change import Change, Mix, Scores, Windows, distance, gap
+from harness.shadow.alarms import (
+    Change,
+    Mix,
+    MixBound,
+    Scores,
+    ScoresBound,
+    State,
+    Watched,
+    Windows,
+    distance,
+    gap,
+)
 from tests.make.shadow.attempts import attempt, seen, shed
 
 WATCH = Watched(confidence=0.95, slow_ratio=2, seed=5, resamples=499)

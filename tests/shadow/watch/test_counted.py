@@ -1,4 +1,4 @@
-"""``harness.shadow.watch.counted``: what of a log tells about two arms, and what is left out."""
+"""``harness.shadow.counts``: what of a log tells about two arms, and what is left out."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.errors import EvidenceError
 from harness.core.evidence import LOST
 from harness.core.run import Status
-from harness.shadow.log.record import Observation, Seen
-from harness.shadow.log.streams import Read
-from harness.shadow.watch.counted import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, traffic
+from harness.shadow.counts import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, traffic
+from harness.shadow.log import Read
+from harness.shadow.record import Observation, Seen
 from tests.make.shadow.records import SEEN, observation
 
 OURS = replace(SEEN, served_by="old", elapsed_ns=100)

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.engine import Answer
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
-from harness.shadow.live.compare import judged
-from harness.shadow.live.pair import Attempt, Pair, Served
-from harness.shadow.log.record import LoggedAnswer, Observation, Seen
-from harness.shadow.watch.fold import differing, failures, overlaps, slower, sure
+from harness.shadow.counts import differing, failures, overlaps, slower, sure
+from harness.shadow.pair import Attempt, Pair, Served
+from harness.shadow.record import LoggedAnswer, Observation, Seen
+from harness.shadow.recorder import judged
 from tests.make.shadow.records import SEEN, observation
 from tests.shadow.arms import MANIFEST, hits
 

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.errors import BadFile, EvidenceError
-from harness.shadow.log import streams
-from harness.shadow.log.log import Log
-from harness.shadow.log.record import Degradation, Kind, Observation
-from harness.shadow.watch import follow
-from harness.shadow.watch.bounds import Bounds
-from harness.shadow.watch.follow import Follower, Tail
-from harness.shadow.watch.summary import Summary
+from harness.shadow import log as shadow_log
+from harness.shadow import summary
+from harness.shadow.alarms import Bounds
+from harness.shadow.log import Log
+from harness.shadow.record import Degradation, Kind, Observation
+from harness.shadow.summary import Follower, Summary, Tail
 from tests.make.shadow.attempts import START, attempt, bounds, divergence
 
 
@@ -50,7 +49,7 @@ def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
             read.append([one.number for one in tail.new()])
         assert read == [[n, n + 1, n + 2] for n in range(1, 40, 3)]
         assert list(tail.new()) == []
-    assert len(streams.files(tmp_path, Observation)) > 3
+    assert len(shadow_log.files(tmp_path, Observation)) > 3
 
 
 def test_a_follower_sees_what_the_reader_of_the_whole_sees(tmp_path: Path) -> None:
@@ -64,7 +63,7 @@ def test_a_follower_sees_what_the_reader_of_the_whole_sees(tmp_path: Path) -> No
             writer.append([other], [found], [note])
             assert follower.feed(summary) == 8
         assert follower.feed(summary) == 0
-    whole = streams.read(tmp_path)
+    whole = shadow_log.read_logs(tmp_path)
     assert summary.tally == whole.tally
     assert summary.missing == whole.missing
     assert summary.degradations == {("candidate", Kind.CRASH): 9}
@@ -75,9 +74,9 @@ def test_a_log_whose_first_files_are_gone_is_read_from_the_next_one(tmp_path: Pa
     with log(tmp_path) as writer:
         for first in range(1, 40, 3):
             batch(writer, first, 3)
-    streams.path(tmp_path, Observation, 1).unlink()
-    streams.path(tmp_path, Observation, 3).unlink()
-    whole, summary = streams.read(tmp_path), Summary(bounds())
+    shadow_log.path(tmp_path, Observation, 1).unlink()
+    shadow_log.path(tmp_path, Observation, 3).unlink()
+    whole, summary = shadow_log.read_logs(tmp_path), Summary(bounds())
     assert Follower([tmp_path]).feed(summary) == whole.tally.attempted > 0
     assert summary.missing == whole.missing > 0
 
@@ -103,7 +102,7 @@ def test_a_log_under_another_writers_name_is_refused(tmp_path: Path) -> None:
 def test_a_torn_line_waits_until_it_is_whole(tmp_path: Path) -> None:
     with log(tmp_path, 10**6) as writer:
         batch(writer, 1, 2)
-    file = streams.path(tmp_path, Observation, 1)
+    file = shadow_log.path(tmp_path, Observation, 1)
     whole = file.read_bytes()
     file.write_bytes(whole[:-10])
     tail = Tail(tmp_path, Observation)
@@ -120,12 +119,12 @@ def test_what_is_appended_just_before_a_rotation_is_not_missed(
 
         def slow(file: Path, start: int) -> Iterator[bytes]:
             """Read to the end; then more is written, and the next file is begun."""
-            yield from list(streams.whole_lines(file, start))
-            if not streams.path(tmp_path, Observation, 2).exists():
+            yield from list(shadow_log.whole_lines(file, start))
+            if not shadow_log.path(tmp_path, Observation, 2).exists():
                 batch(writer, 3, 2)
-                streams.path(tmp_path, Observation, 2).write_bytes(b"")
+                shadow_log.path(tmp_path, Observation, 2).write_bytes(b"")
 
-        monkeypatch.setattr(follow, "whole_lines", slow)
+        monkeypatch.setattr(summary, "whole_lines", slow)
         tail = Tail(tmp_path, Observation)
         assert [one.number for one in tail.new()] == [1, 2]
         assert [one.number for one in tail.new()] == [3, 4]
@@ -137,7 +136,7 @@ def test_a_bad_line_is_named_by_its_number_in_the_file(tmp_path: Path) -> None:
         tail = Tail(tmp_path, Observation)
         list(tail.new())
         batch(writer, 3, 1)
-    file = streams.path(tmp_path, Observation, 1)
+    file = shadow_log.path(tmp_path, Observation, 1)
     file.write_bytes(file.read_bytes() + b'{"format":1,"number":0}\n')
     with pytest.raises(BadFile, match="invalid observation") as raised:
         list(tail.new())
@@ -166,6 +165,6 @@ def test_a_log_that_was_replaced_is_noticed(tmp_path: Path) -> None:
         batch(writer, 1, 3)
     tail = Tail(tmp_path, Observation)
     list(tail.new())
-    streams.path(tmp_path, Observation, 1).write_bytes(b"")
+    shadow_log.path(tmp_path, Observation, 1).write_bytes(b"")
     with pytest.raises(EvidenceError, match="was replaced while it was followed"):
         list(tail.new())

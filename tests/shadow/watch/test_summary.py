@@ -7,12 +7,12 @@ import random
 import numpy as np
 import pytest
 
-from harness.agreement.classes import Class, Tally
+from harness.agreement import Class, Tally
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.shadow.watch.summary import MedianRatio, Summary
-from harness.shadow.watch.track import MOST, Track
+from harness.shadow.counts import MOST, Track
+from harness.shadow.summary import MedianRatio, Summary
 from tests.make.shadow.attempts import attempt, bounds, seen, shed
 
 FAILED = seen(status=Status.FAILED, hits=0)

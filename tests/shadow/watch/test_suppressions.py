@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.errors import BadPolicy, EvidenceError
-from harness.shadow.log.record import query_key
-from harness.shadow.watch.diverging import Diverging, Judged
-from harness.shadow.watch.suppressions import ACCEPTABLE, Accepted, Standing, Suppressions
+from harness.shadow.divergences import (
+    ACCEPTABLE,
+    Accepted,
+    Diverging,
+    Judged,
+    Standing,
+    Suppressions,
+)
+from harness.shadow.record import query_key
 from harness.stages.shadow.files import accept, read_suppressions
 from tests.make.shadow.attempts import ROOT, attempt, divergence
 

@@ -11,9 +11,9 @@ import pytest
 from harness.core.errors import BadFile
 from harness.core.records import Query
 from harness.measures.decompose import Parts
-from harness.report.explore.stages_table import Decomposed
+from harness.report.explorer_stages import Decomposed
 from harness.report.inputs import Step
-from harness.stages.compare.decomposition import keep, kept
+from harness.stages.decompose import keep, kept
 from harness.stages.layout import Layout
 
 

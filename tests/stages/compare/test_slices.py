@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.stages.report.assemble import slice_differences
+from harness.stages.report_inputs import slice_differences
 from tests.make import gate_inputs
 
 CONTROL = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])

@@ -12,11 +12,10 @@ import pytest
 
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.corpus.parquet import table_of
-from harness.corpus.runs import read_run, write_run
-from harness.corpus.score_table import read_scores
-from harness.stages.compare.stage import CLASSES, check_compared, compare, read_agreement
-from harness.stages.custody.proof import note_run
-from harness.stages.score.means import read_means
+from harness.corpus.runs import read_run, read_scores, write_run
+from harness.stages.compare import CLASSES, check_compared, compare, read_agreement
+from harness.stages.custody.receipts import note_run
+from harness.stages.score import read_means
 from tests.make.toy import CANDIDATE, CONTROL, NOTHING, Toy
 
 PAIR = (CONTROL, CANDIDATE)

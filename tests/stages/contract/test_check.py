@@ -15,14 +15,24 @@ import pytest
 
 from harness.core.engine import Answer, Engine, Hit
 from harness.core.errors import RunError
-from harness.stages.contract import answers, indexes, process, sameness
-from harness.stages.contract.check import LISTED, LONGEST, Check, Outcome, examine, examine_all
-from harness.stages.contract.stage import CHECKS
-from harness.stages.contract.subject import NotChecked, Subject, quoted, standing
+from harness.stages.contract import answers, checks
+from harness.stages.contract.checks import CONTRACT_CHECKS
+from harness.stages.contract.subject import (
+    LISTED,
+    LONGEST,
+    Check,
+    NotChecked,
+    Outcome,
+    Subject,
+    examine,
+    examine_all,
+    quoted,
+    standing,
+)
 from tests.docs.pages import page
 from tests.make.toy_engine import FILE, Answers, Toy, ToySearcher, keeps
 
-BY_NAME = {check.name: check for check in CHECKS}
+BY_NAME = {check.name: check for check in CONTRACT_CHECKS}
 
 
 def changed(change: object) -> Answers:
@@ -124,7 +134,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
         yield subject
 
 
-@pytest.mark.parametrize("check", [one for one in CHECKS if not one.by_name], ids=str)
+@pytest.mark.parametrize("check", [one for one in CONTRACT_CHECKS if not one.by_name], ids=str)
 def test_an_engine_that_keeps_a_promise_passes(sound: Subject, check: Check) -> None:
     finding = examine(check, sound)
     assert finding.outcome is Outcome.HOLDS, str(finding)
@@ -146,8 +156,13 @@ def test_an_engine_that_breaks_a_promise_is_named(
 def test_each_check_finds_an_engine_that_breaks_it() -> None:
     elsewhere = {"opened again", "empty corpus", "processes"}
     assert {name for name, *_ in BROKEN} | elsewhere == set(BY_NAME)
-    assert len(BY_NAME) == len(CHECKS)
-    assert (*answers.CHECKS, *sameness.CHECKS, *process.CHECKS, *indexes.CHECKS) == CHECKS
+    assert len(BY_NAME) == len(CONTRACT_CHECKS)
+    assert (
+        *answers.ANSWER_CHECKS,
+        *answers.SAMENESS_CHECKS,
+        *answers.PROCESS_CHECKS,
+        *checks.INDEX_CHECKS,
+    ) == CONTRACT_CHECKS
 
 
 def test_an_index_that_answers_otherwise_when_it_is_opened_again(tmp_path: Path) -> None:
@@ -172,7 +187,9 @@ def test_an_engine_that_cannot_index_nothing(tmp_path: Path) -> None:
 
 def test_where_no_query_is_answered_the_rest_is_not_checked(tmp_path: Path) -> None:
     with standing(Toy(raises(bool)), tmp_path) as subject:
-        found = {one.check.name: one for one in examine_all(CHECKS, subject, own_documents=True)}
+        found = {
+            one.check.name: one for one in examine_all(CONTRACT_CHECKS, subject, own_documents=True)
+        }
     assert found["answers"].broken
     assert found["answers"].count == len(subject.texts)
     assert "and 10 more" in str(found["answers"])
@@ -181,9 +198,9 @@ def test_where_no_query_is_answered_the_rest_is_not_checked(tmp_path: Path) -> N
 
 
 def test_checks_of_the_sample_documents_wait_for_them(sound: Subject) -> None:
-    found = list(examine_all(CHECKS, sound, own_documents=False))
+    found = list(examine_all(CONTRACT_CHECKS, sound, own_documents=False))
     left = {one.check.name for one in found if one.outcome is Outcome.NOT_CHECKED}
-    assert left == {check.name for check in CHECKS if check.own_documents or check.by_name}
+    assert left == {check.name for check in CONTRACT_CHECKS if check.own_documents or check.by_name}
     left -= {"processes"}
     assert all("--dataset" in str(one) for one in found if one.check.name in left)
 
@@ -211,7 +228,7 @@ def test_a_full_disk_is_no_violation(sound: Subject, full: Exception) -> None:
         yield ""
 
     with pytest.raises(OSError, match="No space left"):
-        examine(replace(CHECKS[0], violations=violations), sound)
+        examine(replace(CONTRACT_CHECKS[0], violations=violations), sound)
 
 
 def test_an_exit_of_the_engine_is_a_violation(tmp_path: Path) -> None:
@@ -238,14 +255,14 @@ def test_what_is_quoted_of_an_engine_is_short_and_printable(tmp_path: Path) -> N
 
 def test_the_page_lists_every_check_with_its_promise() -> None:
     text = page("docs/how-to/check-engine.md").section("What is checked")
-    for check in CHECKS:
+    for check in CONTRACT_CHECKS:
         assert f"| `{check.name}` | {check.promise} | {check.hint} |" in text
-    assert text.count("\n| `") == len(CHECKS)
+    assert text.count("\n| `") == len(CONTRACT_CHECKS)
 
 
 def test_an_engine_that_answers_nothing_is_told_so_once(tmp_path: Path) -> None:
     with standing(Toy(raises(lambda _: True)), tmp_path) as subject:
-        first, *rest = examine_all(CHECKS, subject, own_documents=True)
+        first, *rest = examine_all(CONTRACT_CHECKS, subject, own_documents=True)
     assert first.broken
     assert "raised ValueError: fts5: syntax error" in str(first)
     assert {(one.outcome, one.reason) for one in rest} == {

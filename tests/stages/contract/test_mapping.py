@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.stages.contract import mapping
-from harness.stages.contract.check import Finding, Outcome
-from harness.stages.contract.stage import Sample, check
+from harness.stages.contract import checks
+from harness.stages.contract.checks import Sample, check
+from harness.stages.contract.subject import Finding, Outcome
 from tests.make.search_server import DOCUMENTS, Served, serving
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def findings(
     path = folder / "mine.toml"
     path.write_text(served.toml(**changed), encoding="utf-8")
     found = check(str(path), folder / "cache", sample).findings
-    assert [one.check for one in found] == list(mapping.CHECKS)
+    assert [one.check for one in found] == list(checks.MAPPING_CHECKS)
     return {one.check.name: one for one in found}
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from engines import registry
-from harness.stages.contract import process
-from harness.stages.contract.check import Finding, Outcome, examine
-from harness.stages.contract.subject import Named, standing
+from harness.stages.contract import answers
+from harness.stages.contract.subject import Finding, Named, Outcome, examine, standing
 from tests.make.toy_engine import Toy
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
-(CHECK,) = process.CHECKS
+(CHECK,) = answers.PROCESS_CHECKS
 RETURN = "return Answer(by_best(named, k), self.manifest.fingerprint)"
 HASHED = (
     "return Answer(tuple(hit._replace(score=1 / (1 + hash(hit.doc_id) % 10**6))"
@@ -72,7 +71,7 @@ def test_the_other_end_answers_what_stands_on_its_input(
         given = {"arm": "fts5", "cache": str(arm.cache), "index": str(subject.index)}
         asked = {**given, "queries": [["honey bees hive", 2], ["zzz", 2]]}
         monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(asked)))
-        process.answer()
+        answers.answer()
     found, nothing = json.loads(capsys.readouterr().out)
     assert found == ["", [["bees", 1.0]]]
     assert nothing == ["", []]

@@ -14,12 +14,12 @@ from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.policy.age import SLACK, check_past
 from harness.policy.pins import path_of
 from harness.stages.custody import recount
-from harness.stages.custody.freshness import check_replayed, note_replayed
-from harness.stages.custody.pinning import pin
+from harness.stages.custody.pins import pin
+from harness.stages.custody.receipts import check_replayed, note_replayed
 from harness.stages.custody.verify import verify
-from harness.stages.experiments.inputs import note_timed
-from harness.stages.migrate.evidence import evidence
-from harness.stages.race.stage import read_race
+from harness.stages.experiments import note_timed
+from harness.stages.migrate.ledger import evidence
+from harness.stages.race import read_race
 from tests.make.forging import forge
 from tests.make.toy import ARMS, CONTROL, GATES, HEAD, RACED, STEP, Toy
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agreement.agree import agree
+from harness.agreement import agree
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.measures.quality import oracle, score
-from harness.stages.custody.crosscheck import crosscheck, same_values
+from harness.stages.custody.recount import crosscheck, same_values
 from tests.make.runs import random_case
 
 DEPTHS = (3, 10)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.core.scores import Scores
-from harness.stages.custody.first_difference import of_scores, of_values
+from harness.stages.custody.recount import of_scores, of_values
 
 STEP = {"step": "a", "findings": [{"gate": "g", "verdict": "pass", "n": 1}]}
 

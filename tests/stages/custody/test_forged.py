@@ -17,8 +17,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json
 from harness.core.gate import Outcome
 from harness.corpus.clusters import CLUSTERS
-from harness.corpus.runs import read_run
-from harness.corpus.score_table import read_scores, write_scores
+from harness.corpus.runs import read_run, read_scores, write_scores
 from harness.stages.custody import verify as stage
 from harness.stages.custody.verify import verify
 from tests.make.forging import forge, promoted, replace_in, restamp

@@ -11,19 +11,18 @@ import pytest
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.policy.load import load_policy
-from harness.stages.custody.freshness import (
+from harness.stages.custody.receipts import (
     asked_since,
+    check_all,
     check_replayed,
     index_files,
     note_replayed,
     replayed_at,
 )
-from harness.stages.custody.receipt import check_all
-from harness.stages.decide import decide
-from harness.stages.gate import gate
-from harness.stages.imports.trec_run import import_run
+from harness.stages.gate import decide, gate
 from harness.stages.layout import Layout
-from harness.stages.replay.stage import replay
+from harness.stages.replay import replay
+from harness.stages.trec_run import import_run
 from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
 
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, EvidenceError
-from harness.stages.custody.pages import shown_in
-from harness.stages.custody.verify import verify_pages
-from harness.stages.report.stage import TRENDS, report
+from harness.stages.custody.verify import shown_in, verify_pages
+from harness.stages.report import TRENDS, report
 from tests.make.toy import NAME, Toy
 
 pytestmark = pytest.mark.slow

@@ -10,11 +10,11 @@ import pytest
 from harness.core.errors import EvidenceError
 from harness.core.gate import Cause, Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
-from harness.gates.base import registry
+from harness.gates.base import rules
 from harness.gates.base.rules import GateSettings
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
-from harness.stages.custody.policy_match import held_to
+from harness.stages.custody.pins import held_to
 from tests.make.toy import Toy
 
 
@@ -129,7 +129,7 @@ def test_what_did_not_pass_may_lie_anywhere(policy: Policy) -> None:
 
 
 def test_every_rule_with_a_limit_says_on_which_side_it_passes() -> None:
-    settings = {name: registry.load(name).settings for name in registry.names()}
+    settings = {name: rules.load(name).settings for name in rules.names()}
     limited = {name for name, of in settings.items() if "limit" in written(of)}
     silent = {name for name in limited if "passes" not in written(settings[name])}
     assert silent == set()

@@ -13,7 +13,7 @@ from harness.core import digest
 from harness.core.errors import BadFile, BadPolicy, EvidenceError
 from harness.core.gate import Outcome
 from harness.policy.load import load_policy
-from harness.stages.custody.proof import read_manifest
+from harness.stages.custody.receipts import read_manifest
 from harness.stages.gate import gate, read_decision
 from tests.make.toy import CONTROL, GATES, HEAD, NAME, STEP, Toy
 

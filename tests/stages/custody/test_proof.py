@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import BadFile, EvidenceError, IndexNotReady
 from harness.corpus.prepared import Prepared
-from harness.stages.custody.proof import (
+from harness.stages.custody.receipts import (
     check_corpus,
     check_run,
     check_same,

@@ -10,10 +10,10 @@ import pytest
 
 import engines
 import harness
-from harness.core.batches import source
+from harness.core import batches
 from harness.corpus.prepared import Prepared
 from harness.stages.custody.provenance import provenance
-from harness.stages.evidence import sides
+from harness.stages.report_inputs import sides
 from tests.make.toy import ARMS, CONTROL, Toy
 
 DECIDED = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -52,7 +52,7 @@ def test_the_codes_digest_is_of_every_module_and_arm(
         folder = tmp_path / package.__name__
         shutil.copytree(package.__path__[0], folder, ignore=shutil.ignore_patterns("*.pyc"))
         monkeypatch.setattr(package.__spec__, "submodule_search_locations", [str(folder)])
-    code_sha256 = source.code_sha256.__wrapped__
+    code_sha256 = batches.code_sha256.__wrapped__
     before = code_sha256()
     assert code_sha256() == before
     seen = {before}

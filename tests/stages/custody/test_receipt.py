@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.stages.custody import receipt
+from harness.stages.custody import receipts
 
 HINT = "Do it again."
 
@@ -18,13 +18,13 @@ def files(tmp_path: Path) -> tuple[Path, ...]:
     for path in found:
         path.parent.mkdir()
         path.write_text(path.name)
-    receipt.write(tmp_path / "b" / "receipt.json", found)
+    receipts.write(tmp_path / "b" / "receipt.json", found)
     return found
 
 
 def test_files_that_did_not_change_fit(files: tuple[Path, ...], tmp_path: Path) -> None:
-    receipt.check(tmp_path / "b" / "receipt.json", files, HINT)
-    receipt.check(tmp_path / "b" / "receipt.json", files[:1], HINT)
+    receipts.check(tmp_path / "b" / "receipt.json", files, HINT)
+    receipts.check(tmp_path / "b" / "receipt.json", files[:1], HINT)
 
 
 def test_a_receipt_is_the_same_wherever_the_folder_lies(
@@ -45,27 +45,27 @@ def test_a_changed_file_is_named(files: tuple[Path, ...], tmp_path: Path) -> Non
     with pytest.raises(
         EvidenceError, match=r"two: was changed since .*receipt\.json .*Do it again"
     ):
-        receipt.check(tmp_path / "b" / "receipt.json", files, HINT)
+        receipts.check(tmp_path / "b" / "receipt.json", files, HINT)
 
 
 def test_a_missing_file_is_named(files: tuple[Path, ...], tmp_path: Path) -> None:
     files[0].unlink()
     with pytest.raises(EvidenceError, match=r"one: is gone since"):
-        receipt.check(tmp_path / "b" / "receipt.json", files, HINT)
+        receipts.check(tmp_path / "b" / "receipt.json", files, HINT)
 
 
 def test_a_file_that_was_not_used_is_named(files: tuple[Path, ...], tmp_path: Path) -> None:
     (tmp_path / "three").write_text("3")
     with pytest.raises(EvidenceError, match=r"does not speak of .*three\. Do it again"):
-        receipt.check(tmp_path / "b" / "receipt.json", (*files, tmp_path / "three"), HINT)
+        receipts.check(tmp_path / "b" / "receipt.json", (*files, tmp_path / "three"), HINT)
 
 
 def test_a_missing_receipt_is_no_evidence(tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match="nothing was measured yet"):
-        receipt.check(tmp_path / "receipt.json", (), HINT)
+        receipts.check(tmp_path / "receipt.json", (), HINT)
 
 
 def test_a_broken_receipt_is_no_evidence(tmp_path: Path) -> None:
     (tmp_path / "receipt.json").write_text("{")
     with pytest.raises(EvidenceError, match="is not a receipt"):
-        receipt.check(tmp_path / "receipt.json", (), HINT)
+        receipts.check(tmp_path / "receipt.json", (), HINT)

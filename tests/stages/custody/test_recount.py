@@ -9,14 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.agreement import agree as agreement
-from harness.agreement.jaccard import jaccard
-from harness.agreement.pair import Pair
-from harness.agreement.partial import Partial
+from harness import agreement
+from harness.agreement import Pair, Partial, jaccard
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
-from harness.gates.base import paired
-from harness.measures.columnar import kernels
+from harness.gates.base import differences
+from harness.measures import kernels
 from harness.stages.custody.recount import _same_difference, recount
 from harness.stages.custody.rederive import subject_of
 from harness.stages.gate import read_decision
@@ -75,8 +73,8 @@ def test_an_overlap_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch)
 def test_the_number_of_a_gate_that_is_wrong(
     project: Toy, monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Estimate], Estimate]
 ) -> None:
-    honest = paired.Comparison.estimate
-    monkeypatch.setattr(paired.Comparison, "estimate", lambda *given: wrong(honest(*given)))
+    honest = differences.Comparison.estimate
+    monkeypatch.setattr(differences.Comparison, "estimate", lambda *given: wrong(honest(*given)))
     project.decide()
     with pytest.raises(EvidenceError, match=r"'Quality' of step tantivy: says .* have a mean"):
         counted(project)

@@ -13,9 +13,9 @@ import yaml
 
 from harness.core.errors import BadFile
 from harness.corpus.runs import read_run, write_run
-from harness.replay.fitness import vector_flags
+from harness.replay.machine import vector_flags
 from harness.stages.custody import reproduce as stage
-from harness.stages.custody.dvc_lock import _md5 as md5
+from harness.stages.custody.reproduce import _md5 as md5
 from harness.stages.custody.reproduce import record, reproduce
 from tests.make.toy import ARMS, NAME, QUERIES, Toy
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, EvidenceError, HarnessError
-from harness.stages.custody.signature import NAMESPACE, sign, signed_by
+from harness.stages.custody.pins import NAMESPACE, sign, signed_by
 from tests.make.forging import forge
 from tests.make.toy import Toy
 

@@ -8,7 +8,7 @@ import pytest
 
 from engines.stacks.text.dense import Dense, Settings
 from engines.stacks.text.hybrid import Hybrid
-from harness.stages.custody.vectors import VECTORS, keep_vectors, take_vectors
+from harness.stages.custody.reproduce import VECTORS, keep_vectors, take_vectors
 from harness.stages.layout import Layout
 from tests.make.toy import Toy
 

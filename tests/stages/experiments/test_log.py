@@ -10,11 +10,19 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, HarnessError
-from harness.core.experiment import Experiment, Kind
-from harness.stages.experiments import log as experiment_log
-from harness.stages.experiments import notes as experiment_notes
-from harness.stages.experiments.inputs import inputs, race_settings, stock
-from harness.stages.experiments.log import FIRST, inventory_of, keep, read, shared
+from harness.core.names import Experiment, Kind
+from harness.stages import experiments
+from harness.stages.custody import pins
+from harness.stages.experiments import (
+    FIRST,
+    inputs,
+    inventory_of,
+    keep,
+    race_settings,
+    read,
+    shared,
+    stock,
+)
 from harness.stages.layout import Layout
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
@@ -54,11 +62,9 @@ def test_what_was_judged_on_is_kept_once(project: Toy) -> None:
 def test_judging_by_another_policy_is_noted_and_leaves_no_decision(project: Toy) -> None:
     decisions = (project.decide(),)
     file = project.project.policy_file
-    with experiment_log.writing(project.layout):
+    with experiments.writing(project.layout):
         policy = project.project.policy()
-        experiment_notes.note_judged(
-            project.layout, policy, file, decisions, datetime.now(UTC), decided=False
-        )
+        pins.note_judged(project.layout, policy, file, decisions, datetime.now(UTC), decided=False)
     *_, gate, other = read(project.layout).experiments
     assert (other.kind, other.decision) == ("decide", None)
     assert other.steps == gate.steps
@@ -91,7 +97,7 @@ def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None
     path = layout.log
     path.unlink()
     assert len(read(layout).lines) == 3
-    experiment_log.add(
+    experiments.add(
         layout, "race", read(layout).experiments[0].at, inputs=read(layout).experiments[0].inputs,
         inventory=stock(layout),
     )  # fmt: skip
@@ -106,8 +112,8 @@ def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None
 
 def add(layout: Layout, first: Experiment, kind: Kind = "race") -> None:
     """Add a race to the log, as a run into a folder of its own does."""
-    with experiment_log.writing(layout):
-        experiment_log.add(layout, kind, first.at, inputs=first.inputs, inventory=stock(layout))
+    with experiments.writing(layout):
+        experiments.add(layout, kind, first.at, inputs=first.inputs, inventory=stock(layout))
 
 
 def test_runs_into_fresh_folders_go_on_with_the_log_of_the_data(

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, DatasetError
-from harness.corpus import card, jsonl, trec
+from harness.corpus import beir, card, trec
 from harness.corpus.prepared import Prepared
-from harness.stages.imports.collections import (
+from harness.stages.imports import (
+    About,
     Target,
     import_beir,
     import_jsonl,
     import_trec,
     load_folder,
 )
-from harness.stages.imports.report import About
 from harness.stages.prepare import prepare
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "datasets"
@@ -171,7 +171,7 @@ def test_topics_and_qrels_of_trec(folder: Path, tmp_path: Path, name: str) -> No
         corpus_file=folder / "corpus.jsonl",
     )
     assert (report.queries, report.judgements) == (1, 1)
-    assert [q.text for q in jsonl.queries(tmp_path / "d/toy/queries.jsonl")] == ["first"]
+    assert [q.text for q in beir.queries(tmp_path / "d/toy/queries.jsonl")] == ["first"]
 
 
 @pytest.mark.parametrize("name", ["x.qrels", "x.tsv"])

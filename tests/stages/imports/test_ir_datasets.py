@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from harness.core.errors import DatasetError, UnknownName
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Query
+from harness.core.records import Document, Qrels, Query
 from harness.corpus import trec
-from harness.corpus.exchange.formats import Data, writer
-from harness.stages.imports.collections import Target
-from harness.stages.imports.ir_datasets import import_ir_datasets
+from harness.corpus.exchange import Data, writer
+from harness.stages.imports import Target, import_ir_datasets
 
 ir_datasets: Any = pytest.importorskip("ir_datasets", reason="the extra ir-datasets is absent")
 NAME = "harness-test"

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.corpus import pool
-from harness.corpus.pool import Pair, Pool
-from harness.stages.imports.collections import judgements
-from harness.stages.imports.report import NOTHING_STATED
+from harness.corpus import judgements as corpus_judgements
+from harness.corpus.judgements import Pair, Pool
+from harness.stages.imports import NOTHING_STATED, judgements
 
 
 def a_pool(path: Path, *grades: int | None) -> Path:
@@ -20,7 +19,7 @@ def a_pool(path: Path, *grades: int | None) -> Path:
         )
         for at in range(len(grades))
     )
-    pool.begin(path, Pool(pairs, grades))
+    corpus_judgements.begin(path, Pool(pairs, grades))
     return path
 
 

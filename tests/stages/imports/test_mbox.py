@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli.base.app import app
-from harness.cli.data import importing
+from harness.cli import data
+from harness.cli.app import app
 from harness.core.errors import DatasetError
 from harness.corpus import card
 from harness.corpus.prepared import Prepared
-from harness.stages.imports.collections import MboxImport, Target, import_mbox
+from harness.stages.imports import MboxImport, Target, import_mbox
 from harness.stages.prepare import prepare
 
 MAILS = (
@@ -72,7 +72,7 @@ def test_the_command_takes_files_of_questions_and_tells_odd_mails(
 ) -> None:
     (tmp_path / "params.yaml").write_text("")
     monkeypatch.chdir(tmp_path)
-    importing.register(app)
+    data.register_importing(app)
     words = ["import", "mbox", str(given / "box"), "--name", "mail"]
     words += ["--queries", str(given / "queries.jsonl"), "--qrels", str(given / "test.qrels")]
     done = CliRunner().invoke(app, words)

@@ -8,18 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.journal import cut_off
 from harness.core.errors import DatasetError
+from harness.core.folders import cut_off
 from harness.corpus import card
-from harness.stages.imports.collections import Target, import_beir
-from harness.stages.imports.report import check_free
+from harness.stages.imports import Target, check_free, import_beir
 from harness.stages.prepare import prepare
 from tests.make.killed import killed
 
 DIES = """
 from harness.core import files
-from harness.core.durable import journal
-from harness.stages.imports import collections as importing
+from harness.core import folders as journal
+from harness.stages import imports as importing
 step = {step}
 
 def counted(module, name):

@@ -8,8 +8,7 @@ import pytest
 
 from harness.core.errors import DatasetError
 from harness.corpus import card
-from harness.stages.imports.collections import Target
-from harness.stages.imports.ratings import import_ratings
+from harness.stages.imports import Target, import_ratings
 
 
 @pytest.fixture

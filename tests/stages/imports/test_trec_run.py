@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, DatasetError
-from harness.core.qrels import Qrels
-from harness.core.records import Document, Judgement, Query
+from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Status
 from harness.corpus import prepared
-from harness.corpus.cells.identity import Ids, write
+from harness.corpus.cells import Ids, write
 from harness.corpus.runs import read_run
 from harness.corpus.trec import Missing
-from harness.stages.compare.ties import ties
-from harness.stages.custody.proof import check_run, read_manifest
-from harness.stages.imports.trec_run import import_run
+from harness.stages.compare import ties
+from harness.stages.custody.receipts import check_run, read_manifest
 from harness.stages.layout import Layout
+from harness.stages.trec_run import import_run
 
 
 @pytest.fixture

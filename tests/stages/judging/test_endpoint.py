@@ -10,8 +10,8 @@ import pytest
 
 from harness.core.errors import BadFile, HarnessError
 from harness.core.reading import Malformed
-from harness.stages.judging.machine.purse import Pace
-from harness.stages.judging.machine.reply import read
+from harness.stages.judging.endpoint import read
+from harness.stages.judging.machine import Pace
 from tests.make.desk import INSTRUCTIONS, desk, write_pool
 from tests.make.judge_server import Reply, completion, graded
 

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.owned import NotOurs
 from harness.core.errors import BadFile, DatasetError
-from harness.corpus import labels, trec
-from harness.corpus import pool as pools
-from harness.stages.judging.machine.label import estimate, opened
-from harness.stages.judging.machine.protocol import JudgeChanged, Unlabelled
-from harness.stages.judging.machine.purse import OverBudget, Purse
+from harness.core.folders import NotOurs
+from harness.corpus import judgements, trec
+from harness.stages.judging.label import estimate, opened
+from harness.stages.judging.machine import JudgeChanged, OverBudget, Purse, Unlabelled
 from tests.make.desk import ENDPOINT, KEY, OVERLAP, Desk, desk, write_pool
 from tests.make.judge_server import Reply, completion, graded
 
@@ -25,7 +23,7 @@ PAID = 100 * 1000 / 1e6 + 10 * 5000 / 1e6
 def test_every_row_says_who_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with desk(tmp_path, monkeypatch, graded(0.1, 0.2, 0.7)) as at:
         done = at.label()
-    rows = labels.read(at.to)
+    rows = judgements.read_labels(at.to)
     assert rows == done.labels
     assert {(row.by, row.kind, row.model, row.grade) for row in rows} == {
         ("grader", "machine", "toy-1", 2)
@@ -35,7 +33,7 @@ def test_every_row_says_who_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert rows[0].cost == pytest.approx(PAID)
     assert rows[0].note == "because"
     assert done.cost == pytest.approx(4 * PAID)
-    assert pools.read(at.pool).grades == (None,) * 4
+    assert judgements.read_pool(at.pool).grades == (None,) * 4
 
 
 def test_no_reader_of_judgements_takes_labels_for_them(tmp_path: Path) -> None:
@@ -44,14 +42,14 @@ def test_no_reader_of_judgements_takes_labels_for_them(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="fields, not 4"):
         trec.qrels(at.to)
     with pytest.raises(BadFile, match="overlap is a machine, and labels of a person are read"):
-        labels.judgements(at.to, "person")
-    assert labels.judgements(at.to, "machine").grades == {
+        judgements.judgements(at.to, "person")
+    assert judgements.judgements(at.to, "machine").grades == {
         "q0": {"d0": 0}, "q1": {"d1": 0}, "q2": {"d2": 1}, "q3": {"d3": 1},
     }  # fmt: skip
     other = at.to.read_text().replace('"by": "overlap"', '"by": "another"', 1)
     at.to.write_text(other)
     with pytest.raises(BadFile, match="holds labels of 2 judges: another"):
-        labels.judgements(at.to, "machine")
+        judgements.judgements(at.to, "machine")
 
 
 def test_what_was_answered_is_not_paid_again(

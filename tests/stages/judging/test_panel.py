@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.journal import Change, journal_of
-from harness.core.durable.locks import held
-from harness.core.durable.owned import NotOurs
 from harness.core.errors import BadFile, BadName, HarnessError
-from harness.corpus import pool as pools
-from harness.corpus.pool import Overtaken, Pool
-from harness.stages.judging.agreement import agreement
-from harness.stages.judging.settle import Settled, second_look, settle
-from harness.stages.judging.several import own_file, read
+from harness.core.files import held
+from harness.core.folders import Change, NotOurs, journal_of
+from harness.corpus import judgements
+from harness.corpus.judgements import Overtaken, Pool
+from harness.stages.judging.panel import Settled, agreement, own_file, read, second_look, settle
 from tests.make.desk import make_panel, write_pool
 
 NAMES = ("ada", "ben", "cyd")
@@ -26,7 +23,7 @@ Files = dict[str, Path]
 
 
 def grade(path: Path, *grades: int | None) -> None:
-    pools.write_grades(path, Pool(pools.read(path).pairs, grades))
+    judgements.write_grades(path, Pool(judgements.read_pool(path).pairs, grades))
 
 
 def panel_of(files: Files) -> list[Path]:
@@ -39,14 +36,14 @@ def settled(files: Files, to: Path) -> Settled:
 
 def test_each_has_a_file_without_the_grades_of_others_and_goes_on_in_it(tmp_path: Path) -> None:
     pool = write_pool(tmp_path)
-    pools.write_grades(pool, Pool(pools.read(pool).pairs, (2, 1, 0, None)))
+    judgements.write_grades(pool, Pool(judgements.read_pool(pool).pairs, (2, 1, 0, None)))
     path = own_file(pool, "ada")
     assert path == tmp_path / "pool.ada.qrels"
-    assert pools.read(path).pairs == pools.read(pool).pairs
-    assert pools.read(path).grades == (None,) * 4
+    assert judgements.read_pool(path).pairs == judgements.read_pool(pool).pairs
+    assert judgements.read_pool(path).grades == (None,) * 4
     grade(path, 1, None, None, None)
     assert own_file(pool, "ada") == path
-    assert pools.read(path).grades == (1, None, None, None)
+    assert judgements.read_pool(path).grades == (1, None, None, None)
     with pytest.raises(BadName, match="is not a name of an assessor"):
         own_file(pool, "../x")
 
@@ -56,21 +53,21 @@ def test_two_who_judge_one_pair_at_once_lose_nothing(tmp_path: Path) -> None:
     files = {name: own_file(pool, name) for name in NAMES}
     work = [
         (path, pair, (at + len(name)) % 3)
-        for name, path in files.items() for at, pair in enumerate(pools.read(path).pairs)
+        for name, path in files.items() for at, pair in enumerate(judgements.read_pool(path).pairs)
     ]  # fmt: skip
     with ThreadPoolExecutor(6) as many:
-        list(many.map(lambda one: pools.regrade(one[0], one[1], None, one[2]), work))
+        list(many.map(lambda one: judgements.regrade(one[0], one[1], None, one[2]), work))
     for path, pair, given in work:
-        part = pools.read(path)
+        part = judgements.read_pool(path)
         assert part.grades[part.pairs.index(pair)] == given
     with pytest.raises(Overtaken):
-        pools.regrade(work[0][0], work[0][1], None, (work[0][2] + 1) % 3)
+        judgements.regrade(work[0][0], work[0][1], None, (work[0][2] + 1) % 3)
 
 
 def test_agreement_of_what_was_judged_twice(tmp_path: Path) -> None:
     files = make_panel(tmp_path, 60, NAMES)
     for name, path in files.items():
-        thirds = (int(pair.query_id[1:]) % 3 for pair in pools.read(path).pairs)
+        thirds = (int(pair.query_id[1:]) % 3 for pair in judgements.read_pool(path).pairs)
         grade(path, *((2 if name == "cyd" and one == 0 else one) for one in thirds))
     found = agreement(read(panel_of(files)), 0.95)
     cohen = {(one, other): kappa for one, other, kappa in found.cohen}
@@ -107,30 +104,30 @@ def test_what_is_not_judged_twice_has_no_agreement(tmp_path: Path) -> None:
 
 def test_disagreements_get_a_second_look_before_anything_is_settled(tmp_path: Path) -> None:
     files, to = make_panel(tmp_path), tmp_path / "settled.qrels"
-    part = pools.read(files["a"]).pairs
+    part = judgements.read_pool(files["a"]).pairs
     grade(files["a"], 2, 0, 1, None)
     grade(files["b"], 1, 1, 1, None)
     assert settled(files, to) == (1, 1, 2)
     assert not to.exists()
     path = second_look(to)
-    looked = pools.read(path)
+    looked = judgements.read_pool(path)
     assert {pair.doc_id for pair in looked.pairs} == {part[0].doc_id, part[1].doc_id}
-    pools.regrade(path, looked.pairs[0], None, 2)
+    judgements.regrade(path, looked.pairs[0], None, 2)
     grade(files["a"], 2, 0, 0, None)
     assert settled(files, to) == (1, 1, 2)
-    for pair in pools.read(path).pairs:
+    for pair in judgements.read_pool(path).pairs:
         if pair != looked.pairs[0]:
-            pools.regrade(path, pair, None, 0)
+            judgements.regrade(path, pair, None, 0)
     assert settled(files, to) == (3, 1, 0)
-    assert sorted(pools.read(to).grades, key=str) == [0, 0, 2]
-    assert pools.read(path).grades.count(2) == 1
+    assert sorted(judgements.read_pool(to).grades, key=str) == [0, 0, 2]
+    assert judgements.read_pool(path).grades.count(2) == 1
 
 
 def test_a_pair_that_one_judged_is_settled_by_that_grade(tmp_path: Path) -> None:
     files, to = make_panel(tmp_path), tmp_path / "settled.qrels"
     grade(files["b"], None, None, 1, None)
     assert settled(files, to) == (4, 0, 0)
-    assert pools.read(to).grades == (1, 1, 1, 1)
+    assert judgements.read_pool(to).grades == (1, 1, 1, 1)
 
 
 def test_the_farthest_apart_come_first(tmp_path: Path) -> None:
@@ -138,7 +135,9 @@ def test_the_farthest_apart_come_first(tmp_path: Path) -> None:
     grade(files["a"], 0, 2, 2, 1)
     grade(files["b"], 1, 1, 0, 1)
     settled(files, to)
-    assert pools.read(second_look(to)).pairs[0] == pools.read(files["a"]).pairs[2]
+    assert (
+        judgements.read_pool(second_look(to)).pairs[0] == judgements.read_pool(files["a"]).pairs[2]
+    )
 
 
 def test_no_file_of_a_person_is_written_over(tmp_path: Path) -> None:
@@ -173,7 +172,7 @@ def test_a_change_that_was_cut_off_is_completed_by_whoever_holds_the_pool(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading the pool within its lock waited ten minutes for that lock."""
-    monkeypatch.setattr("harness.core.durable.journal.held", partial(held, patience_s=0.2))
+    monkeypatch.setattr("harness.core.folders.held", partial(held, patience_s=0.2))
     files, to = make_panel(tmp_path), tmp_path / "settled.qrels"
     grade(files["a"], 0, 0, 0, 0)
     first = settled(files, to)
@@ -182,8 +181,8 @@ def test_a_change_that_was_cut_off_is_completed_by_whoever_holds_the_pool(
     if what == "settle":
         assert settled(files, to).open == first.open > 0
     else:
-        pools.regrade(path, pools.read_held(path).pairs[0], None, 1)
-        assert pools.read(path).grades[0] == 1
+        judgements.regrade(path, judgements.read_held(path).pairs[0], None, 1)
+        assert judgements.read_pool(path).grades[0] == 1
     assert not journal_of(path).exists()
 
 
@@ -217,7 +216,7 @@ def test_a_file_that_was_cut_off_is_refused(
     path = files["b"]
     first_lines(path, 2)
     if texts_too:
-        first_lines(pools.beside(path), 2)
+        first_lines(judgements.texts_path(path), 2)
     before = path.read_bytes()
     with pytest.raises(BadFile, match=says):
         USES[use](files, to)

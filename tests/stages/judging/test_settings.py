@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from harness.core.digest import of_file
 from harness.core.errors import BadFile, HarnessError, ModelNotReady
-from harness.stages.judging.machine import settings
-from harness.stages.judging.machine.label import Overlap
-from harness.stages.judging.machine.protocol import Answer, Seen, cumulative
-from harness.stages.judging.machine.settings import OverlapSettings
+from harness.stages.judging import machine
+from harness.stages.judging.label import Overlap
+from harness.stages.judging.machine import Answer, OverlapSettings, Seen, cumulative
 from tests.make import tiny_model
 from tests.make.desk import ENDPOINT, OVERLAP, Desk
 from tests.source import ROOT
@@ -26,7 +25,7 @@ EXAMPLES = ROOT / "examples" / "judge"
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_an_example_is_read(path: Path) -> None:
-    assert settings.read(path).name
+    assert machine.read(path).name
 
 
 @pytest.mark.parametrize(
@@ -51,13 +50,13 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, says: str) 
     path = tmp_path / "judge.toml"
     path.write_text(text)
     with pytest.raises(BadFile) as said:
-        settings.read(path)
+        machine.read(path)
     assert says in str(said.value)
 
 
 def test_a_file_that_is_absent_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="missing file"):
-        settings.read(tmp_path / "none.toml")
+        machine.read(tmp_path / "none.toml")
 
 
 def test_the_rule_counts_shared_words() -> None:

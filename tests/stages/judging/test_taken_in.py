@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, EvidenceError
-from harness.stages.judging.taken_in import folder_of, labels_in, take_sample, with_samples
+from harness.stages.judging.pool import folder_of, labels_in, take_sample, with_samples
 from tests.make import gate_inputs
 from tests.make.toy import Toy
 

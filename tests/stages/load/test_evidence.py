@@ -14,13 +14,12 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Finding, Verdict
 from harness.core.run import Status
 from harness.policy.looks import looks
+from harness.stages import experiments
 from harness.stages.custody.verify import verify
-from harness.stages.experiments import log as experiment_log
-from harness.stages.experiments.inputs import note_timed
+from harness.stages.experiments import note_timed
 from harness.stages.load import trials as loading
-from harness.stages.load.evidence import in_system_ns, read_load
 from harness.stages.load.files import read_history, trials_of
-from harness.stages.load.stage import load
+from harness.stages.load.stage import in_system_ns, load, read_load
 from harness.stages.load.trials import LoadRequest
 from tests.make.toy import GATES, HEAD, STEP, Toy
 from tests.stages.load.test_stage import MS, in_here
@@ -101,7 +100,7 @@ def test_each_load_is_a_look(project: Toy) -> None:
     note_timed(project.layout, "load", ("fts5", "tantivy"), datetime.now(UTC))
     changed(project, '"busy": 0.01', '"busy": 0.02')
     project.decide()
-    log = experiment_log.read(project.layout).experiments
+    log = experiments.read(project.layout).experiments
     assert [one.kind for one in log] == ["load", "gate", "load", "gate"]
     policy = project.project.policy()
     seen = looks(log, policy, policy.steps[0], log[-1].inputs)

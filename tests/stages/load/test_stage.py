@@ -16,13 +16,13 @@ from harness.core.errors import BadFile, EvidenceError, HarnessError, IndexNotRe
 from harness.core.gate import Verdict
 from harness.core.run import Row, Run, Status
 from harness.corpus.runs import read_run, write_run
-from harness.replay.load.loop import Plan, WallClock
-from harness.replay.load.worker_pool import Part, WorkerPool, work
-from harness.report.load.inputs import LoadReport
-from harness.stages.custody.proof import note_run, read_manifest
+from harness.replay.load_workers import Part, Plan, WallClock, WorkerPool, work
+from harness.report.inputs import LoadReport
+from harness.stages.custody.receipts import note_run, read_manifest
 from harness.stages.load import stage as module
 from harness.stages.load import trials as loading
 from harness.stages.load.files import (
+    Opener,
     Parts,
     append,
     history_of,
@@ -31,7 +31,6 @@ from harness.stages.load.files import (
     read_history,
     receipt_of,
 )
-from harness.stages.load.opener import Opener
 from harness.stages.load.stage import load, verdict
 from harness.stages.load.trials import LoadRequest
 from tests.make.toy import Toy

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from harness.core.gate import Verdict
-from harness.replay.load.histogram import Histogram
-from harness.replay.load.record import Record
-from harness.stages.load.summary import noises, points
+from harness.replay.load_trial import Histogram, Record
+from harness.stages.load.trials import noises, points
 from tests.report.load.test_page import MS, trial
 
 SIX = (1, 2, 3, 4, 5, 6)

@@ -12,11 +12,11 @@ import pytest
 from benchmarks.moving_mail import moved
 from engines.stacks.agent_mail.arm import STORE
 from engines.stacks.agent_mail.ingest import Draft
-from harness.cli.base.project import Project
 from harness.cli.pipeline import followed
+from harness.cli.project import Project
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.stages.index import index
-from harness.stages.mail.changing import follow, mail_box
+from harness.stages.mail import follow, mail_box
 from tests.make.mail.live_index import in_tantivy, table
 from tests.make.mail.project import ARM, BOUNDED_S, DOCUMENTS, NAME, write
 from tests.programs import PYTHON, Program

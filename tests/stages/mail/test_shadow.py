@@ -9,18 +9,18 @@ import pytest
 
 from engines import registry as arms
 from engines.stacks.agent_mail.mcp_tools.arguments import InProject
-from engines.stacks.agent_mail.mcp_tools.switched import Switched
+from engines.stacks.agent_mail.mcp_tools.search import Switched
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from harness.agreement.classes import Class
-from harness.cli.base.project import Project
+from harness.agreement import Class
+from harness.cli.project import Project
 from harness.core.errors import EvidenceError
-from harness.shadow.live.settings import ShadowLog
-from harness.shadow.log import streams
-from harness.shadow.log.record import AGREED, Kind
-from harness.shadow.log.streams import Read
-from harness.shadow.watch.again import Now, again, questions
+from harness.shadow import log as shadow_log
+from harness.shadow.comparison import ShadowLog
+from harness.shadow.divergences import Now, again, questions
+from harness.shadow.log import Read
+from harness.shadow.record import AGREED, Kind
 from harness.stages.index import index
-from harness.stages.mail.service import mail_service
+from harness.stages.mail import mail_service
 from harness.stages.shadow.files import read_settings
 from tests.make.mail.project import ARM, NAME, write
 from tests.source import ROOT
@@ -58,8 +58,8 @@ def log(letters: Project, tmp_path_factory: pytest.TempPathFactory) -> Read:
         assert [search(service, text, more) for text in TEXTS for more in MORE] == alone
         switch[0] = KillSwitch.TANTIVY
         search(service, "review")
-        wait_for(lambda: len(streams.read(folder).observations) == len(alone))
-    return streams.read(folder)
+        wait_for(lambda: len(shadow_log.read_logs(folder).observations) == len(alone))
+    return shadow_log.read_logs(folder)
 
 
 def wait_for(done: Callable[[], bool]) -> None:

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.switch_file import value_in
+from engines.stacks.agent_mail.budget import value_in
 from harness.core.digest import of_json
 from harness.core.errors import EvidenceError
-from harness.policy.migration.events import Drilled
-from harness.policy.migration.state import START
+from harness.policy.migration import START, Drilled
 from harness.stages.migrate import ledger
 from harness.stages.migrate import moves as migrate
 from harness.stages.migrate.drill import Clock, Service, Who, drill
-from harness.stages.migrate.switch import FILE
+from harness.stages.migrate.ledger import SWITCH_FILE
 from tests.make.decisions import POLICY, day, decision, evidence
 
 QUESTIONS = ["one", "two", "three"]
@@ -41,7 +40,7 @@ def walked(folder: Path, answers: Callable[[str, str], Who], patience_ns: int = 
     ticks = iter(range(0, 10_000, 10))
     return drill(
         folder,
-        Service(lambda text: answers(value_in(folder / FILE), text), who),
+        Service(lambda text: answers(value_in(folder / SWITCH_FILE), text), who),
         QUESTIONS,
         by=BY,
         clock=Clock(lambda: day(2), lambda: next(ticks), lambda: None),
@@ -62,7 +61,7 @@ def test_a_drill_that_is_proven_leaves_the_new_engine_and_notes_its_times(folder
     assert (event.old, event.new, event.questions) == ("fts5", "shadow", 3)
     for side in (who("fts5"), who("shadow")):
         assert side.shown in event.said
-    assert value_in(folder / FILE) == "shadow"
+    assert value_in(folder / SWITCH_FILE) == "shadow"
     assert {("fts5", text) for text in QUESTIONS} <= set(seen)
     assert [value for value, _ in seen] == ["shadow"] * 3 + ["fts5"] * 4 + ["shadow"] * 4
     (taken,) = ledger.read(folder).state.taken
@@ -112,7 +111,7 @@ def test_a_drill_that_fails_leaves_the_old_engine_and_says_why(
     event = walked(folder, answers)
     assert not event.passed
     assert says in event.said
-    assert value_in(folder / FILE) == "fts5"
+    assert value_in(folder / SWITCH_FILE) == "fts5"
     state = ledger.read(folder).state
     assert (state.step, state.switch) == ("", "fts5")
     found = migrate.look(folder, POLICY, evidence(decision(1)), now=day(2, 10))
@@ -139,7 +138,7 @@ def test_an_interrupted_drill_goes_back_too(folder: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         walked(folder, interrupted)
-    assert value_in(folder / FILE) == "fts5"
+    assert value_in(folder / SWITCH_FILE) == "fts5"
     event = ledger.read(folder).events[-1]
     assert isinstance(event, Drilled)
     assert event.said == "it was interrupted"

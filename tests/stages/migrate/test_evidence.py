@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.run import Status
-from harness.policy.migration.events import Day
-from harness.shadow.log.record import Observation, Seen, dumped
-from harness.shadow.log.streams import path
-from harness.stages.migrate import ledger as migrate_ledger
+from harness.policy.migration import Day
+from harness.shadow.log import path
+from harness.shadow.record import Observation, Seen, dumped
+from harness.stages.migrate import ledger
 from harness.stages.migrate import moves as migrate
-from harness.stages.migrate import switch as migrate_switch
-from harness.stages.migrate.evidence import live, replayed, streamed
+from harness.stages.migrate.ledger import live, replayed, streamed
 from tests.make.decisions import POLICY, day, decision, evidence
 
 STEP = POLICY.steps[1]
@@ -118,15 +117,15 @@ def test_what_was_noted_is_not_noted_again_and_no_day_is_to_come(tmp_path: Path)
         migrate.observe(tmp_path, found, late, now=day(3), by="t")
     with pytest.raises(EvidenceError, match="torn"):
         migrate.observe(tmp_path, evidence(None, "torn"), (), now=day(3), by="t")
-    assert len(migrate_ledger.read(tmp_path).events) == 2
+    assert len(ledger.read(tmp_path).events) == 2
 
 
 def test_the_switch_names_the_entry_of_the_ledger_that_set_it(tmp_path: Path) -> None:
     migrate.begin(tmp_path, POLICY, "fts5", now=day(1), by="t")
     migrate.advance(tmp_path, POLICY, evidence(decision(1)), now=day(1), by="t", reason="")
-    text = (tmp_path / migrate_switch.FILE).read_text()
-    head = migrate_ledger.read(tmp_path).head
+    text = (tmp_path / ledger.SWITCH_FILE).read_text()
+    head = ledger.read(tmp_path).head
     assert f"# harness migrate: shadow, entry 2 of ledger.json, {head[:12]}\n" in text
-    assert migrate_switch.drift(tmp_path, "shadow") == ""
-    migrate_switch.write(tmp_path, "fts5", why="a comment\nSEARCH_ENGINE=hybrid")
-    assert "is set to fts5" in migrate_switch.drift(tmp_path, "shadow")
+    assert ledger.drift(tmp_path, "shadow") == ""
+    ledger.write(tmp_path, "fts5", why="a comment\nSEARCH_ENGINE=hybrid")
+    assert "is set to fts5" in ledger.drift(tmp_path, "shadow")

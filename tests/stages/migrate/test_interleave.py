@@ -9,9 +9,9 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.policy.load import load_policy
-from harness.policy.migration.events import Interleaved
+from harness.policy.migration import Interleaved
 from harness.stages.migrate import ledger, moves
-from harness.stages.migrate.interleave import Switch, interleave
+from harness.stages.migrate.ledger import Switch, interleave
 from tests.make.shadow.attempts import WATCH
 from tests.shadow.clicks.test_log import ARMS, AT
 
@@ -50,7 +50,7 @@ def test_a_ledger_that_is_torn_or_missing_is_off(begun: Path, tmp_path: Path) ->
     interleave(begun, ARMS, reason="to see", now=AT + HOUR, by="ada")
     switch = Switch(begun, ARMS)
     assert switch()
-    file = begun / ledger.FILE
+    file = begun / ledger.LEDGER_FILE
     whole = file.read_text()
     file.write_text(whole.replace("to see", "to sell"))
     assert not switch()

@@ -12,7 +12,7 @@ import pytest
 
 from harness.core.digest import of_json
 from harness.core.errors import BadFile, EvidenceError
-from harness.policy.migration.events import Advanced, Begun, Event, Observed, RolledBack
+from harness.policy.migration import Advanced, Begun, Event, Observed, RolledBack
 from harness.stages.migrate import ledger
 from tests.make.decisions import day, decision
 
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def spoil(folder: Path, change: Callable[[Any], object]) -> None:
-    path = folder / ledger.FILE
+    path = folder / ledger.LEDGER_FILE
     whole = json.loads(path.read_text())
     change(whole)
     path.write_text(json.dumps(whole))
@@ -91,7 +91,7 @@ def test_an_edit_is_missed_and_the_hint_named(
 
 
 def test_every_torn_file_is_refused(folder: Path) -> None:
-    path = folder / ledger.FILE
+    path = folder / ledger.LEDGER_FILE
     whole = path.read_bytes()
     for size in range(0, len(whole) - 2, 97):
         path.write_bytes(whole[:size])
@@ -129,11 +129,11 @@ def test_two_who_read_the_same_head_cannot_both_write(folder: Path) -> None:
     ],
 )
 def test_what_cannot_happen_is_not_written(folder: Path, event: Event, says: str) -> None:
-    before = (folder / ledger.FILE).read_bytes()
+    before = (folder / ledger.LEDGER_FILE).read_bytes()
     with pytest.raises(EvidenceError, match=says):
         ledger.add(folder, event, after=ledger.read(folder).head)
-    assert (folder / ledger.FILE).read_bytes() == before
-    assert [path.name for path in folder.iterdir()] == [ledger.FILE]
+    assert (folder / ledger.LEDGER_FILE).read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == [ledger.LEDGER_FILE]
 
 
 def test_a_time_of_the_future_is_refused(tmp_path: Path) -> None:

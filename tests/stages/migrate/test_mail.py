@@ -9,8 +9,8 @@ import pytest
 from agent_mail.generate import Traffic, generate
 
 from engines import registry as arms
+from engines.stacks.agent_mail.arm import MailSearcher
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.searcher import MailSearcher
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.records import Scalar

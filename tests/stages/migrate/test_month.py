@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.switch_file import value_in
+from engines.stacks.agent_mail.budget import value_in
 from harness.core.digest import of_json
-from harness.policy.migration.events import Decided
-from harness.policy.migration.status import Action, Ask
+from harness.policy.migration import Action, Ask, Decided
 from harness.stages.migrate import moves as migrate
 from harness.stages.migrate.drill import Clock, Service, Who, drill
-from harness.stages.migrate.switch import FILE
+from harness.stages.migrate.ledger import SWITCH_FILE
 from tests.make.decisions import GATE, POLICY, day, decision, evidence
 
 SOON = replace(POLICY, evidence_days=5)
@@ -57,7 +56,7 @@ class Operator:
         elif first.action is Action.ROLLBACK:
             migrate.rollback(self.folder, to=first.to, reason=first.why, now=now, by=BY)
         elif first.action is Action.DRILL:
-            answers = Service(lambda _: who(value_in(self.folder / FILE)), who)
+            answers = Service(lambda _: who(value_in(self.folder / SWITCH_FILE)), who)
             ticks = iter(range(100))
             clock = Clock(lambda: now, lambda: next(ticks), lambda: None)
             done = drill(self.folder, answers, ["q"], by=BY, clock=clock, patience_ns=9)
@@ -74,7 +73,7 @@ class Operator:
 
     @property
     def serves(self) -> str:
-        return value_in(self.folder / FILE)
+        return value_in(self.folder / SWITCH_FILE)
 
 
 @pytest.mark.slow

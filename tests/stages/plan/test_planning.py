@@ -8,10 +8,9 @@ import pytest
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.policy.load import load_policy
-from harness.policy.plan.at_hand import Raced
-from harness.policy.plan.plan import plan
-from harness.stages.custody.pinning import Folder
-from harness.stages.plan.planning import for_control, ground, ground_of_folder
+from harness.policy.plan import Raced, plan
+from harness.stages.custody.pins import Folder
+from harness.stages.plan import for_control, ground, ground_of_folder
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 SET_UP = Raced(9, 99)

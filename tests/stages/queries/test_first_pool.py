@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.owned import NotOurs
+from harness.core.folders import NotOurs
 from harness.core.records import Document, Query
-from harness.corpus import pool
+from harness.corpus import judgements
 from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
-from harness.stages.queries.first_pool import FirstPool, first_pool
+from harness.stages.queries import FirstPool, first_pool
 
 WORDS = ("red", "blue", "green")
 DOCUMENTS = [Document(f"d{at}", "", f"{WORDS[at % 3]} cone number{at}") for at in range(12)]
@@ -29,7 +29,7 @@ def make(tmp_path: Path, name: str, depth: int, seed: int = 1) -> FirstPool:
 
 def test_what_each_engine_shows_first_is_to_be_judged(tmp_path: Path) -> None:
     assert make(tmp_path, "p", 3) == FirstPool(4, 2)
-    found = pool.read(tmp_path / "p")
+    found = judgements.read_pool(tmp_path / "p")
     assert found.grades == (None,) * 4
     assert {(pair.query_id, pair.doc_id) for pair in found.pairs} == {
         *(("q1", f"d{at}") for at in (0, 3, 6)),
@@ -43,7 +43,7 @@ def test_pairs_of_a_query_stand_in_a_drawn_order(tmp_path: Path) -> None:
     orders = set()
     for seed in range(6):
         make(tmp_path, f"p{seed}", 4, seed)
-        pairs = pool.read(tmp_path / f"p{seed}").pairs
+        pairs = judgements.read_pool(tmp_path / f"p{seed}").pairs
         assert [pair.query_id for pair in pairs] == ["q1"] * 4 + ["q2"]
         orders.add(tuple(pair.doc_id for pair in pairs[:4]))
     assert len(orders) > 1

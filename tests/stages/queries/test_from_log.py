@@ -12,19 +12,23 @@ from unittest import mock
 
 import pytest
 
-from harness.core.durable.journal import Change, journal_of
-from harness.core.durable.owned import NotOurs
 from harness.core.errors import BadFile, HarnessError
-from harness.corpus import jsonl
-from harness.corpus.querylog import tally
-from harness.corpus.querylog.formats import Fields
-from harness.corpus.querylog.tally import Tally
-from harness.shadow.log.record import Observation
-from harness.shadow.log.streams import path as part_of
-from harness.stages.queries.counting import count
-from harness.stages.queries.drift import drift
-from harness.stages.queries.from_log import Made, beside, from_log, read_card
-from harness.stages.queries.strata import classified, drawn, strata
+from harness.core.folders import Change, NotOurs, journal_of
+from harness.corpus import beir, querylog
+from harness.corpus.querylog import Fields, Tally
+from harness.shadow.log import path as part_of
+from harness.shadow.record import Observation
+from harness.stages.queries import (
+    Made,
+    beside,
+    classified,
+    count,
+    drawn,
+    drift,
+    from_log,
+    read_card,
+    strata,
+)
 from tests.make.shadow import live_log
 from tests.make.toy import Toy
 
@@ -51,7 +55,7 @@ def make(log: Path, name: str = "out.jsonl", *, size: int = 80, seed: int = 1) -
 def test_a_sample_stands_for_the_requests_of_its_log(tmp_path: Path) -> None:
     log = requests()
     made = make(write(tmp_path / "log.jsonl", log))
-    queries = [*jsonl.queries(tmp_path / "out.jsonl")]
+    queries = [*beir.queries(tmp_path / "out.jsonl")]
     assert made.queries == len(queries) == 80
     true = Counter(log)
     for query in queries:
@@ -107,13 +111,13 @@ def test_what_was_left_out_and_masked_is_on_the_card_and_secrets_nowhere(tmp_pat
     assert (card.masked, card.foreign_lines, card.requests) == ({"email": 2}, 1, 303)
     text = (tmp_path / "out.jsonl").read_text() + beside(tmp_path / "out.jsonl").read_text()
     assert "jane" not in text
-    (query,) = [q for q in jsonl.queries(tmp_path / "out.jsonl") if "<email>" in q.text]
+    (query,) = [q for q in beir.queries(tmp_path / "out.jsonl") if "<email>" in q.text]
     assert "masked" in query.slices
     assert len(card.mask_limits) == 3
 
 
 def test_memory_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "AT_ONCE", 100)
+    monkeypatch.setattr(querylog, "AT_ONCE", 100)
     peaks = []
     for size in (500, 4_000):
         log = write(tmp_path / f"{size}.jsonl", [f"word{at} of many" for at in range(size)])

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from harness.core.evidence import Race
-from harness.replay.fresh import Advance, Work
-from harness.stages.experiments import log as experiment_log
+from harness.replay.machine import Advance, Work
+from harness.stages import experiments
 from harness.stages.index import index
 from harness.stages.prepare import prepare
-from harness.stages.race.stage import race, read_race
-from harness.stages.replay.stage import replay
-from harness.stats.times.caches import seen_ratio
+from harness.stages.race import race, read_race
+from harness.stages.replay import replay
+from harness.stats.times import seen_ratio
 from tests.make import toy
 from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy, here
 
@@ -84,7 +84,7 @@ def begin(project: Toy) -> Begin:
 
 
 def kinds(project: Toy) -> list[str]:
-    return [line.kind for line in experiment_log.read(project.layout).experiments]
+    return [line.kind for line in experiments.read(project.layout).experiments]
 
 
 @pytest.mark.sampled(1)
@@ -113,6 +113,6 @@ def test_a_race_begins_though_the_last_one_cannot_be_read(project: Toy) -> None:
     """That is the hint which is named where it cannot."""
     project.layout.race_receipt.write_text("{not")
     project.race()
-    begun, ended = experiment_log.read(project.layout).experiments[-2:]
+    begun, ended = experiments.read(project.layout).experiments[-2:]
     assert (begun.inputs.times, begun.inputs.seeds) == (None, {})
     assert ended.inputs.seeds == {"race": 5}

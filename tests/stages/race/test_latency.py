@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.evidence import Race
 from harness.gates.base.rules import Rules
-from harness.stages.race.latency import latency
+from harness.stages.report_inputs import latency
 
 RULES = Rules(confidence=0.95, resamples=1_000, seed=7, power=0.8)
 

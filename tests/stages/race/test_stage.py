@@ -20,12 +20,11 @@ from harness.core.engine import Answer
 from harness.core.errors import BadFile, EvidenceError, IndexNotReady, InvalidArm
 from harness.core.gate import Outcome
 from harness.corpus.runs import read_run, write_run
-from harness.replay.fresh import Advance, Work
-from harness.stages.custody.proof import read_manifest
+from harness.replay.machine import Advance, Work
+from harness.stages.custody.receipts import read_manifest
 from harness.stages.index import index
-from harness.stages.race.stage import RacePart, race, read_race
-from harness.stages.race.times import COLUMNS, read_times
-from harness.stages.replay.stage import replay
+from harness.stages.race import COLUMNS, RacePart, race, read_race, read_times
+from harness.stages.replay import replay
 from tests.make.toy import CANDIDATE, CONTROL, Toy, here
 from tests.steady import CLOCK
 

@@ -14,13 +14,11 @@ from harness.core.evidence import Race
 from harness.core.gate import Finding, Verdict
 from harness.core.records import Document, Query
 from harness.replay import race as module
-from harness.replay.ask import TimedOutcome, observe
-from harness.replay.race import RUN_QUEUE, Reading, Taken, race, shown
-from harness.replay.race_texts import Words, draw, varied
-from harness.replay.surroundings import Look
-from harness.stages.race import times as race_times
-from harness.stages.race.stage import race_of
-from harness.stages.race.times import Part, Times, read_part, read_times, write_part, write_times
+from harness.replay.drive import TimedOutcome, observe
+from harness.replay.machine import Look
+from harness.replay.race import RUN_QUEUE, Reading, Taken, Words, draw, race, shown, varied
+from harness.stages import race as stages_race
+from harness.stages.race import Part, Times, race_of, read_part, read_times, write_part, write_times
 from tests.make import gate_inputs
 from tests.make.arms import Table, queries
 
@@ -90,7 +88,7 @@ def raced(machine: Machine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ra
     }
     parts: list[Part] = []
     for process in range(3):
-        monkeypatch.setattr(race_times, "started", lambda process=process: float(process))
+        monkeypatch.setattr(stages_race, "started", lambda process=process: float(process))
         lap = race(
             arms, expected, texts, k=5, seed=1, process=process, time_limit_s=60,
             advance=lambda _: None,

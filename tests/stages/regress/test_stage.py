@@ -15,11 +15,9 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Verdict
 from harness.corpus.runs import read_run, write_run
 from harness.policy.load import load_policy
-from harness.stages.custody.freshness import note_replayed
-from harness.stages.custody.proof import note_run
+from harness.stages.custody.receipts import note_replayed, note_run
 from harness.stages.layout import Layout
-from harness.stages.regress.baseline import CACHE, TIMED, of_folder, of_revision
-from harness.stages.regress.stage import Regression, regress
+from harness.stages.regress import CACHE, TIMED, Regression, of_folder, of_revision, regress
 from tests.make.toy import HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow

@@ -12,10 +12,9 @@ from engines.stacks.text.fts5 import Fts5Searcher
 from harness.core.engine import Answer
 from harness.core.errors import EvidenceError, InvalidArm, UnknownName
 from harness.corpus.runs import read_run
-from harness.replay.fresh import Advance
-from harness.stages.custody import proof
-from harness.stages.replay import stage
-from harness.stages.replay import stage as stages
+from harness.replay.machine import Advance
+from harness.stages import replay
+from harness.stages.custody import receipts
 from tests.make.toy import Toy
 
 
@@ -30,13 +29,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return honest(searcher, text, k)
 
     monkeypatch.setattr(Fts5Searcher, "search", noting)
-    monkeypatch.setattr(stage, "WORTH", 1)
-    monkeypatch.setattr(stage, "usable_cores", lambda: 2)
+    monkeypatch.setattr(replay, "WORTH", 1)
+    monkeypatch.setattr(replay, "usable_cores", lambda: 2)
     return texts
 
 
 def replayed(project: Toy) -> tuple[bytes, bytes]:
-    stages.replay(project.layout, "fts5", project.cache, project.params.replay)
+    replay.replay(project.layout, "fts5", project.cache, project.params.replay)
     again = project.layout.again("fts5").read_bytes()
     return project.layout.run("fts5").read_bytes(), again
 
@@ -62,7 +61,7 @@ def test_what_the_other_process_did_not_do_is_done_here(
     project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = project.layout.run("fts5").read_bytes(), project.layout.again("fts5").read_bytes()
-    monkeypatch.setattr(stages, "partial", lambda *_: Dies())
+    monkeypatch.setattr(replay, "partial", lambda *_: Dies())
     assert replayed(project) == before
     assert len(asked) == 2 * len(set(asked))
 
@@ -105,21 +104,21 @@ def test_code_that_a_user_brought_is_asked_by_one_process(tmp_path: Path) -> Non
 def test_a_sample_is_asked_twice_and_compared_with_itself(
     project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (stage, proof):
+    for module in (replay, receipts):
         monkeypatch.setattr(module, "SAMPLE", 3)
-    monkeypatch.setattr(stage, "WORTH", 1_000)
+    monkeypatch.setattr(replay, "WORTH", 1_000)
     params = project.params.replay.asking_twice("sample")
-    first = stages.replay(project.layout, "fts5", project.cache, params)
+    first = replay.replay(project.layout, "fts5", project.cache, params)
     assert len(asked) == len(first) + 3
-    shown, again = proof.read_twice(project.layout, "fts5")
+    shown, again = receipts.read_twice(project.layout, "fts5")
     drawn = read_run(project.layout.again("fts5")).query_ids
     assert len(drawn) == 3
     assert shown.query_ids == again.query_ids == drawn
     assert shown.shown_sha256 == again.shown_sha256
     assert [shown.ranking(q) for q in drawn] == [first.ranking(q) for q in drawn]
-    monkeypatch.setattr(proof, "SAMPLE", 4)
+    monkeypatch.setattr(receipts, "SAMPLE", 4)
     with pytest.raises(EvidenceError, match=r"has 3 queries of \d+, and a sample has 4\. Run: har"):
-        proof.read_twice(project.layout, "fts5")
+        receipts.read_twice(project.layout, "fts5")
 
 
 def test_another_way_of_asking_twice_is_refused(project: Toy) -> None:

@@ -14,7 +14,7 @@ from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.stages.index import index, note_files
-from harness.stages.replay.stage import check_served, replay
+from harness.stages.replay import check_served, replay
 from tests.make.arms import Table, hits
 from tests.make.damage import cut, flip, run_sql
 from tests.make.toy import Toy

@@ -16,10 +16,10 @@ from harness.core.run import Status
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.replay import drive
-from harness.stages.custody.proof import read_manifest
+from harness.stages.custody.receipts import read_manifest
 from harness.stages.index import index, note_files
 from harness.stages.layout import MADE_WITH
-from harness.stages.replay.stage import replay
+from harness.stages.replay import replay
 from tests.make.toy import ARMS, NOTHING, Toy
 
 

@@ -12,7 +12,7 @@ from harness.core.errors import EvidenceError
 from harness.core.printable import many
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
-from harness.stages.replay.tally import Tally, check_turns, remarks
+from harness.stages.replay import Tally, check_turns, remarks
 
 MANIFEST = Manifest("toy", "1", 1, "c", "s")
 

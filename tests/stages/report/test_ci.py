@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import BadFile
 from harness.core.records import Query
-from harness.stages.report.ci import lost, read, seen_from_root
+from harness.stages.report import lost, read, seen_from_root
 from tests.make.runs import scores_of
 
 TEXTS = {name: Query(name, f"text of {name}") for name in "abcdef"}

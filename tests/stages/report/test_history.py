@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.owned import HISTORY, set_mark
 from harness.core.errors import EvidenceError
-from harness.report.trends import history as kept
+from harness.core.folders import HISTORY, set_mark
+from harness.report import trends
+from harness.stages import report
 from harness.stages.custody.verify import verify
-from harness.stages.report import history
 from tests.cli.conftest import Harness, harness
 from tests.make.toy import NAME, Toy
 
@@ -25,7 +25,7 @@ def test_a_decision_is_added_once_and_shown(project: Toy, harness: Harness) -> N
     project.decide()
     assert harness("history", "add").out == "toy: added, 3 experiments\n"
     assert harness("history", "add", "--dataset", NAME).out == "toy: known already, 3 experiments\n"
-    (found,) = kept.read(project.root / "history" / "toy.jsonl")
+    (found,) = trends.read(project.root / "history" / "toy.jsonl")
     assert set(found.means) == {"fts5", "tantivy", "hash-hybrid"}
     assert set(found.steps[0].ratios) == {"p50", "p95", "mean"}
     assert found.commit == ""
@@ -66,19 +66,19 @@ def test_a_decision_whose_log_is_another_is_not_added(
 def test_what_a_run_left_has_a_history_too(project: Toy, tmp_path: Path) -> None:
     project.decide()
     folder = tmp_path / "history"
-    assert history.add(project.layout, folder, commit="abc", held=lambda: verify(project.layout))
-    assert history.page(folder, tmp_path / "trends.html") == 1
+    assert report.add(project.layout, folder, commit="abc", held=lambda: verify(project.layout))
+    assert report.page(folder, tmp_path / "trends.html") == 1
     with pytest.raises(EvidenceError, match="holds no history"):
-        history.page(tmp_path / "none", tmp_path / "x.html")
+        report.page(tmp_path / "none", tmp_path / "x.html")
 
 
 def test_a_commit_is_named_with_a_sign_where_files_differ(tmp_path: Path) -> None:
-    assert history.commit_of(tmp_path) == ""
+    assert report.commit_of(tmp_path) == ""
     who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
     (tmp_path / "a").write_text("a")
     for words in (("init", "-q"), ("add", "a"), ("commit", "-q", "-m", "first")):
         subprocess.run(["git", *who, *words], cwd=tmp_path, check=True)
-    clean = history.commit_of(tmp_path)
+    clean = report.commit_of(tmp_path)
     assert len(clean) == 12
     (tmp_path / "a").write_text("b")
-    assert history.commit_of(tmp_path) == f"{clean}+"
+    assert report.commit_of(tmp_path) == f"{clean}+"

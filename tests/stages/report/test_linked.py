@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, EvidenceError
-from harness.report.inputs import Links, ReportInput
-from harness.report.load.inputs import LoadReport
-from harness.stages.custody.proof import read_manifest
+from harness.report.inputs import Links, LoadReport, ReportInput
+from harness.stages.custody.receipts import read_manifest
 from harness.stages.custody.verify import verify_pages
 from harness.stages.load import trials as loading
 from harness.stages.load.files import append, history_of, page_of, read_history, receipt_of
-from harness.stages.report.stage import last_load, linked, report
+from harness.stages.report import last_load, linked, report
 from tests.make import report_inputs
 from tests.make.toy import Toy
 from tests.stages.load.test_stage import in_here, loaded

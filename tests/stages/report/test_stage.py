@@ -10,8 +10,8 @@ import pytest
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.corpus.runs import read_run, write_run
-from harness.report.decision.write import Written
-from harness.stages.report.stage import report
+from harness.report.decision.files import Written
+from harness.stages.report import report
 from tests.make.toy import CANDIDATE, NAME, Toy
 
 pytestmark = pytest.mark.slow

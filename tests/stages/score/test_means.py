@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.core.errors import BadFile
 from harness.core.files import write_json
 from harness.core.scores import Estimate
-from harness.stages.score.means import as_json, from_json, read_means, read_slices
+from harness.stages.score import as_json, from_json, read_means, read_slices
 
 NUMBER = st.floats(-1, 1, allow_nan=False)
 MEANS = st.dictionaries(

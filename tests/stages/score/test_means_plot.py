@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from harness.core.scores import Estimate
-from harness.stages.score.means import as_csv
+from harness.stages.score import as_csv
 from tests.make.toy import ARMS, Toy
 from tests.source import ROOT
 

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.batches.mapping import using
-from harness.core.batches.processes import processes
+from harness.core.batches import processes, using
 from harness.core.errors import BadFile, HarnessError, InvalidArm
 from harness.core.run import Run
 from harness.corpus import trec
-from harness.corpus.runs import write_run
-from harness.corpus.score_table import read_scores
+from harness.corpus.runs import read_scores, write_run
 from harness.measures.quality import score
-from harness.stages.score.partitioned import files_of, measure, write
+from harness.stages.score import files_of, measure, write_partitioned
 from tests.make.runs import qrels_of, random_case
 
 NAMES = ("nDCG@10", "RR@10", "AP@100")
@@ -40,7 +38,7 @@ def test_files_together_say_what_the_whole_says(parts: Path) -> None:
     for name in NAMES:
         assert found[name].by_query == wanted[name].by_query
         assert found[name].undefined == wanted[name].undefined
-    write(parts / "values.parquet", found)
+    write_partitioned(parts / "values.parquet", found)
     again = read_scores(parts / "values.parquet", [])[()]
     assert again["RR@10"].by_query == wanted["RR@10"].by_query
     assert again["RR@10"].undefined == wanted["RR@10"].undefined

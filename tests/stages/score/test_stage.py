@@ -13,10 +13,8 @@ from harness.core.errors import BadFile, EvidenceError, IndexNotReady, UnknownNa
 from harness.core.records import Query
 from harness.corpus import trec
 from harness.corpus.prepared import QRELS
-from harness.corpus.runs import read_run
-from harness.corpus.score_table import read_scores
-from harness.stages.score.means import read_means, read_slices
-from harness.stages.score.stage import check_scores, estimates, score, slices
+from harness.corpus.runs import read_run, read_scores
+from harness.stages.score import check_scores, estimates, read_means, read_slices, score, slices
 from harness.stats.inference import Inference
 from tests.make.runs import scores_of
 from tests.make.toy import ARMS, NOTHING, Toy

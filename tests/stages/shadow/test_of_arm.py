@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.engine import Manifest
 from harness.core.errors import BadPolicy
-from harness.shadow.servers.reading import Unreadable
+from harness.shadow.server import Unreadable
 from harness.stages.shadow.files import http_reading
 from tests.source import ROOT
 

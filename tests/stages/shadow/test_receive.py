@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.shadow.servers.receiver import Mirrored, Receiver
-from harness.stages.shadow import receive
+from harness.shadow.receiver import Mirrored, Receiver
+from harness.stages.shadow import run
 from harness.stages.shadow.files import read_settings
-from harness.stages.shadow.receive import Receiving, shadow_receive
+from harness.stages.shadow.run import Receiving, shadow_receive
 from tests.make.shadow.servers import READING, Server, listening
 from tests.source import ROOT
 
@@ -30,12 +30,12 @@ class Stopped:
             self.receiver.take(Mirrored(method, "/search?q=apple", {}, b""))
 
 
-def received(folder: Path, monkeypatch: pytest.MonkeyPatch, *, loses: bool) -> receive.Received:
+def received(folder: Path, monkeypatch: pytest.MonkeyPatch, *, loses: bool) -> run.Received:
     def ready(_: str) -> None:
         if loses:
             shutil.rmtree(folder)
 
-    monkeypatch.setattr(receive, "server", Stopped)
+    monkeypatch.setattr(run, "server", Stopped)
     with listening(Server()) as control, listening(Server()) as candidate:
         how = Receiving(control, candidate, READING, ("127.0.0.1", 0), 50, 1, 0.0, "x-real-ip")
         return shadow_receive(how, folder, SETTINGS, ready)

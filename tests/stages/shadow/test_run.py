@@ -8,17 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.agreement.classes import classify
-from harness.agreement.pair import Pair
+from harness.agreement import Pair, classify
 from harness.core.errors import DatasetError, EvidenceError, InvalidArm
 from harness.core.records import Query
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
-from harness.shadow.live.admission import Reason
-from harness.shadow.live.settings import Settings, ShadowLog
-from harness.shadow.log import streams
-from harness.shadow.log.record import query_key
-from harness.stages.custody.proof import read_manifest
+from harness.shadow import log
+from harness.shadow.comparison import Settings, ShadowLog
+from harness.shadow.limits import Reason
+from harness.shadow.record import query_key
+from harness.stages.custody.receipts import read_manifest
 from harness.stages.shadow.files import read_settings
 from harness.stages.shadow.run import Asking, Ran, mixed, shadow_run, titles
 from tests.make.toy import CANDIDATE, CONTROL, Toy
@@ -47,7 +46,7 @@ def narrow(**limits: float) -> Settings:
 def test_each_pair_is_in_the_class_that_a_replay_of_it_has(project: Toy, tmp_path: Path) -> None:
     queries = Prepared.open(project.layout.data).queries()
     ran = run(project, tmp_path / "log", asking(project, len(queries)))
-    found = streams.read(tmp_path / "log")
+    found = log.read_logs(tmp_path / "log")
     control, candidate = (read_run(project.layout.run(arm)) for arm in PAIR)
     pair = Pair.of(control, candidate)
     classes = classify(control, candidate, pair, depth=K, shed=(), stale=())
@@ -67,7 +66,7 @@ def test_each_pair_is_in_the_class_that_a_replay_of_it_has(project: Toy, tmp_pat
 def test_without_a_rate_nothing_is_shed(project: Toy, tmp_path: Path) -> None:
     """However narrow the queue, and however little of a minute the candidate may have."""
     ran = run(project, tmp_path / "log", asking(project, 60), narrow(queue=0, budget_s=0.000001))
-    tally = streams.read(tmp_path / "log").tally
+    tally = log.read_logs(tmp_path / "log").tally
     assert (tally.attempted, tally.compared, tally.shed) == (60, 60, 0)
     assert ran.written
     assert ran.control_ns.shape == (60,)
@@ -80,7 +79,7 @@ def test_with_a_rate_the_limits_hold(project: Toy, tmp_path: Path) -> None:
     """The candidate's process takes longer to start than all the questions take to come."""
     wanted = asking(project, 60, per_second=100_000)
     ran = run(project, tmp_path / "log", wanted, narrow(queue=0))
-    tally = streams.read(tmp_path / "log").tally
+    tally = log.read_logs(tmp_path / "log").tally
     assert tally.attempted == 60
     assert 0 < tally.shed == ran.counts.shed[Reason.IN_FLIGHT] < 60
 
@@ -94,7 +93,7 @@ def test_questions_do_not_come_before_their_time(project: Toy, tmp_path: Path) -
 def test_a_log_goes_on(project: Toy, tmp_path: Path) -> None:
     for _ in range(2):
         assert run(project, tmp_path / "log", asking(project, 5)).counts.served == 5
-    found = streams.read(tmp_path / "log")
+    found = log.read_logs(tmp_path / "log")
     assert [one.number for one in found.observations] == list(range(1, 11))
 
 
@@ -137,4 +136,4 @@ def test_a_question_that_the_control_cannot_answer_is_an_attempt(
 ) -> None:
     bad = Asking((Query("q", "bolo \ud800"), Query("r", "bolo")), 2, K, 0.0)
     run(project, tmp_path / "log", bad)
-    assert streams.read(tmp_path / "log").tally.attempted == 2
+    assert log.read_logs(tmp_path / "log").tally.attempted == 2

@@ -8,15 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.agreement.classes import Class
+from harness.agreement import Class
 from harness.core.errors import BadFile, BadPolicy, EvidenceError
-from harness.shadow.log.log import Log
-from harness.shadow.watch.again import Now
-from harness.shadow.watch.suppressions import Accepted, Standing, Suppressions
+from harness.shadow.divergences import Accepted, Now, Standing, Suppressions
+from harness.shadow.log import Log
 from harness.stages.shadow.files import accept
-from harness.stages.shadow.look import Look
-from harness.stages.shadow.replay import shadow_replay
-from harness.stages.shadow.report import shadow_report
+from harness.stages.shadow.log import Look, shadow_replay, shadow_report
 from tests.make.shadow import live_log
 from tests.make.shadow.attempts import WATCH, attempt, divergence, seen
 from tests.make.toy import CANDIDATE, CONTROL, Toy

@@ -9,7 +9,7 @@ import pytest
 from engines import registry
 from harness.core.records import Scalar
 from harness.corpus.prepared import Prepared
-from harness.stages.tune.answers import Answers, Collection, before_last_step, settings_of
+from harness.stages.tune import Answers, Collection, before_last_step, settings_of
 from tests.make.toy import Toy
 
 WORDS = 'bm25_over = "document", title_weight = 2.0, text_weight = 1.0, joined = "both"'

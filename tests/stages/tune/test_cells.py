@@ -11,11 +11,17 @@ from engines import registry
 from harness.core.errors import InvalidArm
 from harness.corpus.prepared import Prepared
 from harness.corpus.tuning import read
+from harness.stages import tune_files
 from harness.stages.params import ReplayParams
-from harness.stages.tune import space
-from harness.stages.tune.answers import Answers, Collection
-from harness.stages.tune.cells import CandidateFailed, Cells
-from harness.stages.tune.stage import Tuned, TuneRequest, tune
+from harness.stages.tune import (
+    Answers,
+    CandidateFailed,
+    Cells,
+    Collection,
+    Tuned,
+    TuneRequest,
+    tune,
+)
 from tests.make.toy import Toy
 
 FAILS = 3
@@ -85,7 +91,9 @@ def arm(tmp_path: Path) -> Path:
 def tuned(arm: Path, data: Prepared) -> Tuned:
     file, to = arm.with_name("space.toml"), arm.with_name("y.toml")
     work = arm.parent / "work"
-    return tune(TuneRequest(str(arm), space.read(file), file, [data], LIMITS, to, work, arm.parent))
+    return tune(
+        TuneRequest(str(arm), tune_files.read(file), file, [data], LIMITS, to, work, arm.parent)
+    )
 
 
 def test_a_candidate_that_fails_is_left_out_and_named(project: Toy, arm: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import BadFile, BadName, HarnessError
 from harness.core.formats import toml_of
 from harness.core.records import Scalar
-from harness.stages.tune.written import MARK, arm_text, check_place, is_ours
+from harness.stages.tune_files import MARK, arm_text, check_place, is_ours
 
 ARM = """\
 summary = "mine"

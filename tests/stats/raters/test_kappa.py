@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from harness.stats.raters.kappa import Weights, kappa
+from harness.stats.raters import Weights, kappa
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.stats.raters.kappa import kappa
-from harness.stats.raters.several import alpha, fleiss
+from harness.stats.raters import alpha, fleiss, kappa
 
 ROWS = (
     (1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None),

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from harness.core.errors import EvidenceError
-from harness.stats.sample_size.design_effect import dependence
+from harness.stats.sample_size import dependence
 
 
 def test_copies_count_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.stats.bounded import Span, bounded_each
-from harness.stats.sample_size.enough import min_queries, unseen_loss
+from harness.stats.sample_size import min_queries, unseen_loss
 
 ROOT = Path(__file__).resolve().parents[3]
 DIFFERENCES, SHARES = Span(-1.0, 1.0), Span(0.0, 1.0)

@@ -10,17 +10,17 @@ import pytest
 from benchmarks.simulate import kept
 from harness.core.errors import EvidenceError
 from harness.stats.bounded import Span
-from harness.stats.proportion import share
-from harness.stats.sample_size.planning import (
+from harness.stats.interval import share
+from harness.stats.sample_size import (
     Codes,
     Floats,
+    Pilot,
     Target,
     assumed,
     planned,
     planned_share,
     upper_spread,
 )
-from harness.stats.sample_size.power import Pilot
 
 DIFFERENCES = Span(-1.0, 1.0)
 ALIKE = Target(0.0, -0.02)

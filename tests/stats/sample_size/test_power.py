@@ -13,7 +13,7 @@ from harness.core.errors import EvidenceError
 from harness.stats.bounded import Span
 from harness.stats.inference import Inference
 from harness.stats.interval import interval
-from harness.stats.sample_size.power import Pilot, queries_needed
+from harness.stats.sample_size import Pilot, queries_needed
 
 DIFFERENCES = Span(-1.0, 1.0)
 Floats = NDArray[np.float64]

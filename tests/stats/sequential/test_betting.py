@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import EvidenceError
-from harness.stats.sequential.betting import BettingSequence, Stakes, gains
+from harness.stats.sequential import BettingSequence, Stakes, gains
 
 
 def after(values: list[float], confidence: float = 0.95) -> BettingSequence:

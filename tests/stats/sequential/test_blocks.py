@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import EvidenceError
-from harness.stats.sequential.blocks import (
-    NS_PER_S,
-    SHARES,
-    Blocks,
-    Floats,
-    blocks,
-    blocks_needed,
-)
+from harness.stats.sequential import BLOCK_SHARES, NS_PER_S, Blocks, Floats, blocks, blocks_needed
 
 STREAM = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 9)), max_size=60)
 
@@ -66,7 +59,7 @@ def test_the_capital_is_the_product_by_hand() -> None:
     low, mean = 0.3, found.mean
     assert mean == pytest.approx(1.75 / 3)
     made = np.mean([
-        np.prod([1 + share * (x / low - 1) for x in [0.5, 1.0, 0.25] * 2]) for share in SHARES
+        np.prod([1 + share * (x / low - 1) for x in [0.5, 1.0, 0.25] * 2]) for share in BLOCK_SHARES
     ])
     at = 1 - 2 / made
     assert found.surely(low, above=True, confidence=at - 1e-9)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats.bounded import Span
-from harness.stats.sequential.evalues import evalues_each, p_above, times_needed
+from harness.stats.sequential import evalues_each, p_above, times_needed
 
 UNIT, DIFFERENCES = Span(0.0, 1.0), Span(-1.0, 1.0)
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from harness.stats.times.caches import repeat_ratio, seen_ratio, shared_ratio
+from harness.stats.times import repeat_ratio, seen_ratio, shared_ratio
 
 
 def times(seed: int, queries: int = 60) -> NDArray[np.int64]:

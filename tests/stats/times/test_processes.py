@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from benchmarks.simulate_times import AT_BOUND, EQUAL, fast_enough, missed
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
-from harness.stats.times import processes
-from harness.stats.times.processes import aa_ratio, fewest_for, percentile
+from harness.stats import times as stats_times
+from harness.stats.times import aa_ratio, fewest_for, percentile
 
 Times = NDArray[np.int64]
 
@@ -29,7 +29,7 @@ def times(
 
 
 def ratio(candidate: Times, control: Times, percent: float = 50.0) -> Estimate:
-    return processes.ratio(candidate, control, percent, confidence=0.95)
+    return stats_times.ratio(candidate, control, percent, confidence=0.95)
 
 
 def width(estimate: Estimate) -> float:
@@ -76,16 +76,16 @@ def test_a_query_counts_once_however_many_processes_timed_it() -> None:
 def test_a_slowdown_is_of_each_query_against_its_own_time() -> None:
     control = times(1)
     shuffled = 3 * control[:, ::-1]
-    found = processes.slowdown(3 * control, control, 95, confidence=0.95)
+    found = stats_times.slowdown(3 * control, control, 95, confidence=0.95)
     assert (found.value, found.low, found.high) == pytest.approx((3, 3, 3))
-    assert processes.slowdown(shuffled, control, 95, confidence=0.95).value > 6
+    assert stats_times.slowdown(shuffled, control, 95, confidence=0.95).value > 6
 
 
 def test_the_mean_is_of_these_queries_alone() -> None:
     control = times(1)
     rare = control.copy()
     rare[:, 0] *= 1_000
-    found = processes.mean_ratio(rare, control, confidence=0.95)
+    found = stats_times.mean_ratio(rare, control, confidence=0.95)
     assert found.value > 3
     assert width(found) < 0.2
 
@@ -101,7 +101,7 @@ def test_processes_that_differ_widen_every_interval() -> None:
 
 def test_more_processes_narrow_it() -> None:
     few, many = (
-        processes.mean_ratio(times(1, apart=0.1, count=n), times(2, count=n), confidence=0.95)
+        stats_times.mean_ratio(times(1, apart=0.1, count=n), times(2, count=n), confidence=0.95)
         for n in (3, 12)
     )
     assert width(few) > 1.4 * width(many)

@@ -12,8 +12,7 @@ from scipy.signal import lfilter
 from scipy.special import ndtri
 
 from harness.core.errors import EvidenceError
-from harness.stats.times.quantiles import order_interval
-from harness.stats.times.series import effective_sample_size, series_interval
+from harness.stats.times import effective_sample_size, order_interval, series_interval
 
 
 def times(series: int, count: int, clinging: float, seed: int) -> NDArray[np.int64]:

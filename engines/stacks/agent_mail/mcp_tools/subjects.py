@@ -6,14 +6,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engines.contract.errors import FeatureUnavailable
-from engines.lexical.typed import normalise
-from engines.stacks.agent_mail.contract.lifecycle import Candidates, Message
-from engines.stacks.agent_mail.contract.query import Filters
+from engines.contract import FeatureUnavailable
+from engines.lexical.terms import normalise
+from engines.stacks.agent_mail.contract import Candidates, Filters, Message
 from engines.stacks.agent_mail.mcp_tools.results import ResultModel
 from engines.stacks.agent_mail.pipeline import faults
-from engines.stacks.agent_mail.pipeline.bounded import bounded
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, bounded
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
 from engines.stacks.agent_mail.service import MailSearch
 

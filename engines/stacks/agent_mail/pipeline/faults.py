@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from engines.contract.errors import EngineError, FeatureUnavailable, SearchError
+from engines.contract import EngineError, FeatureUnavailable, SearchError
 from harness.core.errors import ModelNotReady
 
 Doc = TypeVar("Doc")

@@ -3,30 +3,332 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
+from operator import le, neg
+from pathlib import Path
 from time import perf_counter_ns
-from typing import TypeVar
+from typing import NamedTuple, NoReturn, Protocol, TypeVar, overload
 
-from engines.contract.errors import FeatureUnavailable
-from engines.lexical.typed import positive, signed
-from engines.ranking.rrf import fuse
-from engines.rerank.window import Reranked, Reranker, joined
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.contract import EngineError, FeatureUnavailable, SearchError
+from engines.lexical.terms import positive, signed
+from engines.ranking import fuse
+from engines.rerank.cross_encoder import CrossEncoder, CrossEncoding, Reranked, Reranker, joined
+from engines.rerank.cross_encoder import Unavailable as RerankerUnavailable
+from engines.rerank.tokens import FUSED_WEIGHT, LateInteraction, TokenStore, write_tokens
 from engines.stacks.agent_mail.budget import Deadline, Parts
-from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchQuery
-from engines.stacks.agent_mail.pipeline import faults
-from engines.stacks.agent_mail.pipeline.cursor import QUERY_DIGITS
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.ranked import (
-    Clock,
-    Ranked,
-    Scored,
-    checked,
-    in_order,
-    of_lexical,
+from engines.stacks.agent_mail.contract import (
+    Candidate,
+    CandidateList,
+    Candidates,
+    Filters,
+    MailEngine,
+    Message,
+    RankingMode,
+    SearchQuery,
 )
-from engines.stacks.agent_mail.pipeline.semantic import Nearest
+from engines.stacks.agent_mail.pipeline import faults
+from engines.stacks.agent_mail.pipeline.plan import QUERY_DIGITS, FallbackTier
+from engines.vector.embedder import Embedder, OnnxEmbedder, model
+from harness.core.errors import ModelNotReady
+
+
+class Scored(NamedTuple):
+    """A message with its score in [0, 1], higher is better, and the engine's own."""
+
+    message_id: int
+    score: float
+    raw_score: float
+    sent: int | None = None
+    """When it was sent, where the order is by that; microseconds."""
+
+    @property
+    def key(self) -> float | int:
+        """What order and cursors go by, higher first: the time sent, or else the score."""
+        return self.score if self.sent is None else self.sent
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredColumns(Sequence[Scored]):
+    """Messages with their scores in columns of one length; each is made when it is looked at."""
+
+    message_ids: Sequence[int]
+    scores: Sequence[float]
+    raw_scores: Sequence[float]
+
+    @classmethod
+    def of(cls, hits: Sequence[Scored]) -> ScoredColumns:
+        """Take hits apart into columns, where they are not in columns yet."""
+        if isinstance(hits, cls):
+            return hits
+        columns = (
+            [h.message_id for h in hits],
+            [h.score for h in hits],
+            [h.raw_score for h in hits],
+        )
+        return cls(*columns)
+
+    def __len__(self) -> int:
+        return len(self.message_ids)
+
+    def __iter__(self) -> Iterator[Scored]:
+        return map(Scored, self.message_ids, self.scores, self.raw_scores)
+
+    @overload
+    def __getitem__(self, at: int) -> Scored: ...
+    @overload
+    def __getitem__(self, at: slice) -> ScoredColumns: ...
+    def __getitem__(self, at: int | slice) -> Scored | ScoredColumns:
+        if isinstance(at, slice):
+            return ScoredColumns(self.message_ids[at], self.scores[at], self.raw_scores[at])
+        return Scored(self.message_ids[at], self.scores[at], self.raw_scores[at])
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Microseconds that the parts of a tier took; None where a part did not run."""
+
+    lexical_us: int | None = None
+    vector_us: int | None = None
+    fusion_us: int | None = None
+    rerank_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Messages in the order of section 3.3: score descending, id ascending."""
+
+    hits: Sequence[Scored]
+    exhausted: bool
+    """Whether a greater depth would give no more."""
+    method: str
+    normalized_query: str | None = None
+    sql: str = ""
+    used_like_fallback: bool = False
+    note: str = ""
+    clock: Clock = field(default_factory=Clock)
+
+
+def in_order(hits: Iterable[Scored]) -> tuple[Scored, ...]:
+    """Sort by score (or time sent) descending, then id ascending (section 3.3)."""
+    return tuple(sorted(hits, key=lambda hit: (-hit.key, hit.message_id)))
+
+
+def of_lexical(found: CandidateList, clock: Clock) -> Ranked:
+    """Take an engine's candidates over, their scores as shares of the best one.
+
+    0 is what a message that matches nothing would score and 1 the query's best hit, so a score
+    depends neither on the page nor on the depth (decision 7). Without a score, as in a listing,
+    every message has 0.
+
+    Raises:
+        EngineError: a score is NaN or infinite.
+    """
+    columns = Candidates.of(found.candidates)
+    checked(columns)
+    seen = max(columns.raw_scores, default=0.0)
+    best = seen if found.best is None else found.best
+    return Ranked(
+        _ordered(columns, _shares(columns.raw_scores, best)),
+        found.exhausted,
+        found.method,
+        found.normalized_query,
+        found.sql,
+        found.used_like_fallback,
+        found.note,
+        clock,
+    )
+
+
+def _ordered(found: Candidates, shares: Sequence[float]) -> ScoredColumns:
+    """Put candidates in the order of their shares, then ids; most engines gave them so."""
+    keys = list(zip(map(neg, shares), found.message_ids, strict=True))
+    if all(map(le, keys, islice(keys, 1, None))):
+        return ScoredColumns(found.message_ids, shares, found.raw_scores)
+    ranked = sorted(zip(map(neg, shares), found.message_ids, found.raw_scores, strict=True))
+    below, message_ids, scores = zip(*ranked, strict=True)
+    return ScoredColumns(message_ids, list(map(neg, below)), scores)
+
+
+def _shares(scores: Sequence[float], best: float) -> Sequence[float]:
+    """Divide scores by the best one; all are 0 where that is not above 0."""
+    if best <= 0:
+        return [0.0] * len(scores)
+    shares = [score / best for score in scores]
+    if not shares or (min(shares) >= 0.0 and max(shares) <= 1.0):
+        return shares
+    return [min(1.0, max(0.0, share)) for share in shares]
+
+
+def checked(candidates: Sequence[Candidate]) -> None:
+    """Refuse scores that are not numbers.
+
+    Raises:
+        EngineError: a score is NaN or infinite.
+    """
+    found = Candidates.of(candidates)
+    if all(map(math.isfinite, found.raw_scores)):
+        return
+    for message_id, score in zip(found.message_ids, found.raw_scores, strict=True):
+        if not math.isfinite(score):
+            raise EngineError(f"message {message_id} scored {score}")
+
+
+class VectorIndex(Protocol):
+    """Exact search over vectors of messages."""
+
+    def search(
+        self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
+    ) -> Sequence[tuple[int, float]]:
+        """Give at most ``k`` pairs of message id and cosine, best first; None allows all."""
+        ...
+
+
+class Nearest(Protocol):
+    """Messages by meaning."""
+
+    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
+        """Give at most ``depth`` messages that pass ``filters``, nearest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Semantic:
+    """A vector index and the embedder that it was made with."""
+
+    embedder: Embedder
+    index: VectorIndex
+    matching: Callable[[Filters], NDArray[np.int64]]
+    """Sorted ids of the messages that pass filters: they apply before ranking."""
+    every: bool = True
+    """Whether without a filter every vector competes; else those that ``matching`` gives."""
+
+    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
+        """Give at most ``depth`` messages, nearest first; none at a right angle or beyond."""
+        allowed = None if self.every and filters == Filters() else self.matching(filters)
+        query = self.embedder.embed([text])[0]
+        nearest = self.index.search(query, depth, allowed)
+        return CandidateList(
+            tuple(Candidate(message_id, cosine) for message_id, cosine in nearest if cosine > 0),
+            exhausted=len(nearest) < depth,
+            method="vector",
+            normalized_query=text,
+        )
+
+
+LATE_INTERACTION = "late-interaction"
+FILE = "tokens.bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """The reranker that settings name."""
+
+    named: str
+    """``late-interaction``, a cross-encoder's folder, or empty for none."""
+    sha256: str
+    """Stated for the cross-encoder's weights; empty takes any."""
+    embedder: str
+    """A model of ``engines.vector.embedder``: late interaction compares its token vectors."""
+    max_tokens: int
+
+    def identity(self) -> str:
+        """Say what reranks; empty for none.
+
+        Raises:
+            ModelNotReady: it is absent, broken or not the one that was stated.
+        """
+        if not self.named:
+            return ""
+        if self.named == LATE_INTERACTION:
+            return LateInteraction.identity_of(self._tokens_of(), FUSED_WEIGHT)
+        try:
+            return self._cross_encoder().identity
+        except SearchError as exc:
+            raise ModelNotReady(str(exc)) from exc
+
+    def build(self, index: Path, messages: Sequence[Message], cache: Path) -> None:
+        """Write what it reads at query time, where it reads more than the messages."""
+        if self.named == LATE_INTERACTION:
+            ids = [message.message_id for message in messages]
+            texts = [text_of(message) for message in messages]
+            write_tokens(index / FILE, ids, texts, self._tokens_of(), cache)
+
+    def open(
+        self, index: Path, hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
+    ) -> Reranker | None:
+        """Open it; one that cannot be opened is absent, and says why when it is queried.
+
+        ``hydrate`` gives messages by id; one that was deleted has nothing to say.
+        """
+        if not self.named:
+            return None
+        try:
+            if self.named == LATE_INTERACTION:
+                return self._late_interaction(index)
+            cross_encoder = self._cross_encoder()
+        except ModelNotReady as exc:
+            return RerankerUnavailable(FeatureUnavailable(str(exc)))
+        except SearchError as exc:
+            return RerankerUnavailable(exc)
+
+        def texts(ids: Sequence[int]) -> list[str]:
+            known = hydrate(ids)
+            return [text_of(known[one]) if one in known else "" for one in ids]
+
+        return CrossEncoding(cross_encoder, texts)
+
+    def _late_interaction(self, index: Path) -> LateInteraction:
+        embedder = self._tokens_of()
+        tokens = TokenStore.open(index / FILE, embedder.identity, embedder.dimension)
+        return LateInteraction(embedder, tokens, FUSED_WEIGHT)
+
+    def _cross_encoder(self) -> CrossEncoder:
+        return CrossEncoder.load(Path(self.named), self.max_tokens, self.sha256)
+
+    def _tokens_of(self) -> OnnxEmbedder:
+        return OnnxEmbedder.load(model(self.embedder), self.max_tokens)
+
+
+def text_of(message: Message) -> str:
+    """Give what is read of a message: its subject, then its body."""
+    return f"{message.subject} {message.body}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Stands for vectors and their model that were requested and could not be opened."""
+
+    kind: type[SearchError]
+    why: str
+
+    def search(self, *_: object) -> NoReturn:
+        """Say why not.
+
+        Raises:
+            SearchError: always, of its ``kind``.
+        """
+        raise self.kind(self.why)
+
+
+def or_unavailable(opening: Callable[[], Nearest | None]) -> Nearest | None:
+    """Open a part; one that cannot be opened is absent (section 2.2, rule 3: never an error).
+
+    A model that is missing or not the pinned one is a feature that is not available, a broken
+    index is not ready.
+    """
+    try:
+        return opening()
+    except ModelNotReady as exc:
+        return Unavailable(FeatureUnavailable, str(exc))
+    except SearchError as exc:
+        return Unavailable(type(exc), str(exc))
+
 
 FUSED_DEPTH = 1_000
 """Candidates of each leg. Fixed, since a fused score depends on it and pages must agree."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from engines.stacks.agent_mail.contract.directory import Agent, Entity
-from engines.stacks.agent_mail.contract.lifecycle import Message
+from engines.stacks.agent_mail.contract import Agent, Entity, Message
 
 REDACTED = "[redacted]"
 LOG = logging.getLogger("engines.mail.scope")

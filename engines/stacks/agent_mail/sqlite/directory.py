@@ -6,10 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engines.stacks.agent_mail.contract.directory import Agent, Entity, Project
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.sqlite.letters import identified
-from engines.stacks.agent_mail.sqlite.store import MessageStore
+from engines.stacks.agent_mail.contract import Agent, Entity, Message, Project
+from engines.stacks.agent_mail.sqlite.store import MessageStore, identified
 
 _REGISTER = (
     "INSERT INTO agents (project_id, name, program, model, task_description, identifiers)"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, Message
+from engines.stacks.agent_mail.contract import Change, DocChange, Message
 
 BATCH = 1_000
 """Messages indexed at once; what is indexed is noted after each batch."""

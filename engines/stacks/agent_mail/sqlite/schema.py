@@ -1,19 +1,163 @@
-"""The tables of the message store, and the FTS5 indexes that triggers keep beside them.
-
-Messages, agents and projects are searched in the same columns: the ``subject`` of an agent is its
-name, that of a project its slug and its name. An index is external content: it holds no text of
-its own. ``subject`` and ``body`` are split at every sign that is not a letter or digit, as
-``am_normalize`` splits them. One table has one tokenizer, so the tokens of ``identifiers`` stay
-whole by writing the signs that join them as four private characters that the tokenizer takes for
-letters.
-"""
+"""The tables of the message store, and connections to them."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from engines.stacks.agent_mail.sqlite import journal
+
+Param = str | int | float | bytes | None
+_LEFT = frozenset({sqlite3.SQLITE_READONLY_ROLLBACK, sqlite3.SQLITE_READONLY_RECOVERY})
+"""What SQLite says where a writer was killed and only a writer may settle what it left."""
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Connect to the file ``path``; ``mode`` is that of an SQLite address."""
+    where = f"{path.resolve().as_uri()}?mode={mode}"
+    db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA foreign_keys = ON")
+    return db
+
+
+def rows(db: sqlite3.Connection, sql: str, params: Sequence[Param]) -> list[tuple[Any, ...]]:
+    """Read rows, also where a writer was killed in the middle of a change and left it to undo.
+
+    Raises:
+        sqlite3.Error: SQLite refuses.
+    """
+    try:
+        return db.execute(sql, params).fetchall()
+    except sqlite3.OperationalError as exc:
+        half_done = getattr(exc, "sqlite_errorcode", None) in _LEFT
+        if not half_done or not isinstance(db, sqlite3.Connection):
+            raise
+    (_, _, path), *_ = db.execute("PRAGMA database_list").fetchall()
+    undo(Path(path))
+    return db.execute(sql, params).fetchall()
+
+
+@contextmanager
+def ahead(db: sqlite3.Connection) -> Iterator[None]:
+    """Write ahead of the file (WAL) for so long, so that readers and the writer never wait.
+
+    Afterwards the file stands alone again, unless somebody else is reading it. Where another
+    program holds it at the start, everything is as without.
+    """
+    _journal(db, "WAL")
+    try:
+        yield
+    finally:
+        _journal(db, "DELETE")
+
+
+def _journal(db: sqlite3.Connection, mode: str) -> None:
+    with suppress(sqlite3.OperationalError):
+        db.execute(f"PRAGMA journal_mode = {mode}").fetchall()
+
+
+def settle(path: Path) -> None:
+    """Bring what was written ahead into the file, unless somebody else has it open."""
+    with suppress(sqlite3.Error):
+        if path.with_name(f"{path.name}-wal").exists():
+            undo(path)
+
+
+def undo(path: Path) -> None:
+    """Take back the change that a killed writer left half done, and take up what it had finished.
+
+    Where no writer left anything, do nothing.
+
+    Raises:
+        sqlite3.Error: it cannot be taken back.
+    """
+    if any(path.with_name(f"{path.name}-{left}").exists() for left in ("journal", "wal")):
+        with closing(connect(path, "rw")) as db:
+            db.execute("SELECT 1 FROM sqlite_master").fetchall()
+            _journal(db, "DELETE")
+
+
+MAX_READERS = 7
+"""Connections beside the first."""
+
+
+class Readers:
+    """Lends connections, each to one thread at a time; they are made when they are needed."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._lock = Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._lent = 0
+
+    def take(self) -> sqlite3.Connection | None:
+        """Lend a connection; None where all are lent, or none can be made."""
+        with self._lock:
+            if self._lent >= MAX_READERS:
+                return None
+            self._lent += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self._connect()
+        except sqlite3.Error:
+            with self._lock:
+                self._lent -= 1
+            return None
+
+    def give(self, db: sqlite3.Connection) -> None:
+        """Take a connection back."""
+        with self._lock:
+            self._lent -= 1
+            self._idle.append(db)
+
+    def close(self) -> None:
+        """Close what is not lent."""
+        with self._lock:
+            while self._idle:
+                self._idle.pop().close()
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The first connection to a store, and more of them where it is only read."""
+
+    db: sqlite3.Connection
+    _lock: Lock = field(default_factory=Lock)
+    readers: Readers | None = None
+
+    @contextmanager
+    def borrowed(self, timeout_s: float = -1.0) -> Iterator[sqlite3.Connection | None]:
+        """Lend a connection for one statement: the first, or another while that is busy.
+
+        None where all are busy for ``timeout_s``; below 0 it waits as long as it takes.
+        """
+        free = self._lock.acquire(blocking=False)
+        other = None if free or self.readers is None else self.readers.take()
+        if other is not None and self.readers is not None:
+            try:
+                yield other
+            finally:
+                self.readers.give(other)
+        elif free or self._lock.acquire(timeout=timeout_s):
+            try:
+                yield self.db
+            finally:
+                self._lock.release()
+        else:
+            yield None
+
+    def generation(self) -> tuple[int, int]:
+        """Count the changes of this connection and of others since it was opened."""
+        with self._lock:
+            changes = self.db.execute("SELECT total_changes()").fetchall()
+            return int(changes[0][0]), int(self.db.execute("PRAGMA data_version").fetchall()[0][0])
+
 
 VERSION = 3
 """Kept in the file as ``user_version``; a store of another version is not opened."""

@@ -7,16 +7,223 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from engines.contract.errors import EngineError, IndexUnavailable, SearchError
+from engines.contract import EngineError, IndexUnavailable, SearchError
+from engines.lexical.terms import identifiers
 from engines.stacks.agent_mail.budget import CURRENT
-from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, Message
-from engines.stacks.agent_mail.sqlite import letters, schema
-from engines.stacks.agent_mail.sqlite.connecting import Param, connect, rows, settle, undo
-from engines.stacks.agent_mail.sqlite.letters import Kind
-from engines.stacks.agent_mail.sqlite.readers import Connections, Readers
+from engines.stacks.agent_mail.contract import Change, DocChange, Importance, Message
+from engines.stacks.agent_mail.sqlite import journal, schema
+from engines.stacks.agent_mail.sqlite.journal import Journaled
+from engines.stacks.agent_mail.sqlite.schema import (
+    Connections,
+    Param,
+    Readers,
+    connect,
+    rows,
+    settle,
+    undo,
+    whole,
+)
+
+
+class Kind(StrEnum):
+    """How a message is addressed to an agent."""
+
+    TO = "to"
+    CC = "cc"
+    BCC = "bcc"
+
+
+READ = (
+    "SELECT m.id, m.project_id, m.subject, m.body, s.name,"
+    " (SELECT json_group_array(name) FROM (SELECT a.name FROM recipients AS r"
+    " JOIN agents AS a ON a.id = r.agent_id WHERE r.message_id = m.id ORDER BY r.position)),"
+    " m.thread_id, m.importance, m.ack_required, m.created_ts"
+    " FROM messages AS m JOIN agents AS s ON s.id = m.sender_id"
+)
+"""All that a message is, one row each; takes a WHERE."""
+
+_INSERT = (
+    "INSERT INTO messages (project_id, sender_id, thread_id, subject, body, identifiers,"
+    " importance, ack_required, created_ts, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_UPDATE = (
+    "UPDATE messages SET project_id = ?, sender_id = ?, thread_id = ?, subject = ?, body = ?,"
+    " identifiers = ?, importance = ?, ack_required = ?, created_ts = ? WHERE id = ?"
+)
+_ADDRESS = "INSERT INTO recipients (message_id, agent_id, kind, position) VALUES (?, ?, ?, ?)"
+BATCH = 1_000
+"""Messages written by one statement a table."""
+
+Addressed = tuple[Message, Mapping[str, Kind]]
+Agents = dict[tuple[int, str], int]
+"""Ids by project and name."""
+
+
+def read(rows: Sequence[tuple[Any, ...]]) -> list[Message]:
+    """Make messages of rows of ``READ``; the recipients of all are parsed in one go."""
+    recipients = json.loads(f"[{','.join([row[5] for row in rows])}]")
+    return list(map(_message, rows, recipients))
+
+
+def _message(row: tuple[Any, ...], recipients: list[str]) -> Message:
+    message_id, project_id, subject, body, sender, _, thread, how, ack, created_ts = row
+    return Message(
+        message_id,
+        project_id,
+        subject,
+        body,
+        sender,
+        tuple(recipients),
+        thread,
+        Importance(how),
+        bool(ack),
+        created_ts,
+    )
+
+
+def identified(*texts: str) -> str:
+    """Write the identifiers of what is searched together, as the index keeps them."""
+    return whole(identifiers("\n".join(texts)))
+
+
+def insert_all(db: sqlite3.Connection, addressed: Sequence[Addressed]) -> None:
+    """Write messages of new ids, a batch by one statement a table; the triggers index them."""
+    agents: Agents = {}
+    for start in range(0, len(addressed), BATCH):
+        batch = addressed[start : start + BATCH]
+        for message, _ in batch:
+            _know(db, message, agents)
+        db.executemany(_INSERT, [_values(message, agents) for message, _ in batch])
+        rows = [row for message, kinds in batch for row in _addresses(message, kinds, agents)]
+        db.executemany(_ADDRESS, rows)
+
+
+def update(db: sqlite3.Connection, message: Message, kinds: Mapping[str, Kind]) -> bool:
+    """Write all of a message anew; say whether there is one of this id."""
+    agents: Agents = {}
+    _know(db, message, agents)
+    if not db.execute(_UPDATE, _values(message, agents)).rowcount:
+        return False
+    db.execute("DELETE FROM recipients WHERE message_id = ?", (message.message_id,))
+    db.executemany(_ADDRESS, _addresses(message, kinds, agents))
+    return True
+
+
+def _know(db: sqlite3.Connection, message: Message, agents: Agents) -> None:
+    """Look up the ids of a message's agents; new agents are added to the store."""
+    for name in (message.sender_name, *message.recipients):
+        of = (message.project_id, name)
+        if of in agents:
+            continue
+        db.execute(
+            "INSERT INTO agents (project_id, name, identifiers) VALUES (?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            (*of, identified(name)),
+        )
+        found = db.execute("SELECT id FROM agents WHERE project_id = ? AND name = ?", of)
+        agents[of] = found.fetchone()[0]
+
+
+def _addresses(
+    message: Message, kinds: Mapping[str, Kind], agents: Agents
+) -> Iterator[tuple[int, int, Kind, int]]:
+    for position, name in enumerate(dict.fromkeys(message.recipients)):
+        agent = agents[message.project_id, name]
+        yield message.message_id, agent, kinds.get(name, Kind.TO), position
+
+
+def _values(message: Message, agents: Agents) -> tuple[str | int, ...]:
+    return (
+        message.project_id,
+        agents[message.project_id, message.sender_name],
+        message.thread_id,
+        message.subject,
+        message.body,
+        identified(message.subject, message.body),
+        message.importance.value,
+        int(message.ack_required),
+        message.created_ts,
+        message.message_id,
+    )
+
+
+MAX_CHARACTERS = 4_000_000
+"""Of subjects and bodies kept; beyond these, the half that was read first goes."""
+EACH = 500
+"""Characters that the rest of a message counts for."""
+
+
+class Remembered:
+    """Reads messages of one store, of which it keeps some; threads may share it."""
+
+    def __init__(self, store: Journaled) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._kept: dict[int, Message] = {}
+        self._characters = 0
+        self._reached: int | None = None
+        """Generation of the store that all that is kept is at least of."""
+
+    def hydrate(self, message_ids: Sequence[int]) -> Mapping[int, Message]:
+        """Read messages, in the order asked for; ids that are gone are left out.
+
+        Raises:
+            SearchError: the messages cannot be read.
+        """
+        try:
+            reached = self._caught_up()
+        except SearchError:
+            return self._store.hydrate(message_ids)
+        try:
+            return dict(zip(message_ids, map(self._kept.__getitem__, message_ids), strict=True))
+        except KeyError:
+            kept = self._kept.get
+        found = {one: message for one in message_ids if (message := kept(one)) is not None}
+        absent = [one for one in message_ids if one not in found]
+        read = self._store.hydrate(absent)
+        self._keep(read, reached)
+        found.update(read)
+        return {one: found[one] for one in message_ids if one in found}
+
+    def _caught_up(self) -> int:
+        """Forget what was changed since the last reading, and give the generation reached."""
+        with self._lock:
+            now, changed = journal.news(self._store, self._reached)
+            if self._reached is None or now < self._reached:
+                self._kept.clear()
+                self._characters = 0
+            for message_id in changed:
+                self._forget(message_id)
+            self._reached = now
+            return now
+
+    def _keep(self, read: Mapping[int, Message], reached: int) -> None:
+        """Keep what was read, unless a change was read from the journal meanwhile."""
+        with self._lock:
+            if reached != self._reached:
+                return
+            for message_id, message in read.items():
+                self._forget(message_id)
+                self._kept[message_id] = message
+                self._characters += _characters(message)
+            if self._characters > MAX_CHARACTERS:
+                for message_id in list(self._kept)[: len(self._kept) // 2 + 1]:
+                    self._forget(message_id)
+
+    def _forget(self, message_id: int) -> None:
+        message = self._kept.pop(message_id, None)
+        if message is not None:
+            self._characters -= _characters(message)
+
+
+def _characters(message: Message) -> int:
+    return len(message.subject) + len(message.body) + EACH
+
 
 STEPS = 4_096
 """Steps of SQLite's machine between two looks at the clock, well below a millisecond."""
@@ -65,7 +272,7 @@ class MessageStore(Connections):
             db.execute(
                 "INSERT INTO projects (id, slug, name, description, identifiers)"
                 " VALUES (?, ?, ?, ?, ?)",
-                (project_id, *told, letters.identified(*told)),
+                (project_id, *told, identified(*told)),
             )
 
     def add_product(self, product_id: int, name: str, projects: Iterable[int] = ()) -> None:
@@ -91,7 +298,7 @@ class MessageStore(Connections):
         """Add many messages, all or none."""
         given = tuple(addressed)
         with self.writing() as db:
-            letters.insert_all(db, given)
+            insert_all(db, given)
         return tuple(DocChange(Change.UPSERT, m.message_id, m) for m, _ in given)
 
     def update(self, message: Message, kinds: Mapping[str, Kind] | None = None) -> DocChange:
@@ -101,7 +308,7 @@ class MessageStore(Connections):
             KeyError: the message of this id is unknown.
         """
         with self.writing() as db:
-            if not letters.update(db, message, kinds or {}):
+            if not update(db, message, kinds or {}):
                 raise KeyError(f"no message {message.message_id}")
         return DocChange(Change.UPSERT, message.message_id, message)
 
@@ -117,10 +324,8 @@ class MessageStore(Connections):
         return DocChange(Change.DELETE, message_id)
 
     def fetch_batch(self, since_id: int, limit: int) -> Sequence[Message]:
-        rows = self.read(
-            f"{letters.READ} WHERE m.id > ? ORDER BY m.id LIMIT ?", (since_id, max(limit, 0))
-        )
-        return letters.read(rows)
+        rows = self.read(f"{READ} WHERE m.id > ? ORDER BY m.id LIMIT ?", (since_id, max(limit, 0)))
+        return read(rows)
 
     def total_count(self) -> int:
         return int(self.read("SELECT count(*) FROM messages")[0][0])
@@ -129,10 +334,10 @@ class MessageStore(Connections):
         """Read messages, in the order asked for; ids that are gone are left out."""
         asked = tuple(dict.fromkeys(message_ids))
         rows = self.read(
-            f"{letters.READ} WHERE m.id IN (SELECT value FROM json_each(?))",  # noqa: S608  our own text
+            f"{READ} WHERE m.id IN (SELECT value FROM json_each(?))",  # noqa: S608  our own text
             (json.dumps(asked),),
         )
-        found = {message.message_id: message for message in letters.read(rows)}
+        found = {message.message_id: message for message in read(rows)}
         return {message_id: found[message_id] for message_id in asked if message_id in found}
 
     def sent(self, message_ids: Iterable[int]) -> Mapping[int, int]:

@@ -10,31 +10,48 @@ from time import perf_counter_ns
 
 import tantivy
 
-from engines.contract.errors import EngineError, IndexUnavailable
-from engines.lexical.analysis import analyzer
-from engines.lexical.typed import normalise, refusals
-from engines.stacks.agent_mail.contract.events import Emit, Event
-from engines.stacks.agent_mail.contract.lifecycle import (
+from engines.contract import EngineError, IndexUnavailable
+from engines.lexical.tantivy import analyzer
+from engines.lexical.terms import normalise, refusals
+from engines.stacks.agent_mail.contract import (
     CandidateList,
     Candidates,
     Change,
     DocChange,
     DocumentSource,
+    Emit,
+    Event,
+    Filters,
     IndexHealth,
     IndexStats,
     Message,
+    RankingMode,
 )
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode
-from engines.stacks.agent_mail.tantivy import files as tantivy_files
-from engines.stacks.agent_mail.tantivy import index as tantivy_index
-from engines.stacks.agent_mail.tantivy import typeahead
-from engines.stacks.agent_mail.tantivy.batches import batches
-from engines.stacks.agent_mail.tantivy.files import Seen
-from engines.stacks.agent_mail.tantivy.filters import LEAST, among, everything, restricted
-from engines.stacks.agent_mail.tantivy.index import Opened, Written, guarded
-from engines.stacks.agent_mail.tantivy.order import counted, cut, highest, listed, matching, ranked
-from engines.stacks.agent_mail.tantivy.query import Compiler
-from engines.stacks.agent_mail.tantivy.schema import Weights, document, schema, schema_hash
+from engines.stacks.agent_mail.tantivy import index
+from engines.stacks.agent_mail.tantivy.index import (
+    Opened,
+    Seen,
+    Weights,
+    Written,
+    batches,
+    document,
+    guarded,
+    schema,
+    schema_hash,
+)
+from engines.stacks.agent_mail.tantivy.query import (
+    LEAST,
+    Compiler,
+    among,
+    counted,
+    cut,
+    everything,
+    highest,
+    listed,
+    matching,
+    ranked,
+    restricted,
+)
 
 NAME = "tantivy"
 LISTING = "tantivy_filters"
@@ -112,7 +129,7 @@ class TantivyMailEngine:
         now = self._ready()
         with guarded("searching"):
             words = analyzer("none").analyze(normalise(prefix))
-            begun = typeahead.compiled(now.folder.schema, words)
+            begun = index.compiled(now.folder.schema, words)
             if begun is None:
                 return Candidates((), ())
             query = restricted(begun, filters, now.folder.schema)
@@ -144,13 +161,13 @@ class TantivyMailEngine:
                 last = {change.message_id: _written(change) for change in changes}
                 of, kept = now.folder.schema, [m for m in last.values() if m is not None]
                 replaced = counted(now.searcher, among(of, "message_id", last))
-                with tantivy_index.writing(now.folder, self.written) as writer:
-                    tantivy_files.sweep(self.root / tantivy_index.INDEX)
+                with index.writing(now.folder, self.written) as writer:
+                    index.sweep(self.root / index.INDEX)
                     for message_id in last:
                         writer.delete_documents_by_term("message_id", message_id)
                     for message in kept:
                         writer.add_document(document(message, of, self.weights))
-            self._opened = tantivy_index.noted(self.root, self._open())
+            self._opened = index.noted_index(self.root, self._open())
             after = self._opened.searcher.num_docs
             if after != now.searcher.num_docs - replaced + len(kept):
                 raise EngineError(f"{self.root}: {after} messages after an update. Rebuild it")
@@ -173,8 +190,8 @@ class TantivyMailEngine:
     def health(self) -> IndexHealth:
         """Compare the index with the source, by count and by the highest id; nothing is rebuilt."""
         try:
-            if tantivy_index.recorded_hash(self.root) != self._hash:
-                tantivy_index.stamp(self.root)
+            if index.recorded_hash(self.root) != self._hash:
+                index.stamp(self.root)
                 return IndexHealth(ready=False, documents=0, reason="built with another schema")
             now = self._open()
         except IndexUnavailable as exc:
@@ -195,10 +212,10 @@ class TantivyMailEngine:
             IndexUnavailable: it is missing, broken, or being rebuilt.
         """
         found = self._opened
-        same = found is not None and found.stamp == tantivy_index.stamp(self.root)
+        same = found is not None and found.stamp == index.stamp(self.root)
         if found is not None and same and found.mapped.whole():
             return found
-        if tantivy_index.recorded_hash(self.root) != self._hash:
+        if index.recorded_hash(self.root) != self._hash:
             if not self._writes.acquire(blocking=False):
                 raise IndexUnavailable(f"{self.root}: is being rebuilt")
             try:
@@ -209,8 +226,8 @@ class TantivyMailEngine:
 
     def _current(self) -> None:
         """Rebuild an index of another schema; the caller holds the lock."""
-        tantivy_index.stamp(self.root)
-        expected, actual = self._hash, tantivy_index.recorded_hash(self.root)
+        index.stamp(self.root)
+        expected, actual = self._hash, index.recorded_hash(self.root)
         if actual != expected:
             self.emit(Event.SCHEMA_MISMATCH, {"expected": expected, "actual": actual})
             self._rebuild()
@@ -220,7 +237,7 @@ class TantivyMailEngine:
         total = self.source.total_count()
         self.emit(Event.REBUILD_START, {"doc_count": total, "engine": NAME})
         messages = (m for batch in batches(self.source, LEAST) for m in batch)
-        count = tantivy_index.built(self.root, messages, self.written, self.weights)
+        count = index.built(self.root, messages, self.written, self.weights)
         stats = IndexStats(count, (perf_counter_ns() - start) / 1e6)
         self.emit(
             Event.REBUILD_COMPLETE,
@@ -230,7 +247,7 @@ class TantivyMailEngine:
 
     def _open(self) -> Opened:
         known = frozenset[Seen]() if self._opened is None else self._opened.files
-        self._opened = tantivy_index.opened(self.root, known)
+        self._opened = index.opened(self.root, known)
         return self._opened
 
 

@@ -1,34 +1,373 @@
-"""A folder with a Tantivy index of messages: opened only when it is whole, replaced as one.
-
-The folder holds ``index/`` and, alongside it, ``schema_hash.json`` (ADR-003, D5), so one rename
-replaces both.
-"""
+"""A folder with a Tantivy index of messages: its schema, its files, and whether it is whole."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import struct
+import weakref
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tantivy
 
-from engines.contract.errors import EngineError, IndexUnavailable
-from engines.lexical.analysis import analyzer
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.tantivy import files as tantivy_files
-from engines.stacks.agent_mail.tantivy import layout as tantivy_layout
-from engines.stacks.agent_mail.tantivy.files import META, Mapped, Seen, Segment
-from engines.stacks.agent_mail.tantivy.schema import (
-    ANALYZER,
-    Weights,
-    document,
-    schema,
-    schema_hash,
-)
+from engines.contract import EngineError, IndexUnavailable
+from engines.lexical.tantivy import analyzer
+from engines.lexical.terms import identifiers
+from engines.stacks.agent_mail.contract import DocumentSource, Importance, Message
+from harness.core.digest import of_json
 from harness.core.files import replacing_folder, write_json
-from harness.core.formats import json_file
+from harness.core.formats import MAX_INDEX_BYTES, json_file, json_of
+
+BATCH = 1_000
+
+
+def batches(source: DocumentSource, since_id: int) -> Iterator[Sequence[Message]]:
+    """Read all messages of higher id than ``since_id``.
+
+    Raises:
+        EngineError: the source gives one twice or out of order, so that some would be missed.
+    """
+    while batch := source.fetch_batch(since_id, BATCH):
+        ids = [since_id, *(message.message_id for message in batch)]
+        if any(after <= before for before, after in pairwise(ids)):
+            raise EngineError(f"the source gave messages out of order after id {since_id}")
+        yield batch
+        since_id = ids[-1]
+
+
+META = "meta.json"
+SUFFIXES = ("fast", "fieldnorm", "idx", "pos", "store", "term")
+"""Every segment has one of each."""
+CHUNK_BYTES = 1 << 20
+_TAIL = struct.Struct("<II")
+_MAGIC = 1337
+
+
+class Segment(NamedTuple):
+    """A part of an index; ``documents`` counts deleted ones too."""
+
+    name: str
+    documents: int
+    deletes: str | None
+    """The file that says which are deleted."""
+
+
+class Seen(NamedTuple):
+    """A file as it was when it was checked."""
+
+    name: str
+    size: int
+    changed_ns: int
+
+
+def check(index: Path, known: frozenset[Seen]) -> frozenset[Seen]:
+    """Check the files of the last commit in the folder ``index``; ``known`` ones are not re-read.
+
+    Raises:
+        ValueError: one is cut short or altered, or ``meta.json`` cannot be read.
+        OSError: one is missing or unreadable.
+    """
+    found: set[Seen] = set()
+    for name in _names(segments_of(index)):
+        path = index / name
+        status = path.stat()
+        seen = Seen(name, status.st_size, status.st_mtime_ns)
+        if seen not in known:
+            _check_one(path)
+        found.add(seen)
+    return frozenset(found)
+
+
+def segments_of(index: Path) -> tuple[Segment, ...]:
+    """List the parts of the last commit in the folder ``index``, in the order of a searcher.
+
+    Raises:
+        ValueError: ``meta.json`` cannot be read.
+        OSError: it is missing or unreadable.
+    """
+    meta = json_file(index / META)
+    try:
+        return tuple(_segment(found) for found in meta["segments"])
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
+
+
+class Mapped:
+    """Files that are mapped, held open: their length is known without looking for their names."""
+
+    def __init__(self, index: Path, files: Iterable[Seen]) -> None:
+        """Open ``files`` of the folder ``index``.
+
+        Raises:
+            OSError: one is missing or unreadable.
+        """
+        self._lengths: dict[int, int] = {}
+        weakref.finalize(self, _close, self._lengths)
+        for one in files:
+            self._lengths[os.open(index / one.name, os.O_RDONLY)] = one.size
+
+    def whole(self) -> bool:
+        """Tell whether each is as long as it was; every query asks it.
+
+        To read a mapped file beyond its end kills the process (SIGBUS).
+        """
+        return [os.lseek(file, 0, os.SEEK_END) for file in self._lengths] == [
+            *self._lengths.values()
+        ]
+
+
+def _close(files: Iterable[int]) -> None:
+    for file in files:
+        os.close(file)
+
+
+def sweep(index: Path) -> None:
+    """Remove lists of deleted documents that no commit names; the caller holds the writer.
+
+    A writer that was killed before its commit leaves them, and Tantivy would give the next one the
+    same name and refuse to write it.
+
+    Raises:
+        ValueError, OSError: as ``segments``; or a file cannot be removed.
+    """
+    named = {one.deletes for one in segments_of(index)}
+    for path in index.glob("*.del"):
+        if path.name not in named:
+            path.unlink()
+
+
+def _segment(found: Mapping[str, Any]) -> Segment:
+    name, deletes = found["segment_id"].replace("-", ""), found["deletes"]
+    removed = None if deletes is None else f"{name}.{deletes['opstamp']}.del"
+    return Segment(name, found["max_doc"], removed)
+
+
+def _names(found: Iterable[Segment]) -> Iterator[str]:
+    for segment in found:
+        yield from (f"{segment.name}.{suffix}" for suffix in SUFFIXES)
+        if segment.deletes is not None:
+            yield segment.deletes
+
+
+def _check_one(path: Path) -> None:
+    """Compare a file's bytes with the CRC-32 in its footer: JSON, its length, a magic number."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - _TAIL.size))
+        tail = file.read()
+        length, magic = _TAIL.unpack(tail) if len(tail) == _TAIL.size else (size, 0)
+        body = size - _TAIL.size - length
+        if magic != _MAGIC or body < 0:
+            raise ValueError(f"{path}: cut short")
+        file.seek(body)
+        wanted = json_of(file.read(length).decode("utf-8"))["crc"]
+        file.seek(0)
+        crc = 0
+        while left := body - file.tell():
+            crc = zlib.crc32(file.read(min(CHUNK_BYTES, left)), crc)
+    if crc != wanted:
+        raise ValueError(f"{path}: its bytes were altered")
+
+
+ORDER = "order.json"
+CHUNK = 1 << 13
+"""Ids read at once."""
+
+
+class Span(NamedTuple):
+    """The ids of the first and the last message of a segment in which they ascend."""
+
+    first: int
+    last: int
+
+
+Spans = Mapping[str, Span | None]
+"""By segment; None for one whose ids do not ascend."""
+
+
+def noted_layout(index: Path) -> Spans:
+    """Read what is known of the segments in the folder ``index``; nothing where nothing is."""
+    try:
+        found = json_file(index / ORDER, most=MAX_INDEX_BYTES)
+        return {name: None if ids is None else Span(*map(int, ids)) for name, ids in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def read(searcher: tantivy.Searcher, segments: Sequence[Segment], known: Spans) -> Spans:
+    """Give what is ``known`` of ``segments``, in the searcher's order, and read what is not."""
+    return {
+        segment.name: known[segment.name]
+        if segment.name in known
+        else _span(_ids(searcher, at, segment.documents))
+        for at, segment in enumerate(segments)
+    }
+
+
+def ascend(segments: Sequence[Segment], known: Spans) -> bool:
+    """Tell whether ids are known to ascend within each segment and from one to the next.
+
+    The last id of one may be the first of the next: then one of the two is deleted.
+    """
+    spans = [known.get(segment.name) for segment in segments]
+    if not spans or None in spans:
+        return False
+    return all(one.last <= after.first for one, after in pairwise(filter(None, spans)))
+
+
+def _span(ids: Iterable[int]) -> Span | None:
+    first = last = None
+    for number in ids:
+        if last is not None and number < last:
+            return None
+        first, last = number if first is None else first, number
+    return None if first is None or last is None else Span(first, last)
+
+
+def _ids(searcher: tantivy.Searcher, segment: int, documents: int) -> Iterable[int]:
+    """Read the ids of a segment in the order in which messages lie there, deleted ones too."""
+
+    def part(low: int) -> list[Any]:
+        high = min(low + CHUNK, documents)
+        places = [tantivy.DocAddress(segment, at) for at in range(low, high)]
+        return searcher.fast_field_values("message_id", places)
+
+    return chain.from_iterable(map(part, range(0, documents, CHUNK)))
+
+
+SHORTEST, LONGEST = 2, 21
+"""Characters of a beginning that is indexed; of a longer one, the first 21 are looked for."""
+
+
+def grams(words: Iterable[str]) -> tuple[str, ...]:
+    """List the beginnings of ``words``, each once, in the order met."""
+    return tuple(
+        dict.fromkeys([
+            word[:length]
+            for word in words
+            for length in range(SHORTEST, min(len(word), LONGEST) + 1)
+        ])
+    )
+
+
+def compiled(schema: tantivy.Schema, words: Sequence[str]) -> tantivy.Query | None:
+    """Ask for subjects in which a word begins with the last of ``words`` and the others stand.
+
+    None where nothing can be looked for: no word, or a last word of one character.
+    """
+    if not words or len(words[-1]) < SHORTEST:
+        return None
+    begun = tantivy.Query.term_query(schema, "subject_prefix", words[-1][:LONGEST], "basic")
+    whole = [tantivy.Query.term_query(schema, "subject", word, "freq") for word in words[:-1]]
+    if not whole:
+        return begun
+    return tantivy.Query.boolean_query([(tantivy.Occur.Must, part) for part in (begun, *whole)])
+
+
+ANALYZER = "am_normalize"
+"""Split on all but letters and digits, lower-case, drop terms of 256 bytes and more."""
+NUMBERS = ("message_id", "project_id", "created_ts", "ack_required")
+TEXTS = ("subject", "body")
+WHOLE = "text"
+"""The message as BM25 sees it. Each time the subject is there is a value of its own, so no phrase
+reaches from one into the next."""
+NAMES = ("sender_name", "thread_id", "importance", "recipients")
+"""Matched whole and as they are written."""
+TERMS = ("identifiers", "subject_prefix")
+"""Computed here, one term a value."""
+
+_SAMPLE = Message(
+    message_id=-7,
+    project_id=3,
+    subject="Re: br-2tnl, the Straße of read_csv/3.1 — 東京 e\u0301",
+    body="See engines/lexical/terms.py, foo.bar::baz, a@b.c, 9428bc6 and " + 300 * "x",
+    sender_name="RedFox",
+    recipients=("BlueLake", "GreenHill"),
+    thread_id="TKT-12",
+    importance=Importance.HIGH,
+    ack_required=True,
+    created_ts=1_700_000_000_000_000,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How often the index holds what is in a message, where it holds the body once."""
+
+    subject: int
+    identifiers: int
+
+
+def schema() -> tantivy.Schema:
+    """Build the schema."""
+    builder = tantivy.SchemaBuilder()
+    for name in NUMBERS:
+        builder.add_integer_field(name, stored=True, indexed=True, fast=True)
+    for name in TEXTS:
+        builder.add_text_field(name, stored=True, tokenizer_name=ANALYZER)
+    for name in NAMES:
+        builder.add_text_field(
+            name,
+            stored=True,
+            fast=name == "thread_id",
+            tokenizer_name="raw",
+            index_option="basic",
+        )
+    builder.add_text_field(WHOLE, tokenizer_name=ANALYZER)
+    builder.add_text_field("identifiers", tokenizer_name="raw", index_option="freq")
+    builder.add_text_field("subject_prefix", tokenizer_name="raw", index_option="basic")
+    return builder.build()
+
+
+def fields(message: Message, weights: Weights) -> dict[str, Any]:
+    """Give the value of every field of the schema for one message.
+
+    A name that Tantivy does not know is dropped without a word, so the two must agree.
+    """
+    return {
+        "message_id": message.message_id,
+        "project_id": message.project_id,
+        "created_ts": message.created_ts,
+        "ack_required": int(message.ack_required),
+        "subject": message.subject,
+        "body": message.body,
+        WHOLE: [message.subject] * weights.subject + [message.body],
+        "sender_name": message.sender_name,
+        "thread_id": message.thread_id,
+        "importance": message.importance.value,
+        "recipients": list(message.recipients),
+        "identifiers": list(identifiers(f"{message.subject}\n{message.body}"))
+        * weights.identifiers,
+        "subject_prefix": list(grams(analyzer("none").analyze(message.subject))),
+    }
+
+
+def document(message: Message, of: tantivy.Schema, weights: Weights) -> tantivy.Document:
+    """Make the document of ``message``, its values typed by the schema.
+
+    Raises:
+        ValueError: a value does not fit its field.
+    """
+    return tantivy.Document.from_dict(fields(message, weights), of)
+
+
+def schema_hash(weights: Weights) -> str:
+    """Digest of the fields, of what a sample message becomes in them, and of Tantivy's version.
+
+    A changed rule of taking text apart changes the sample's terms, so an index that was written
+    by other rules is seen as well as one of other fields.
+    """
+    sample = fields(_SAMPLE, weights)
+    words = {name: analyzer("none").analyze(sample[name]) for name in TEXTS}
+    kinds = {"numbers": NUMBERS, "texts": (*TEXTS, WHOLE), "names": NAMES, "terms": TERMS}
+    return of_json([kinds, sample, words, version("tantivy")])
+
 
 INDEX, HASH = "index", "schema_hash.json"
 TRIES = 3
@@ -114,15 +453,15 @@ def opened(root: Path, known: frozenset[Seen]) -> Opened:
         before = stamp(root)
         try:
             with guarded("opening"):
-                files = tantivy_files.check(root / INDEX, known)
+                files = check(root / INDEX, known)
                 mapped = Mapped(root / INDEX, files)
                 index = tantivy.Index.open(str(root / INDEX))
                 index.config_reader("manual")
                 index.register_tokenizer(ANALYZER, analyzer("none"))
-                searcher, segments = index.searcher(), tantivy_files.segments(root / INDEX)
+                searcher, segments = index.searcher(), segments_of(root / INDEX)
                 if stamp(root) != before:
                     segments = ()
-                in_order = tantivy_layout.ascend(segments, tantivy_layout.noted(root / INDEX))
+                in_order = ascend(segments, noted_layout(root / INDEX))
                 return Opened(before, index, searcher, files, mapped, segments, in_order)
         except EngineError as exc:
             if last or stamp(root) == before:
@@ -130,12 +469,12 @@ def opened(root: Path, known: frozenset[Seen]) -> Opened:
     raise AssertionError("the last try returns or raises")
 
 
-def noted(root: Path, now: Opened) -> Opened:
+def noted_index(root: Path, now: Opened) -> Opened:
     """Write down in which order messages lie, as who has just written them does."""
-    known = tantivy_layout.read(now.searcher, now.segments, tantivy_layout.noted(root / INDEX))
+    known = read(now.searcher, now.segments, noted_layout(root / INDEX))
     with suppress(OSError):
-        write_json(root / INDEX / tantivy_layout.ORDER, known)
-    return now._replace(in_order=tantivy_layout.ascend(now.segments, known))
+        write_json(root / INDEX / ORDER, known)
+    return now._replace(in_order=ascend(now.segments, known))
 
 
 @contextmanager
@@ -193,8 +532,8 @@ def built(root: Path, messages: Iterable[Message], how: Written, weights: Weight
         searcher = new.searcher()
         if searcher.num_docs != count:
             raise EngineError(f"{searcher.num_docs} of {count} messages were indexed")
-        known = tantivy_layout.read(searcher, tantivy_files.segments(beside / INDEX), {})
-        write_json(beside / INDEX / tantivy_layout.ORDER, known)
+        known = read(searcher, segments_of(beside / INDEX), {})
+        write_json(beside / INDEX / ORDER, known)
         write_json(beside / HASH, {"sha256": schema_hash(weights)})
     return count
 

@@ -1,25 +1,177 @@
-"""What a person typed, as a Tantivy query over the whole message and its identifiers.
-
-Words are taken apart by ``engines.lexical.typed``, for which every text is a query, and
-compiled without Tantivy's parser. There ``x*`` would silently become the word ``x`` there, and a
-bare hyphen an error. So no syntax error is left to fall back from (decision 3 of the agent mail
-stack: the text as a phrase, then OR of its words). Several words mean OR from the start. The words
-of a clause are split once more, by the analyzer of the index, whose letters are not Python's. It
-keeps the marks of Devanagari or Thai within a word.
-"""
+"""A query as Tantivy runs it: text, filters and orders."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import tantivy
 
-from engines.lexical.analysis import LONGEST_TERM_BYTES
-from engines.lexical.identifiers import identifiers
-from engines.lexical.typed import Clause, Occur, exact_clauses, refusals, words_alone
-from engines.stacks.agent_mail.tantivy.schema import WHOLE, Weights
+from engines.lexical.tantivy import LONGEST_TERM_BYTES, Columns, columns, first
+from engines.lexical.terms import Clause, Occur, exact_clauses, identifiers, refusals, words_alone
+from engines.stacks.agent_mail.contract import (
+    Candidate,
+    CandidateList,
+    Candidates,
+    Direction,
+    Filters,
+    RankingMode,
+    TimeRange,
+)
+from engines.stacks.agent_mail.tantivy.index import WHOLE, Opened, Weights
+
+LEAST, MOST = -(2**63), 2**63 - 1
+"""What a signed field holds; no message has a number beyond."""
+
+
+def restricted(query: tantivy.Query, filters: Filters, schema: tantivy.Schema) -> tantivy.Query:
+    """Keep of ``query`` what passes all of ``filters``; its scores stay as they are.
+
+    Each filter must match and adds 0 to the score, so nothing is filtered after it was counted.
+    A project wins over a product (section 7.2), and a direction without an agent filters nothing.
+    """
+    parts = list(_parts(filters, schema))
+    if not parts:
+        return query
+    must = tantivy.Occur.Must
+    return tantivy.Query.boolean_query([
+        (must, query),
+        *((must, tantivy.Query.const_score_query(part, 0.0)) for part in parts),
+    ])
+
+
+def everything(filters: Filters, schema: tantivy.Schema) -> tantivy.Query:
+    """Ask for all messages that pass ``filters``, each with score 0."""
+    whole = tantivy.Query.const_score_query(tantivy.Query.all_query(), 0.0)
+    return restricted(whole, filters, schema)
+
+
+def _parts(filters: Filters, schema: tantivy.Schema) -> Iterator[tantivy.Query]:
+    if filters.project_id is not None:
+        yield among(schema, "project_id", [filters.project_id])
+    elif filters.product_projects is not None:
+        yield among(schema, "project_id", filters.product_projects)
+    if filters.importance:
+        yield _named(schema, "importance", *sorted(level.value for level in filters.importance))
+    if filters.ack_required is not None:
+        yield among(schema, "ack_required", [int(filters.ack_required)])
+    if not filters.time_range.is_open:
+        yield _within(schema, filters.time_range)
+    if filters.thread_id is not None:
+        yield _named(schema, "thread_id", filters.thread_id)
+    if filters.sender_name is not None:
+        yield _named(schema, "sender_name", filters.sender_name)
+    if filters.recipient_name is not None:
+        yield _named(schema, "recipients", filters.recipient_name)
+    if filters.agent_name is not None:
+        yield _agent(schema, filters.agent_name, filters.direction)
+
+
+def _agent(schema: tantivy.Schema, name: str, direction: Direction | None) -> tantivy.Query:
+    """Match who sent, who received, or either where no direction is given."""
+    match direction:
+        case Direction.OUTBOX:
+            return _named(schema, "sender_name", name)
+        case Direction.INBOX:
+            return _named(schema, "recipients", name)
+        case None:
+            should = tantivy.Occur.Should
+            roles = ("sender_name", "recipients")
+            return tantivy.Query.boolean_query([
+                (should, _named(schema, role, name)) for role in roles
+            ])
+
+
+def among(schema: tantivy.Schema, field: str, values: Iterable[int]) -> tantivy.Query:
+    """Match any of ``values`` of an integer field; an empty set matches nothing."""
+    held = sorted(value for value in values if LEAST <= value <= MOST)
+    return tantivy.Query.term_set_query(schema, field, held)
+
+
+def _named(schema: tantivy.Schema, field: str, *values: str) -> tantivy.Query:
+    """Match any of ``values`` whole; half a surrogate pair is in no message."""
+    held = [value for value in values if not _is_broken(value)]
+    return tantivy.Query.term_set_query(schema, field, held)
+
+
+def _is_broken(value: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _within(schema: tantivy.Schema, asked: TimeRange) -> tantivy.Query:
+    """Match times between the bounds, both included, read from the fast field."""
+    low = LEAST if asked.min_ts is None else asked.min_ts
+    high = MOST if asked.max_ts is None else asked.max_ts
+    if low > high or low > MOST or high < LEAST:
+        return tantivy.Query.empty_query()
+    return tantivy.Query.range_query(
+        schema,
+        "created_ts",
+        tantivy.FieldType.Integer,
+        lower_bound=max(low, LEAST),
+        upper_bound=min(high, MOST),
+    )
+
+
+ID, SENT = "message_id", "created_ts"
+
+
+def matching(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) -> Candidates:
+    """Give one more than ``depth`` of what ``query`` finds, where there are so many.
+
+    By relevance: best first, equal scores by id. By recency: newest first, equal times by id,
+    each with its score.
+    """
+    if ranking is RankingMode.RELEVANCE:
+        return Candidates(*ranked(now, query, depth + 1))
+    ids = ranked(now, query, depth + 1, by=SENT).documents
+    these = tantivy.Query.const_score_query(among(now.folder.schema, ID, ids), 0.0)
+    both = tantivy.Query.boolean_query([(tantivy.Occur.Must, part) for part in (query, these)])
+    score = dict(zip(*ranked(now, both, len(ids)), strict=True))
+    return Candidates(ids, [score[message_id] for message_id in ids])
+
+
+def highest(now: Opened, query: tantivy.Query) -> float | None:
+    """Give the best score of all that ``query`` finds; None where it finds nothing."""
+    scores = ranked(now, query, 1).keys
+    return scores[0] if scores else None
+
+
+def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) -> Candidates:
+    """Give one more than ``depth`` of what ``query`` finds, each with score 0, where so many are.
+
+    By relevance they come by id, by recency newest first and equal times by id.
+    """
+    if ranking is RankingMode.RECENCY:
+        ids = ranked(now, query, depth + 1, by=SENT).documents
+    else:
+        limit = min(depth + 1, max(1, now.searcher.num_docs))
+        order = tantivy.Order.Asc
+        hits = now.searcher.search(query, limit, count=False, order_by_field=ID, order=order).hits
+        ids = [int(message_id) for message_id, _ in hits]
+    return Candidates(ids, [0.0] * len(ids))
+
+
+def ranked(now: Opened, query: tantivy.Query, k: int, by: str | None = None) -> Columns:
+    """Give the ``k`` best messages by score, or by the field ``by``; equal ones by id."""
+    if now.in_order:
+        return first(now.searcher, query, k, ids=ID, by=by)
+    return columns(now.searcher, query, k, schema=now.folder.schema, ids=ID, by=by)
+
+
+def counted(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
+    """Count what ``query`` finds."""
+    return int(searcher.search(query, 1).count)  # type: ignore[attr-defined]  # not in its stubs
+
+
+def cut(
+    candidates: Sequence[Candidate], depth: int, method: str, normalized_query: str | None
+) -> CandidateList:
+    """Show at most ``depth`` candidates, and say whether there were more."""
+    shown = Candidates.of(candidates)[:depth]
+    return CandidateList(shown, len(candidates) == len(shown), method, normalized_query)
+
 
 OCCURS = {
     Occur.SHOULD: tantivy.Occur.Should,

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from engines.stacks.code.unit import Risk
+from engines.stacks.code.units import Risk
 
 ROUNDS = 8
 """Assignments are followed so many times over; longer chains of names are not."""

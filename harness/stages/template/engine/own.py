@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from engines.contract import manifest
-from engines.contract.settings import StackSettings
-from engines.ranking.order import by_best
+from engines import contract
+from engines.contract import StackSettings
+from engines.ranking import by_best
 from harness.core.digest import of_file
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.files import write_json
@@ -56,18 +56,18 @@ class Own(NamedTuple):
             write_json(index / FILE, counted)
 
         settings = self.settings.model_dump()
-        return manifest.record(
+        return contract.record(
             index, documents, fill, engine=NAME, version=VERSION, settings=settings
         )
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
         """Read the counts, and refuse an index that another engine made."""
-        made = manifest.read(index)
+        made = contract.read(index)
         settings = self.settings.model_dump()
-        manifest.check_made_by(index, made, engine=NAME, version=VERSION, settings=settings)
+        contract.check_made_by(index, made, engine=NAME, version=VERSION, settings=settings)
         counts = json_file(index / FILE)
-        manifest.check_count(index, made, len(counts))
+        contract.check_count(index, made, len(counts))
         average = sum(sum(of.values()) for of in counts.values()) / max(len(counts), 1)
         yield OwnSearcher(made, self.settings, counts, average)
 

@@ -11,18 +11,17 @@ from threading import Event
 
 import pytest
 
-from engines.contract.errors import EngineError
+from engines.contract import EngineError
 from engines.stacks.agent_mail import arm as mail
 from engines.stacks.agent_mail import ingest
+from engines.stacks.agent_mail.arm import MailSearcher
 from engines.stacks.agent_mail.budget import Allowance
-from engines.stacks.agent_mail.contract.lifecycle import DocChange
-from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract import DocChange, SearchMode, SearchQuery
 from engines.stacks.agent_mail.ingest import Draft
-from engines.stacks.agent_mail.live.follow import Live
+from engines.stacks.agent_mail.live import Live
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.sqlite import store
 from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools
 from tests.make.mail.live_index import built, check_agree, served

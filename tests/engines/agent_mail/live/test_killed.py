@@ -10,7 +10,7 @@ from time import sleep
 
 import pytest
 
-from engines.stacks.agent_mail.live.follow import Live
+from engines.stacks.agent_mail.live import Live
 from tests.engines.agent_mail.live import writer
 from tests.make.mail.live_index import built, check_agree, served, table
 from tests.source import ROOT

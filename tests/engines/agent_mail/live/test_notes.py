@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.live.notes import Note
+from engines.stacks.agent_mail.live import Note
 
 
 def test_a_note_is_of_one_index_and_is_read_again_when_it_changes(tmp_path: Path) -> None:

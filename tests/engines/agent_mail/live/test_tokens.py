@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.rerank.late_interaction import Half, LateInteraction
-from engines.stacks.agent_mail.live.indexes import LiveTokens
+from engines.rerank.tokens import Half, LateInteraction
+from engines.stacks.agent_mail.live import LiveTokens
 from engines.stacks.agent_mail.sqlite import journal
-from engines.vector.chosen import HashEmbedder
-from engines.vector.embedder import Reading
+from engines.vector.embedder import HashEmbedder, Reading
 from tests.make.mail.messages import some_mail, stored
 
 MESSAGES = some_mail(7, 12).messages

@@ -14,12 +14,12 @@ from mcp.server import MCPServer
 from mcp.types import CallToolResult
 
 from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail.contract.directory import Names as Called
-from engines.stacks.agent_mail.contract.query import SearchMode
+from engines.stacks.agent_mail.arm import MailSearcher
+from engines.stacks.agent_mail.contract import Names as Called
+from engines.stacks.agent_mail.contract import SearchMode
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.mcp_tools.server import application
 from engines.stacks.agent_mail.pipeline.scope import Scope
-from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.sqlite import store
 from harness.core.engine import Manifest

@@ -8,13 +8,14 @@ import pytest
 from pydantic import ValidationError
 
 from engines.stacks.agent_mail.mcp_tools.arguments import (
-    ALIASES,
+    ARGUMENT_ALIASES,
+    Code,
     InProduct,
     InProject,
+    Refused,
     resolved,
     signature,
 )
-from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
 
 HERE = {"project_key": "*", "query": "x"}
 PAIRS = [
@@ -50,10 +51,10 @@ def test_two_names_may_agree_and_may_not_differ(name: str, other: str) -> None:
     assert other in str(told.value)
 
 
-@pytest.mark.parametrize("others", list(ALIASES.values()))
+@pytest.mark.parametrize("others", list(ARGUMENT_ALIASES.values()))
 def test_two_other_names_are_held_against_each_other(others: tuple[str, ...]) -> None:
     first, *_, last = ("project", *others)
-    if first == last or last in ALIASES["project"]:
+    if first == last or last in ARGUMENT_ALIASES["project"]:
         given = {"product_key": "p", "query": "x", "project": "a", last: "b"}
     else:
         given = {"product_key": "p", "query": "x", others[0]: DATES[0], others[-1]: DATES[1]}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.mcp_tools.callers import digest, nobody, read, scope_of
+from engines.stacks.agent_mail.mcp_tools.arguments import digest, nobody, read_callers, scope_of
 from engines.stacks.agent_mail.pipeline.scope import Visibility
 from harness.core.errors import BadFile, UnknownName
 from tests.engines.agent_mail.fakes import message, service
@@ -26,7 +26,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_viewer_is_an_agent_with_projects_and_contacts(tmp_path: Path) -> None:
-    (listed,) = read(written(tmp_path, ANN)).values()
+    (listed,) = read_callers(written(tmp_path, ANN)).values()
     scope = scope_of(listed, Names())
     assert scope.policy == "viewer:Ann"
     assert scope.sees(message(1, "a", project=1, sender="Mal")) is Visibility.ALLOW
@@ -50,11 +50,11 @@ def test_a_viewer_is_an_agent_with_projects_and_contacts(tmp_path: Path) -> None
 )
 def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadFile, match=r"viewers\.toml"):
-        read(written(tmp_path, text))
+        read_callers(written(tmp_path, text))
 
 
 def test_an_unknown_project_is_refused_and_not_left_out(tmp_path: Path) -> None:
-    (listed,) = read(written(tmp_path, ANN.replace("p1", "p9"))).values()
+    (listed,) = read_callers(written(tmp_path, ANN.replace("p1", "p9"))).values()
     with pytest.raises(UnknownName, match="p9"):
         scope_of(listed, Names())
 

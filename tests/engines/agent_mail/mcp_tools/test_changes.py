@@ -13,7 +13,7 @@ from mcp.server import MCPServer
 
 from engines.stacks.agent_mail import arm as mail
 from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.contract.query import SearchMode
+from engines.stacks.agent_mail.contract import SearchMode
 from engines.stacks.agent_mail.ingest import Ingest
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.mcp_tools.server import TOOLS, application, writing

@@ -9,7 +9,7 @@ import pytest
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool
+from engines.stacks.agent_mail.mcp_tools.changes import CheckedTool
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
 
 EVERY = (

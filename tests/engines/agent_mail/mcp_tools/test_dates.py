@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.mcp_tools.dates import earliest, latest, written
+from engines.stacks.agent_mail.mcp_tools.arguments import earliest, latest, written
 from tests.engines.agent_mail.mcp_tools.conftest import DAY_US, MAY_1
 
 

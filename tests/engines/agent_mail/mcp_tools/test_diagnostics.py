@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from engines.contract.errors import EngineError, FeatureUnavailable, IndexUnavailable
-from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine, Message
-from engines.stacks.agent_mail.contract.query import SearchMode
-from engines.stacks.agent_mail.mcp_tools.diagnostics import HINTS, Signal
+from engines.contract import EngineError, FeatureUnavailable, IndexUnavailable
+from engines.stacks.agent_mail.contract import CandidateList, MailEngine, Message, SearchMode
+from engines.stacks.agent_mail.mcp_tools.results import HINTS, Signal
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from tests.engines.agent_mail.fakes import Counting, Failing, message, service
 from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools, over

@@ -10,9 +10,9 @@ import pytest
 from starlette.types import Message, Receive, Send
 from starlette.types import Scope as Request
 
-from engines.stacks.agent_mail.mcp_tools import serving
-from engines.stacks.agent_mail.mcp_tools.callers import CALLER, digest
-from engines.stacks.agent_mail.mcp_tools.serving import Guard
+from engines.stacks.agent_mail.mcp_tools import server
+from engines.stacks.agent_mail.mcp_tools.arguments import CALLER, digest
+from engines.stacks.agent_mail.mcp_tools.server import Guard
 from engines.stacks.agent_mail.pipeline.scope import Scope, viewer
 
 EYE = viewer("Ann", frozenset(), frozenset())
@@ -77,7 +77,7 @@ def test_without_a_token_no_one_is_answered(said: str) -> None:
 
 
 def test_no_more_than_so_many_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "MAX_REQUESTS", 0)
+    monkeypatch.setattr(server, "MAX_REQUESTS", 0)
     assert ask()[0] == 503
 
 

@@ -7,8 +7,8 @@ from itertools import combinations
 
 import pytest
 
-from engines.stacks.agent_mail.contract.query import Importance, SearchQuery, TimeRange
-from engines.stacks.agent_mail.mcp_tools.hints import Slip
+from engines.stacks.agent_mail.contract import Importance, SearchQuery, TimeRange
+from engines.stacks.agent_mail.mcp_tools.arguments import Slip
 from engines.stacks.agent_mail.mcp_tools.search import guide
 
 FILTERS: Sequence[tuple[str, dict[str, object]]] = (

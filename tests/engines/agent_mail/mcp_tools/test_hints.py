@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.mcp_tools import hints
-from engines.stacks.agent_mail.mcp_tools.hints import ALIASES, Field, Slip, distance
+from engines.stacks.agent_mail.mcp_tools import arguments
+from engines.stacks.agent_mail.mcp_tools.arguments import HINT_ALIASES, HintField, Slip, distance
 
 
-def all_of(text: str) -> hints.Typed:
-    return hints.read(text, lambda _: True)
+def all_of(text: str) -> arguments.Typed:
+    return arguments.read_hints(text, lambda _: True)
 
 
 @pytest.mark.parametrize(
     ("name", "field"),
-    [(name, field) for field, names in ALIASES.items() for name in (field.value, *names)],
+    [(name, field) for field, names in HINT_ALIASES.items() for name in (field.value, *names)],
 )
-def test_every_name_of_a_field_is_taken_out(name: str, field: Field) -> None:
+def test_every_name_of_a_field_is_taken_out(name: str, field: HintField) -> None:
     found = all_of(f"plan {name.upper()}:x token")
     assert found.text == "plan token"
     assert [(hint.field, hint.value, hint.typed) for hint in found.taken] == [
@@ -74,18 +74,18 @@ def test_a_near_miss_stays_text_and_is_pointed_at(typed: str, meant: str) -> Non
 
 @pytest.mark.parametrize("text", ["note:x", "http:x", "subject:plan", "a:b", "f:x", "cc:Ann"])
 def test_a_far_miss_is_text(text: str) -> None:
-    assert all_of(text) == hints.Typed(text, (), ())
+    assert all_of(text) == arguments.Typed(text, (), ())
 
 
 def test_of_equally_near_fields_the_first_by_name_is_meant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hints, "distance", lambda *_: 2)
+    monkeypatch.setattr(arguments, "distance", lambda *_: 2)
     assert all_of("x:y").slips == (Slip("x:y", "after:y"),)
 
 
 def test_a_hint_that_is_not_taken_stays() -> None:
-    found = hints.read("after:soon from:Ann", lambda hint: hint.field is Field.FROM)
+    found = arguments.read_hints("after:soon from:Ann", lambda hint: hint.field is HintField.FROM)
     assert found.text == "after:soon"
 
 

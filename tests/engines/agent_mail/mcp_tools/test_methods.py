@@ -15,7 +15,7 @@ from mcp_types.methods import SPEC_CLIENT_METHODS
 from pydantic import BaseModel
 
 from engines.kept.server import Tool, application
-from engines.stacks.agent_mail.mcp_tools.serving import BY_THE_GUARD
+from engines.stacks.agent_mail.mcp_tools.server import BY_THE_GUARD
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
 from tests.engines.kept.test_index import live
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engines.contract.errors import IndexUnavailable
-from engines.stacks.agent_mail.mcp_tools.pathless import pathless
+from engines.contract import IndexUnavailable
+from engines.stacks.agent_mail.mcp_tools.results import pathless
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.scope import viewer
 from tests.engines.agent_mail.fakes import Failing, message, service

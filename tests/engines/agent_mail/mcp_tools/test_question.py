@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engines.stacks.agent_mail.mcp_tools.question import levels
+from engines.stacks.agent_mail.mcp_tools.search import levels
 from engines.stacks.agent_mail.pipeline.scope import viewer
 from tests.engines.agent_mail.fakes import message, service
 from tests.engines.agent_mail.mcp_tools.conftest import MAY_1, Tools, over

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail.contract.query import SearchMode
-from engines.stacks.agent_mail.mcp_tools.switched import Switched, under
+from engines.stacks.agent_mail.budget import SwitchFile
+from engines.stacks.agent_mail.contract import SearchMode
+from engines.stacks.agent_mail.mcp_tools.search import Switched, under
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.switch_file import SwitchFile
 from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS, Tools
 
 ARM = mail.Settings.model_validate(SETTINGS).model_dump()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.typed import clauses
-from engines.stacks.agent_mail.contract.query import SearchQuery
-from engines.stacks.agent_mail.pipeline.bounded import MAX_WORDS, bounded
+from engines.lexical.terms import clauses
+from engines.stacks.agent_mail.contract import SearchQuery
+from engines.stacks.agent_mail.pipeline.plan import MAX_WORDS, bounded
 from tests.engines.agent_mail.fakes import message, service
 
 

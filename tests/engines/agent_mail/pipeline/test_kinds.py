@@ -8,27 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.contract.directory import Agent, Project
-from engines.stacks.agent_mail.contract.events import Event
-from engines.stacks.agent_mail.contract.query import (
+from engines.stacks.agent_mail.contract import (
+    Agent,
     Direction,
     DocKind,
+    Event,
     Importance,
+    Project,
     RankingMode,
+    SearchHit,
     SearchMode,
     SearchQuery,
+    SearchResponse,
     TimeRange,
 )
-from engines.stacks.agent_mail.contract.results import SearchHit, SearchResponse
-from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.pipeline.kinds import entities, messages
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.pipeline.ranked import Scored
+from engines.stacks.agent_mail.pipeline.pages import entities, messages
+from engines.stacks.agent_mail.pipeline.plan import CursorEngine, KillSwitch, SearchCursor
+from engines.stacks.agent_mail.pipeline.retrievers import Scored
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.sqlite.directory import Directory
-from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.schema import AGENTS
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.fakes import Log, message, service
 from tests.make.mail.messages import one, stored

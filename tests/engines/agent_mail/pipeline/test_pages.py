@@ -8,10 +8,8 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract.events import Event
-from engines.stacks.agent_mail.contract.query import RankingMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from engines.stacks.agent_mail.contract import Event, RankingMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.plan import CursorEngine, KillSwitch, SearchCursor
 from engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility, viewer
 from tests.engines.agent_mail.fakes import Log, message, service
 

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.errors import EngineError
-from engines.stacks.agent_mail.contract.lifecycle import Candidate, CandidateList, MailEngine
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode
-from engines.stacks.agent_mail.pipeline.ranked import Clock, Scored, in_order, of_lexical
-from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
-from engines.stacks.agent_mail.sqlite.matching import matching_ids
+from engines.contract import EngineError
+from engines.stacks.agent_mail.contract import (
+    Candidate,
+    CandidateList,
+    Filters,
+    MailEngine,
+    RankingMode,
+)
+from engines.stacks.agent_mail.pipeline.retrievers import Clock, Scored, in_order, of_lexical
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights, matching_ids
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.make.mail.messages import Mail, passes
 from tests.make.mail.tantivy import built

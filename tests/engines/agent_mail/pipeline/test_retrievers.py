@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract import SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import some_mail

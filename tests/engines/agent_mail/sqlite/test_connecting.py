@@ -11,7 +11,7 @@ import pytest
 from engines.stacks.agent_mail import ingest
 from engines.stacks.agent_mail.ingest import Draft
 from engines.stacks.agent_mail.sqlite import store
-from engines.stacks.agent_mail.sqlite.connecting import undo
+from engines.stacks.agent_mail.sqlite.schema import undo
 from tests.make.mail.messages import some_mail, stored
 from tests.source import ROOT
 

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract.query import (
+from engines.stacks.agent_mail.contract import (
     Direction,
     Filters,
     Importance,
     RankingMode,
     TimeRange,
 )
-from engines.stacks.agent_mail.sqlite.filters import where
-from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights, where
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.make.mail.messages import MINUTES, NOON, STEP, Mail, passes, some_filters
 

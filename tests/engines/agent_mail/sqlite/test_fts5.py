@@ -13,13 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.contract.errors import EngineError, IndexUnavailable
-from engines.lexical.typed import normalise, refusals
-from engines.stacks.agent_mail.contract.lifecycle import Candidate, CandidateList, Change, DocChange
-from engines.stacks.agent_mail.contract.query import Filters, Importance, RankingMode, TimeRange
+from engines.contract import EngineError, IndexUnavailable
+from engines.lexical.terms import normalise, refusals
+from engines.stacks.agent_mail.contract import (
+    Candidate,
+    CandidateList,
+    Change,
+    DocChange,
+    Filters,
+    Importance,
+    RankingMode,
+    TimeRange,
+)
 from engines.stacks.agent_mail.sqlite import schema
-from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
-from engines.stacks.agent_mail.sqlite.like import LikeEngine
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weights
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from tests.make.mail.messages import (
     NOON,
@@ -267,7 +274,7 @@ def test_a_query_without_words_that_is_refused_is_asked_of_like(
 def test_the_last_resort_is_like_and_says_so(
     engine: Fts5Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engines.stacks.agent_mail.sqlite.fts5.sanitize_fts_query", lambda _: "(")
+    monkeypatch.setattr("engines.stacks.agent_mail.sqlite.search.sanitize_fts_query", lambda _: "(")
     found = ask(Fts5Engine(engine.store, WEIGHTS, compiled=lambda _: "a-b"), "stone moss")
     assert found.candidates == (Candidate(3, 0.0), Candidate(4, 0.0))
     assert found.used_like_fallback

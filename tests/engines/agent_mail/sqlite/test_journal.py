@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.contract.lifecycle import Change
+from engines.stacks.agent_mail.contract import Change
 from engines.stacks.agent_mail.sqlite import journal
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.make.mail.messages import some_mail, stored

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.contract.errors import EngineError, IndexUnavailable
-from engines.stacks.agent_mail.contract.lifecycle import Candidate
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode, TimeRange
-from engines.stacks.agent_mail.sqlite.like import LikeEngine
-from engines.stacks.agent_mail.sqlite.sanitize import extract_like_terms, refused_terms
+from engines.contract import EngineError, IndexUnavailable
+from engines.stacks.agent_mail.contract import Candidate, Filters, RankingMode, TimeRange
+from engines.stacks.agent_mail.sqlite.search import LikeEngine, extract_like_terms, refused_terms
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from tests.make.mail.messages import (
     NOON,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.agent_mail.budget import CURRENT, Deadline
-from engines.stacks.agent_mail.sqlite import readers, store
+from engines.stacks.agent_mail.sqlite import schema, store
 from engines.stacks.agent_mail.sqlite.store import DeadlineStore
 from tests.make.mail.messages import some_mail, stored
 
@@ -28,7 +28,7 @@ def test_while_connections_are_busy_another_one_answers(path: Path) -> None:
 
 
 def test_so_many_and_no_more_are_lent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "MAX_READERS", 1)
+    monkeypatch.setattr(schema, "MAX_READERS", 1)
     with store.opened(path) as mail, mail.borrowed(), mail.borrowed() as second:
         with mail.borrowed(0.0) as none:
             assert none is None

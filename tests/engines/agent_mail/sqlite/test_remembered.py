@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.sqlite import remembered
-from engines.stacks.agent_mail.sqlite.remembered import Remembered
-from engines.stacks.agent_mail.sqlite.store import MessageStore
+from engines.stacks.agent_mail.contract import Message
+from engines.stacks.agent_mail.sqlite import store
+from engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
 from tests.make.mail.messages import one, stored
 
 MESSAGES = 12
@@ -112,7 +111,7 @@ def test_an_older_reading_never_takes_the_place_of_a_newer_one(counted: Counted)
 
 
 def test_what_is_kept_has_a_bound(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered, "MAX_CHARACTERS", 4 * remembered.EACH + 100)
+    monkeypatch.setattr(store, "MAX_CHARACTERS", 4 * store.EACH + 100)
     kept = Remembered(counted)
     for at in (1, 2, 3, 4, 5):
         kept.hydrate([at])

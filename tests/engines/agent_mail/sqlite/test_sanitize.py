@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.typed import normalise, refusals
-from engines.stacks.agent_mail.sqlite.match import match_expression
-from engines.stacks.agent_mail.sqlite.sanitize import (
+from engines.lexical.terms import normalise, refusals
+from engines.stacks.agent_mail.sqlite.schema import MESSAGES, index_of
+from engines.stacks.agent_mail.sqlite.search import (
     LONGEST_TERM,
     MOST_REFUSED,
     MOST_TERMS,
     OPERATORS,
     extract_like_terms,
+    match_expression,
     refused_terms,
     sanitize_fts_query,
 )
-from engines.stacks.agent_mail.sqlite.schema import MESSAGES, index_of
 
 TYPED = st.text() | st.text("ab部é_-.\"'*+():^~{}[]\\/%\0 \ud800ANDORNOTEAR", max_size=60)
 

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.errors import EngineError, IndexUnavailable
-from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, Message
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode
-from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
-from engines.stacks.agent_mail.sqlite.letters import Kind
-from engines.stacks.agent_mail.sqlite.store import MessageStore, create, opened
+from engines.contract import EngineError, IndexUnavailable
+from engines.stacks.agent_mail.contract import Change, DocChange, Filters, Message, RankingMode
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
+from engines.stacks.agent_mail.sqlite.store import Kind, MessageStore, create, opened
 from tests.make.mail.messages import AGENTS, PRODUCTS, Mail, kinds, one, some_mail, stored
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from engines.contract.errors import EngineError
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.tantivy.batches import BATCH, batches
+from engines.contract import EngineError
+from engines.stacks.agent_mail.contract import Message
+from engines.stacks.agent_mail.tantivy.index import BATCH, batches
 from tests.make.mail.messages import one
 from tests.make.mail.tantivy import Source
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.contract import Filters, RankingMode
 from engines.stacks.agent_mail.tantivy.engine import LISTING, NAME, NO_WORD
 from tests.make.mail.messages import NOON, PHRASES, one, some_filters, some_mail, some_text
 from tests.make.mail.tantivy import ALL, NONE, Case, built, upsert

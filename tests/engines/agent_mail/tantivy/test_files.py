@@ -9,11 +9,10 @@ from random import Random
 
 import pytest
 
-from engines.contract.errors import IndexUnavailable
-from engines.stacks.agent_mail.contract.query import RankingMode
-from engines.stacks.agent_mail.tantivy import files as tantivy_files
-from engines.stacks.agent_mail.tantivy.files import META, SUFFIXES, check
-from engines.stacks.agent_mail.tantivy.index import INDEX
+from engines.contract import IndexUnavailable
+from engines.stacks.agent_mail.contract import RankingMode
+from engines.stacks.agent_mail.tantivy import index as tantivy_index
+from engines.stacks.agent_mail.tantivy.index import INDEX, META, SUFFIXES, check
 from tests.make.damage import overwrite
 from tests.make.mail.messages import some_mail
 from tests.make.mail.tantivy import NONE, Case, built, delete, upsert
@@ -100,7 +99,7 @@ def test_a_checked_file_is_not_read_again(mail: Case, monkeypatch: pytest.Monkey
     suffixes = {Path(seen.name).suffix.removeprefix(".") for seen in known}
     assert suffixes == {*SUFFIXES, "del"}
     read: list[Path] = []
-    monkeypatch.setattr(tantivy_files, "_check_one", read.append)
+    monkeypatch.setattr(tantivy_index, "_check_one", read.append)
     assert check(index, known) == known
     assert read == []
     mail.engine.update_incremental([delete(MAIL.messages[1].message_id)])

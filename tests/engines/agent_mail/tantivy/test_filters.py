@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from engines.stacks.agent_mail.contract.query import (
+from engines.stacks.agent_mail.contract import (
     Direction,
     Filters,
     Importance,

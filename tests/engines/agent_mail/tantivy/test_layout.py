@@ -10,11 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract.query import RankingMode
-from engines.stacks.agent_mail.tantivy import layout as tantivy_layout
-from engines.stacks.agent_mail.tantivy.files import Segment
-from engines.stacks.agent_mail.tantivy.index import INDEX, Opened, opened
-from engines.stacks.agent_mail.tantivy.layout import ORDER, Span, ascend, noted
+from engines.stacks.agent_mail.contract import RankingMode
+from engines.stacks.agent_mail.tantivy import index
+from engines.stacks.agent_mail.tantivy.index import (
+    INDEX,
+    ORDER,
+    Opened,
+    Segment,
+    Span,
+    ascend,
+    noted_layout,
+    opened,
+)
 from tests.make.mail.messages import one, some_filters, some_text
 from tests.make.mail.tantivy import NONE, Case, built, case, delete, upsert
 
@@ -38,7 +45,7 @@ def change(mail: Case, *ids: int) -> None:
 
 def test_built_it_is_in_order_and_says_between_which_ids(mail: Case) -> None:
     assert now(mail).in_order
-    assert list(noted(mail.engine.root / INDEX).values()) == [Span(2, 8)]
+    assert list(noted_layout(mail.engine.root / INDEX).values()) == [Span(2, 8)]
 
 
 def test_what_is_added_behind_keeps_the_order(mail: Case) -> None:
@@ -46,7 +53,7 @@ def test_what_is_added_behind_keeps_the_order(mail: Case) -> None:
     change(mail, 12)
     mail.engine.update_incremental([delete(3)])
     assert now(mail).in_order
-    assert sorted(filter(None, noted(mail.engine.root / INDEX).values())) == [
+    assert sorted(filter(None, noted_layout(mail.engine.root / INDEX).values())) == [
         (2, 8),
         (9, 11),
         (12, 12),
@@ -70,7 +77,7 @@ def test_what_is_added_between_does_not(mail: Case, ids: tuple[int, ...]) -> Non
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"a": [1]}', '{"a": "xy"}'])
 def test_a_note_that_cannot_be_read_is_none(mail: Case, text: str) -> None:
     (mail.engine.root / INDEX / ORDER).write_text(text, encoding="utf-8")
-    assert noted(mail.engine.root / INDEX) == {}
+    assert noted_layout(mail.engine.root / INDEX) == {}
     assert not now(mail).in_order
     assert mail.fresh().ids("moss", depth=3) == [2, 3, 5]
 
@@ -93,9 +100,9 @@ def test_a_note_of_part_of_the_segments_is_not_enough() -> None:
 
 def test_many_ids_are_read_in_parts(mail: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     found = now(mail)
-    monkeypatch.setattr(tantivy_layout, "CHUNK", 3)
+    monkeypatch.setattr(index, "CHUNK", 3)
     name = found.segments[0].name
-    assert tantivy_layout.read(found.searcher, found.segments, {}) == {name: Span(2, 8)}
+    assert index.read(found.searcher, found.segments, {}) == {name: Span(2, 8)}
 
 
 @given(seed=st.integers(0, 10_000))

@@ -12,12 +12,10 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.contract.errors import EngineError, IndexUnavailable
-from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, Message
-from engines.stacks.agent_mail.contract.query import RankingMode
-from engines.stacks.agent_mail.tantivy import batches
+from engines.contract import EngineError, IndexUnavailable
+from engines.stacks.agent_mail.contract import Change, DocChange, Message, RankingMode
 from engines.stacks.agent_mail.tantivy import engine as tantivy_engine
-from engines.stacks.agent_mail.tantivy import index as tantivy_index
+from engines.stacks.agent_mail.tantivy import index
 from engines.stacks.agent_mail.tantivy.index import INDEX
 from tests.make.mail.messages import (
     one,
@@ -142,7 +140,7 @@ def test_a_value_of_another_type_loses_no_other_message(
     monkeypatch.setattr(tantivy_engine, "document", as_typed_by_tantivy)
     with pytest.raises(EngineError, match="updating"):
         mail.engine.update_incremental([delete(before[0]), upsert(one(900, "moss"))])
-    monkeypatch.setattr(tantivy_index, "document", as_typed_by_tantivy)
+    monkeypatch.setattr(index, "document", as_typed_by_tantivy)
     with pytest.raises(EngineError, match="rebuilding"):
         mail.engine.rebuild()
     monkeypatch.undo()
@@ -237,7 +235,7 @@ def test_a_source_out_of_order_is_an_error_and_no_endless_loop(
 
 
 def test_a_rebuild_reads_every_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BATCH", 7)
+    monkeypatch.setattr(index, "BATCH", 7)
     mail = case(tmp_path / "mail", [*MAIL.messages, one(-5), one(0)])
     assert mail.engine.rebuild().documents == 82
     assert mail.ids("")[:2] == [-5, 0]

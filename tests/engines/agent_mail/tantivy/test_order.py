@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from engines.lexical.analysis import analyzer
-from engines.stacks.agent_mail.contract.lifecycle import Candidate
-from engines.stacks.agent_mail.contract.query import RankingMode
-from engines.stacks.agent_mail.tantivy.index import Opened, opened
-from engines.stacks.agent_mail.tantivy.order import counted, cut, listed, matching
-from engines.stacks.agent_mail.tantivy.query import Compiler
-from engines.stacks.agent_mail.tantivy.schema import Weights
+from engines.lexical.tantivy import analyzer
+from engines.stacks.agent_mail.contract import Candidate, RankingMode
+from engines.stacks.agent_mail.tantivy.index import Opened, Weights, opened
+from engines.stacks.agent_mail.tantivy.query import Compiler, counted, cut, listed, matching
 from tests.make.mail.messages import NOON, one
 from tests.make.mail.tantivy import built
 

@@ -11,12 +11,18 @@ from threading import Thread
 import pytest
 import tantivy
 
-from engines.contract.errors import IndexUnavailable
-from engines.stacks.agent_mail.contract.lifecycle import Message
-from engines.stacks.agent_mail.contract.query import RankingMode
-from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
-from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
-from engines.stacks.agent_mail.tantivy.schema import Weights, document, fields, schema, schema_hash
+from engines.contract import IndexUnavailable
+from engines.stacks.agent_mail.contract import Message, RankingMode
+from engines.stacks.agent_mail.tantivy import index
+from engines.stacks.agent_mail.tantivy.index import (
+    HASH,
+    INDEX,
+    Weights,
+    document,
+    fields,
+    schema,
+    schema_hash,
+)
 from tests.make.mail.messages import one, some_mail
 from tests.make.mail.tantivy import NONE, WEIGHTS, Source, built, case
 
@@ -29,7 +35,7 @@ def test_every_value_has_a_field_and_every_field_a_value(tmp_path: Path) -> None
     kinds = {field["name"]: field["type"] for field in written}
     assert list(fields(MAIL.messages[0], WEIGHTS)) != []
     assert set(fields(MAIL.messages[0], WEIGHTS)) == set(kinds)
-    assert {name for name, kind in kinds.items() if kind == "i64"} == set(tantivy_schema.NUMBERS)
+    assert {name for name, kind in kinds.items() if kind == "i64"} == set(index.NUMBERS)
     assert set(kinds.values()) == {"i64", "text"}, "an unsigned key deletes nothing"
 
 
@@ -41,7 +47,7 @@ def test_a_value_of_another_type_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
     good = fields(MAIL.messages[0], WEIGHTS)
-    monkeypatch.setattr(tantivy_schema, "fields", lambda *_: good | {name: value})
+    monkeypatch.setattr(index, "fields", lambda *_: good | {name: value})
     with pytest.raises(ValueError, match=r"."):
         document(MAIL.messages[0], schema(), WEIGHTS)
 
@@ -50,16 +56,16 @@ def test_other_rules_have_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {schema_hash(WEIGHTS), schema_hash(WEIGHTS)}
     assert len(seen) == 1
     seen |= {schema_hash(Weights(3, 4)), schema_hash(Weights(2, 5))}
-    monkeypatch.setattr(tantivy_schema, "TEXTS", ("subject",))
+    monkeypatch.setattr(index, "TEXTS", ("subject",))
     seen.add(schema_hash(WEIGHTS))
     monkeypatch.undo()
-    monkeypatch.setattr(tantivy_schema, "grams", lambda _: ("no", "beginnings"))
+    monkeypatch.setattr(index, "grams", lambda _: ("no", "beginnings"))
     seen.add(schema_hash(WEIGHTS))
     monkeypatch.undo()
-    monkeypatch.setattr(tantivy_schema, "identifiers", lambda text: tuple(text.split()))
+    monkeypatch.setattr(index, "identifiers", lambda text: tuple(text.split()))
     seen.add(schema_hash(WEIGHTS))
     monkeypatch.undo()
-    monkeypatch.setattr(tantivy_schema, "version", lambda _: "0.0.0")
+    monkeypatch.setattr(index, "version", lambda _: "0.0.0")
     seen.add(schema_hash(WEIGHTS))
     assert len(seen) == 7
 

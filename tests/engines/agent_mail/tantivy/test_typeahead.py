@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.analysis import analyzer
-from engines.stacks.agent_mail.contract.query import Filters
-from engines.stacks.agent_mail.tantivy.typeahead import LONGEST, SHORTEST, grams
+from engines.lexical.tantivy import analyzer
+from engines.stacks.agent_mail.contract import Filters
+from engines.stacks.agent_mail.tantivy.index import LONGEST, SHORTEST, grams
 from tests.make.mail.messages import PHRASES, one, passes, some_filters, some_mail
 from tests.make.mail.tantivy import NONE, Case, built
 

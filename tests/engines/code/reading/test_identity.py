@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.code.reading.packages import documents, module_of
-from engines.stacks.code.reading.understand import understand
-from engines.stacks.code.unit import Mode, Unit
+from engines.stacks.code.reading.documents import documents, module_of, understand
+from engines.stacks.code.units import Mode, Unit
 
 PACKAGES = ("requests", "click", "jinja2")
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from engines import registry
 from engines.kept.index import update
 from engines.stacks.code.arm import Code
-from engines.stacks.code.graph import Graph, Reason
-from engines.stacks.code.kept import CodeFiles
-from engines.stacks.code.reading.languages import facts, imports, nodes, units
-from engines.stacks.code.reading.languages.grammars import GRAMMARS, LANGUAGES, Grammar, identity
-from engines.stacks.code.reading.packages import of_file
-from engines.stacks.code.reading.understand import understand
-from engines.stacks.code.unit import Unit
+from engines.stacks.code.ranking import Graph, Reason
+from engines.stacks.code.reading import languages, syntax
+from engines.stacks.code.reading.documents import of_file, understand
+from engines.stacks.code.reading.syntax import GRAMMARS, LANGUAGES, Grammar, identity
+from engines.stacks.code.service import CodeFiles
+from engines.stacks.code.units import Unit
 from harness.core.reading import Malformed
 from tests.thinned import examples
 
@@ -223,7 +222,7 @@ def test_what_is_required_is_what_it_stands_for() -> None:
 def test_a_file_that_is_being_edited_keeps_what_parses() -> None:
     grammar = need(GRAMMARS["typescript"])
     text = FILES["shop/prices.ts"].replace("return this.count(what) +", "return this.count(what +")
-    names = {part.name for part in units.defined(grammar.parse(text.encode()), grammar)}
+    names = {part.name for part in languages.defined(grammar.parse(text.encode()), grammar)}
     assert {"Prices.sell", "LIMIT", "twice"} <= names
 
 
@@ -235,17 +234,19 @@ def test_any_bytes_give_units_or_none(language: str, data: bytes, at: int) -> No
     ending = next(ext for ext, named in LANGUAGES.items() if named == language)
     like = next((text for path, text in FILES.items() if path.endswith(f".{ending}")), "")
     whole = like.encode()[:at] + data + like.encode()[at:]
-    for one in units.documents(f"a.{ending}", whole, grammar):
+    for one in languages.documents(f"a.{ending}", whole, grammar):
         understand(one)
 
 
 def test_names_are_read_from_nodes() -> None:
     grammar = need(GRAMMARS["rust"])
     root = grammar.parse(b"impl<T> Price<T> { }\n// one\n/// two\nfn f() { a::b::c(); }\n")
-    assert imports.type_name(root.named_children[0].child_by_field_name("type") or root) == "Price"
-    comments = [one for one in nodes.walk(root) if nodes.is_comment(one)]
-    assert nodes.said(comments) == "one\ntwo"
-    texts, known = facts.read(
+    assert (
+        languages.type_name(root.named_children[0].child_by_field_name("type") or root) == "Price"
+    )
+    comments = [one for one in syntax.walk(root) if syntax.is_comment(one)]
+    assert syntax.said(comments) == "one\ntwo"
+    texts, known = languages.read(
         "fn f() { a::b::c(); }", grammar, name="m.f", kind="", imports={"a": "x.a"}, own={}
     )
     assert known.calls == ("x.a.b.c",)
@@ -259,7 +260,7 @@ def test_without_its_grammar_a_file_is_refused_with_the_remedy(tmp_path: Path) -
     (root / "b.py").write_text("def f(): ...\n", encoding="utf-8")
     arm = registry.load("code-words", tmp_path / "cache").engine
     assert isinstance(arm, Code)
-    with mock.patch("engines.stacks.code.reading.languages.grammars.find_spec", return_value=None):
+    with mock.patch("engines.stacks.code.reading.syntax.find_spec", return_value=None):
         with pytest.raises(Malformed, match="is go, which tree-sitter reads"):
             list(of_file("a.go", "a", b"package a\n"))
         done = update(root, tmp_path / "kept", CodeFiles(arm, root, None))
@@ -274,5 +275,5 @@ def test_an_index_says_which_grammars_read(tmp_path: Path) -> None:
     arm = registry.load("code-words", tmp_path / "cache").engine
     assert isinstance(arm, Code)
     assert identity() in arm.version(None)
-    with mock.patch("engines.stacks.code.reading.languages.grammars.version", return_value="0.0.1"):
+    with mock.patch("engines.stacks.code.reading.syntax.version", return_value="0.0.1"):
         assert "tree-sitter-go 0.0.1" in arm.version(None)

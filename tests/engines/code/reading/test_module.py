@@ -6,12 +6,10 @@ import codecs
 
 import pytest
 
-from engines.stacks.code.graph import Graph, Reason
-from engines.stacks.code.reading.module import decoded, documents
-from engines.stacks.code.reading.packages import of_file
-from engines.stacks.code.reading.python_source import absolute
-from engines.stacks.code.reading.understand import understand
-from engines.stacks.code.unit import Unit
+from engines.stacks.code.ranking import Graph, Reason
+from engines.stacks.code.reading.documents import of_file, understand
+from engines.stacks.code.reading.python import absolute, decoded, documents
+from engines.stacks.code.units import Unit
 
 GUARDED = '''\
 """Says what it is."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engines.stacks.code.reading import python_source, risk, understand
-from engines.stacks.code.unit import Facts, Risk, Texts
+from engines.stacks.code.reading import documents, python, risk
+from engines.stacks.code.units import Facts, Risk, Texts
 from tests.make.code import SHOP
 
 CODE = '''
@@ -29,9 +29,9 @@ async def fetch_all(self, url: str, *more, retries: int = 3, **options) -> list[
 
 
 def read(text: str, name: str = "", kind: str = "", **imports: str) -> tuple[Texts, Facts]:
-    tree = python_source.parsed(text)
+    tree = python.parsed(text)
     assert tree is not None
-    return python_source.read(text, tree, name=name, kind=kind, imports=imports)
+    return python.read(text, tree, name=name, kind=kind, imports=imports)
 
 
 def test_a_function_is_taken_apart() -> None:
@@ -92,26 +92,26 @@ def test_a_class_and_a_module_are_known_as_such() -> None:
 
 @pytest.mark.parametrize("text", ["print 'x'", "a b", "x = \0", "(" * 5000, "def f(:"])
 def test_what_is_no_python_is_not_parsed(text: str) -> None:
-    assert python_source.parsed(text) is None
+    assert python.parsed(text) is None
 
 
 def test_a_sentence_that_parses_is_no_code() -> None:
     for text in ("water", "water; tea", "a, b", "not water", "yes if no else maybe"):
-        tree = python_source.parsed(text)
+        tree = python.parsed(text)
         assert tree is not None
-        assert not python_source.is_code(tree)
+        assert not python.is_code(tree)
 
 
 def test_code_of_another_time_is_read_by_its_signs() -> None:
     text = 'def show(self, what, *rest):\n    """Show it."""\n    # aloud\n    print what.upper()\n'
-    assert python_source.parsed(text) is None
-    assert understand.looks_like_code(text)
-    texts, facts = understand.read_snippet(text, name="", kind="")
+    assert python.parsed(text) is None
+    assert documents.looks_like_code(text)
+    texts, facts = documents.read_snippet(text, name="", kind="")
     assert texts[:4] == ("show", "show(self, what, *rest)", "Show it.", "aloud")
     assert (facts.type, facts.params) == ("method", ("self", "what", "rest"))
     assert facts.calls == ("what.upper",)
     assert facts.risks == ()
-    assert not understand.looks_like_code("the class of water")
+    assert not documents.looks_like_code("the class of water")
 
 
 def risks(code: str) -> tuple[Risk, ...]:

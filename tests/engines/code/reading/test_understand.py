@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from engines.lexical.terms import terms
-from engines.stacks.code.reading import documented
-from engines.stacks.code.reading.packages import documents
-from engines.stacks.code.reading.understand import embedded, read_record, understand
-from engines.stacks.code.terms import indexed, parts, typed, words
-from engines.stacks.code.unit import Mode, Unit
+from engines.stacks.code.reading import python
+from engines.stacks.code.reading.documents import documents, embedded, read_record, understand
+from engines.stacks.code.units import Mode, Unit, indexed, parts, typed, words
 from harness.core.records import Document
 from tests.make.code import write_shop
 
@@ -121,7 +119,7 @@ def test_the_documentation_of_a_symbol_is_read_by_its_sections() -> None:
     assert facts.return_type == "DataFrame"
     assert facts.links == ("concat", "DataFrame.join", "merge_asof")
     assert facts.calls == ("merge", "numpy.array", "pandas.DataFrame")
-    assert documented.signature_of("pandas.merge", "other(left)") == ""
+    assert python.signature_of("pandas.merge", "other(left)") == ""
 
 
 def test_a_record_gives_its_keys_and_its_values() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engines.stacks.documents.formats import Page, Source
 from engines.stacks.documents.library import Library
-from engines.stacks.documents.texts.chunking import Cutting, Layout, chunk_id, chunks, stretches
-from engines.stacks.documents.texts.sources import Page, Source
+from engines.stacks.documents.texts import Cutting, Layout, chunk_id, chunks, stretches
 
 SPECIFIED = Cutting(2000, 200)
 CUTTING = st.integers(20, 60).flatmap(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.documents.texts.chunking import Layout
+from engines.stacks.documents.texts import Layout
 
 TEXT = "one\r\ntwo\r\n \t\r\nthree\n\n\n  four\rfive"
 

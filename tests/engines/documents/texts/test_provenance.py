@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engines.stacks.documents.texts.provenance import Provenance, Span
+from engines.stacks.documents.texts import Provenance, Span
 
 REPORT = Provenance(
     document="Q3_Report.pdf",

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engines.stacks.agent_mail.documents import KNOWN
-from engines.stacks.agent_mail.mcp_tools.dates import earliest, latest
-from engines.stacks.remote.client.asking import SAME, TIMES, WITHIN, Asking, NotExpressible
+from engines.stacks.agent_mail.arm import KNOWN
+from engines.stacks.agent_mail.mcp_tools.arguments import earliest, latest
+from engines.stacks.remote.mcp import SAME, TIMES, WITHIN, Asking, NotExpressible
 
 ASKING = Asking("find", "find_in_product", "*", "project-{}", "product-{}", "")
 

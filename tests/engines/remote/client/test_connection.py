@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.remote.client.connection import Connection, ToolFailed, connected
+from engines.stacks.remote.mcp import Connection, ToolFailed, connected
 from harness.core.errors import IndexNotReady
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engines.stacks.remote.client.page import Malformed, read
+from engines.stacks.remote.mcp import Malformed, read_page
 
 OWN = {"engine": "tantivy", "actual_mode": "lexical"}
 ROW = {"id": 1, "score": 1.0, "raw_score": 7.5, "subject": "more than is read"}
@@ -17,7 +17,7 @@ def answer(**changed: Any) -> dict[str, Any]:  # noqa: ANN401  whatever a server
 
 
 def test_a_server_may_say_more_and_less() -> None:
-    page = read({"result": [{"id": "a"}], "weather": "fair"}, 5)
+    page = read_page({"result": [{"id": "a"}], "weather": "fair"}, 5)
     assert (page.result[0].id, page.result[0].score, page.next_cursor) == ("a", None, None)
     assert page.note == ""
 
@@ -42,7 +42,7 @@ def test_a_server_may_say_more_and_less() -> None:
 )
 def test_what_is_malformed_is_a_failure(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(Malformed, match=says):
-        read(wrong, 2)
+        read_page(wrong, 2)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_what_is_malformed_is_a_failure(wrong: dict[str, Any], says: str) -> Non
 def test_only_who_says_so_and_is_not_degraded_is_meant(
     changed: dict[str, Any], *, own: bool
 ) -> None:
-    assert read(answer(**changed), 5).is_of("tantivy", "lexical", "v1") is own
+    assert read_page(answer(**changed), 5).is_of("tantivy", "lexical", "v1") is own
 
 
 def test_without_a_mode_any_is_meant() -> None:
-    assert read(answer(explain={"engine": "tantivy"}), 5).is_of("tantivy", "", "v1")
+    assert read_page(answer(explain={"engine": "tantivy"}), 5).is_of("tantivy", "", "v1")
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_without_a_mode_any_is_meant() -> None:
     ],
 )
 def test_a_note_is_in_the_servers_words(changed: dict[str, Any], note: str) -> None:
-    assert read(answer(**changed), 5).note == note
+    assert read_page(answer(**changed), 5).note == note

@@ -1,0 +1,425 @@
+"""What every stack keeps: settings, manifests, failures, and code that an arm brings."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from copy import deepcopy
+from dataclasses import asdict, replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from time import monotonic
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from harness.core import digest, errors
+from harness.core.digest import DocumentsDigest, of_json
+from harness.core.engine import Engine, Manifest, Searcher
+from harness.core.errors import (
+    MEMORY_RAN_OUT,
+    BadPolicy,
+    HarnessError,
+    IndexNotReady,
+    InvalidArm,
+    NotInstalled,
+    UnknownName,
+)
+from harness.core.files import write_json
+from harness.core.formats import json_file, toml_of
+from harness.core.reading import Malformed, text_of
+from harness.core.records import Document, Scalar
+
+
+class SearchError(Exception):
+    """Base of the four; the service turns each into a fallback that explain names."""
+
+
+class InvalidQuery(SearchError):
+    """A query that says nothing, or a change of what is not there."""
+
+
+class IndexUnavailable(SearchError):
+    """The index is missing, still being built, or broken."""
+
+
+class EngineError(SearchError):
+    """An engine failed while it searched."""
+
+
+class FeatureUnavailable(SearchError):
+    """A mode needs what is not there, such as a model."""
+
+
+def line_of_value(path: Path, name: str) -> int | None:
+    """First line, from 1, that assigns the text ``name`` to a key."""
+    for number, line in enumerate(text_of(path).split("\n"), start=1):
+        if line.partition("=")[2].strip().startswith((f'"{name}"', f"'{name}'")):
+            return number
+    return None
+
+
+def line_of_key(path: Path, key: Sequence[str]) -> int | None:
+    """Line, from 1, where ``key`` is assigned to; else that of the innermost table around it."""
+    table: list[str] = []
+    around: dict[int, int] = {}
+    for number, line in enumerate(text_of(path).split("\n"), start=1):
+        written = _keys(line.removesuffix("\r"))
+        is_table = line.lstrip().startswith("[") and bool(written)
+        here = written if is_table else [*table, *written]
+        if written and here == list(key):
+            return number
+        if is_table:
+            table = here
+            if here == list(key[: len(here)]):
+                around[len(here)] = number
+    return around[max(around)] if around else None
+
+
+def _keys(line: str) -> list[str]:
+    """Read the keys of a line of TOML: those of a table, or those that are assigned to."""
+    for text in (f"{line.partition('=')[0]}= 0", line):
+        try:
+            found: Any = toml_of(text)
+        except Malformed:
+            continue
+        keys = []
+        while isinstance(found, dict) and found:
+            key, found = next(iter(found.items()))
+            keys.append(key)
+            found = found[0] if isinstance(found, list) else found
+        return keys
+    return []
+
+
+Row = tuple[str, str, str]
+"""Id, title and text of a document."""
+
+
+def sort_by_id(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield rows in code point order of their ids, then of title and text.
+
+    SQLite sorts them in a temporary database, which it writes to disk where it outgrows the cache.
+
+    Raises:
+        sqlite3.Error: the folder for temporary files is full or cannot be written.
+    """
+    with closing(sqlite3.connect("")) as scratch:
+        scratch.execute("PRAGMA journal_mode = OFF")
+        scratch.execute("CREATE TABLE document (id TEXT, title TEXT, text TEXT)")
+        scratch.executemany("INSERT INTO document VALUES (?, ?, ?)", rows)
+        yield from scratch.execute("SELECT id, title, text FROM document ORDER BY id, title, text")
+
+
+class StackSettings(BaseModel):
+    """Settings of a stack as an arm's TOML file gives them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def with_values(settings: Mapping[str, Any], instead: Mapping[str, Scalar]) -> dict[str, Any]:
+    """Copy settings, and put a value in the place of each dotted key.
+
+    Raises:
+        UnknownName: the settings have no value of this key.
+    """
+    changed = deepcopy(dict(settings))
+    for key, value in instead.items():
+        *tables, last = key.split(".")
+        within: Any = changed
+        for table in tables:
+            within = within.get(table) if isinstance(within, dict) else None
+        if not isinstance(within, dict) or isinstance(within.get(last, {}), dict):
+            raise UnknownName("setting of the arm", key, sorted(value_keys(settings)))
+        within[last] = value
+    return changed
+
+
+def value_keys(settings: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Yield the dotted key of each value."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from value_keys(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}"
+
+
+PATIENCE_S = 30.0
+"""How long an index is opened again and again."""
+
+
+@contextmanager
+def opened_whole(engine: Engine, index: Path) -> Iterator[Searcher]:
+    """Open an index; whatever its engine raises, it raises of one index.
+
+    Raises:
+        IndexNotReady: it never stays the same for as long as it takes to open it.
+    """
+    until = monotonic() + PATIENCE_S
+    with ExitStack() as until_closed:
+        while (searcher := _tried(engine, index, until_closed)) is None:
+            if monotonic() >= until:
+                raise IndexNotReady(f"{index}: is built anew all the time. Open it after that")
+        yield searcher
+
+
+def _tried(engine: Engine, index: Path, until_closed: ExitStack) -> Searcher | None:
+    """Open an index; None, and nothing open, where it was replaced meanwhile."""
+    with _stays(index) as stays, ExitStack() as attempt:
+        try:
+            searcher = attempt.enter_context(engine.open(index))
+        except Exception:
+            if stays():
+                raise
+            return None
+        if not stays():
+            return None
+        until_closed.push(attempt.pop_all())
+        return searcher
+
+
+@contextmanager
+def _stays(index: Path) -> Iterator[Callable[[], bool]]:
+    """Give what tells whether the folder is still the one that it was, or still not there.
+
+    The folder is kept open, so that no other one gets its number.
+    """
+    try:
+        folder = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        yield lambda: not index.exists()
+        return
+    try:
+        yield lambda: index.exists() and os.path.samestat(os.fstat(folder), index.stat())
+    finally:
+        os.close(folder)
+
+
+FILE = "manifest.json"
+
+
+def record(
+    index: Path,
+    documents: Iterable[Document],
+    fill: Callable[[Iterable[Document]], None],
+    *,
+    engine: str,
+    version: str,
+    settings: Any,  # noqa: ANN401  whatever json can write
+) -> Manifest:
+    """Let ``fill`` index ``documents``, and write what was indexed with which settings.
+
+    The manifest is written last: an index whose building was interrupted has none.
+    """
+    digest = DocumentsDigest()
+    fill(digest.watch(documents))
+    made = Manifest(engine, version, digest.count, digest.sha256, of_json(settings))
+    write_json(index / FILE, asdict(made))
+    return made
+
+
+def read(index: Path) -> Manifest:
+    """Read the manifest of the index in the folder ``index``.
+
+    Raises:
+        IndexNotReady: there is none, or it is not a manifest.
+    """
+    path = index / FILE
+    try:
+        return Manifest(**json_file(path))
+    except FileNotFoundError:
+        raise IndexNotReady(f"{path}: no index here. Run: harness index") from None
+    except (OSError, ValueError, TypeError) as exc:
+        raise IndexNotReady(
+            f"{path}: not a manifest ({exc}). Build it again: harness index"
+        ) from exc
+
+
+def check_made_by(
+    index: Path,
+    manifest: Manifest,
+    *,
+    engine: str,
+    version: str,
+    settings: Any,  # noqa: ANN401  whatever json can write
+) -> None:
+    """Compare an index's manifest with the engine that wants to open it.
+
+    An index that answers with other settings, or by other software, than it was built with would
+    show a fingerprint that is not its own.
+
+    Raises:
+        IndexNotReady: they differ.
+    """
+    opens = replace(manifest, engine=engine, version=version, settings_sha256=of_json(settings))
+    ours, built = asdict(opens), asdict(manifest)
+    differ = [
+        f"{key} {built[key]!r} is now {ours[key]!r}" for key in ours if ours[key] != built[key]
+    ]
+    if differ:
+        raise IndexNotReady(
+            f"{index}: was built by another arm, or before its settings or its engine changed"
+            f" ({'; '.join(differ)}). Build it again: harness index"
+        )
+
+
+def check_count(index: Path, manifest: Manifest, found: int) -> None:
+    """Compare the documents an opened index really holds with its manifest.
+
+    Raises:
+        IndexNotReady: they differ.
+    """
+    if found != manifest.documents:
+        raise IndexNotReady(
+            f"{index}: the manifest says {manifest.documents} documents, the index holds {found}."
+            " Build it again: harness index"
+        )
+
+
+def record_parts(
+    index: Path,
+    documents: Iterable[Document],
+    parts: Mapping[str, Engine],
+    *,
+    engine: str,
+    version: str,
+    settings: Any,  # noqa: ANN401  whatever json can write
+) -> Manifest:
+    """Build every part of a compound index in a folder of its name, and write what they are."""
+    made: dict[str, Manifest] = {}
+
+    def fill(passing: Iterable[Document]) -> None:
+        everything = tuple(passing)
+        for name, part in parts.items():
+            (index / name).mkdir()
+            made[name] = part.build(everything, index / name)
+
+    whole = record(index, documents, fill, engine=engine, version=version, settings=settings)
+    return joined(index, whole, made)
+
+
+def check_parts(
+    index: Path,
+    manifest: Manifest,
+    parts: Mapping[str, Manifest],
+    *,
+    engine: str,
+    version: str,
+    settings: Any,  # noqa: ANN401  whatever json can write
+) -> None:
+    """Compare a compound index's manifest with the engine that opens it and with its parts.
+
+    Raises:
+        IndexNotReady: they differ, or a part holds more or fewer documents.
+    """
+    whole = joined_version(version, parts)
+    check_made_by(index, manifest, engine=engine, version=whole, settings=settings)
+    for part in parts.values():
+        check_count(index, manifest, part.documents)
+
+
+def joined(index: Path, made: Manifest, legs: Mapping[str, Manifest]) -> Manifest:
+    """Write into a compound index's version what its parts are, and give the new manifest."""
+    whole = replace(made, version=joined_version(made.version, legs))
+    write_json(index / FILE, asdict(whole))
+    return whole
+
+
+def joined_version(version: str, legs: Mapping[str, Manifest]) -> str:
+    """Version of a compound index: its own and its parts'."""
+    parts = ", ".join(f"{name} {leg.engine} {leg.fingerprint[:16]}" for name, leg in legs.items())
+    return f"{version}: {parts}"
+
+
+NO_CODE = "HARNESS_NO_CODE"
+"""Variable of the environment; any text but the empty one and 0 sets it."""
+SUFFIX = ".py"
+PROGRAM = "command"
+"""The setting of a stack that names a program to start."""
+
+
+def allowed() -> bool:
+    """Tell whether arms may bring code."""
+    return os.environ.get(NO_CODE, "") in {"", "0"}
+
+
+@contextmanager
+def forbidden() -> Iterator[None]:
+    """Allow no arm to bring code while the block runs, in processes that it starts too."""
+    before = os.environ.get(NO_CODE)
+    os.environ[NO_CODE] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(NO_CODE)
+        if before is not None:
+            os.environ[NO_CODE] = before
+
+
+def check_allowed(arm: Path, stack: str, settings: Mapping[str, Any]) -> None:
+    """Let an arm pass that brings no code, or where code is allowed.
+
+    Raises:
+        InvalidArm: it brings code, and none is allowed.
+    """
+    program = settings.get(PROGRAM)
+    what = str(arm.parent / stack) if stack.endswith(SUFFIX) else f"the program {program}"
+    if not allowed() and (stack.endswith(SUFFIX) or program):
+        raise InvalidArm(
+            f"{arm}: the arm {arm.stem} brings code ({what}), and {NO_CODE} is set. Read that code,"
+            " and run the command without --no-code if you trust it"
+        )
+
+
+def module_of(arm: Path, stack: str) -> ModuleType:
+    """Import the Python file that an arm names.
+
+    Raises:
+        BadPolicy: missing file, or it defines no ``engine``.
+        InvalidArm: it cannot be imported.
+    """
+    file = arm.parent / stack
+    name = f"arm_stack_{digest.of_bytes(str(file.resolve()).encode())[:16]}"
+    spec = spec_from_file_location(name, file) if file.is_file() else None
+    if spec is None or spec.loader is None:
+        raise BadPolicy(arm, f"stack: no file {file}", "Name a Python file beside this one")
+    module = sys.modules[name] = module_from_spec(spec)
+    with named(arm.stem, f"{file} cannot be imported"):
+        spec.loader.exec_module(module)
+    if not callable(getattr(module, "engine", None)):
+        raise BadPolicy(file, "has no function engine", "Define engine(settings, cache)")
+    return module
+
+
+@contextmanager
+def named(
+    arm: str,
+    what: str,
+    *,
+    but: type[Exception] = HarnessError,
+    only: type[BaseException] = BaseException,
+) -> Iterator[None]:
+    """Make whatever an engine raises an error that names its arm; its own exit is one too.
+
+    ``but`` is a kind of error that says enough by itself. Of other kinds than ``only`` none is
+    changed.
+
+    Raises:
+        InvalidArm: the engine raised anything but an error of the harness or an interrupt.
+        NotInstalled: it needs a package of an extra.
+    """
+    try:
+        yield
+    except (but, HarnessError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except only as exc:
+        if isinstance(exc, ModuleNotFoundError) and (hint := errors.hint(exc)):
+            raise NotInstalled(f"{arm}: {what}: {hint}") from exc
+        if isinstance(exc, MemoryError):
+            raise InvalidArm(f"{arm}: {what}: {MEMORY_RAN_OUT}") from exc
+        line = f" (line {exc.lineno})" if isinstance(exc, SyntaxError) else ""
+        raise InvalidArm(f"{arm}: {what}: {type(exc).__name__}: {exc}{line}") from exc

@@ -1,1 +1,0 @@
-"""What every stack shares with the harness: manifests, arms, settings."""

@@ -1,0 +1,148 @@
+"""Titles that a query names, their weight, and the last try of a query without hits."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from engines.lexical.terms import (
+    Clause,
+    Normal,
+    Occur,
+    exact_clauses,
+    folded,
+    identifiers,
+    normalise,
+    words_in,
+)
+from harness.core.errors import IndexNotReady
+from harness.core.files import write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
+
+LIKE = "like"
+"""Names this try in an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """Looks for every word and phrase of a query in a text, and for what it refuses.
+
+    Parts of words count, in any case and however composed: a piece of a name is found this way.
+    """
+
+    wanted: tuple[re.Pattern[str], ...]
+    never: tuple[re.Pattern[str], ...]
+
+    @classmethod
+    def of(cls, query: str) -> Like:
+        """Read a query; one without a letter or digit is looked for as it was typed."""
+        clauses = exact_clauses(query)
+        if not clauses:
+            typed = normalise(query)
+            return cls((_pattern(typed),) if typed else (), ())
+        refused = tuple(_pattern(one.text) for one in clauses if one.occur is Occur.NOT)
+        return cls(tuple(_pattern(c.text) for c in clauses if c.occur is not Occur.NOT), refused)
+
+    def has(self, text: str) -> bool:
+        """Tell whether a text contains all that is wanted and nothing that is refused."""
+        form = folded(text)
+        wanted = bool(self.wanted) and all(one.search(form) for one in self.wanted)
+        return wanted and not any(one.search(form) for one in self.never)
+
+    def at(self, text: str) -> int:
+        """Give the place of the first thing wanted; 0 where it is not there."""
+        if not self.wanted:
+            return 0
+        normal = Normal.of(text)
+        found = self.wanted[0].search(normal.text)
+        return normal.span(*found.span())[0] if found else 0
+
+
+def _pattern(typed: str) -> re.Pattern[str]:
+    return re.compile(r"\s+".join(map(re.escape, folded(typed).split())), re.IGNORECASE)
+
+
+FILE = "title_names.json"
+
+
+def title_names(titles: Iterable[str]) -> frozenset[str]:
+    """Give the words of every joined name, lower-cased, and of each of its ends of two or more."""
+    found = set()
+    for title in titles:
+        for name in identifiers(title):
+            words = [one[0] for one in words_in(name)]
+            found |= {" ".join(words[at:]) for at in range(len(words) - 1)}
+    return frozenset(found)
+
+
+def write(folder: Path, titles: Iterable[str]) -> None:
+    """Keep the names of ``titles`` in an index."""
+    write_text(folder / FILE, json.dumps(sorted(title_names(titles))))
+
+
+def read(folder: Path) -> frozenset[str]:
+    """Read what ``write`` kept.
+
+    Raises:
+        IndexNotReady: the file is missing or broken.
+    """
+    path = folder / FILE
+    try:
+        return frozenset(json_file(path, most=MAX_INDEX_BYTES))
+    except (OSError, ValueError, TypeError) as exc:
+        raise IndexNotReady(f"{path}: {exc}. Build it again: harness index") from exc
+
+
+def joined(wanted: Sequence[Clause], known: frozenset[str]) -> str:
+    """Write several words that are a name of ``known`` as one name; empty for other words.
+
+    A sign, an operator or a quotation mark says that words are meant.
+    """
+    if len(wanted) < 2 or any(c.quoted or c.occur is not Occur.SHOULD for c in wanted):  # noqa: PLR2004  one word is a name anyway
+        return ""
+    words = [word for clause in wanted for word in clause.words]
+    return "_".join(words) if " ".join(words).lower() in known else ""
+
+
+TITLE, TEXT = "title", "text"
+Over = Literal["document", "fields"]
+
+
+class Weighed(Protocol):
+    """Settings that weigh a title against a text."""
+
+    @property
+    def bm25_over(self) -> Over: ...
+    @property
+    def title_weight(self) -> float: ...
+    @property
+    def text_weight(self) -> float: ...
+
+
+def check(settings: Weighed) -> None:
+    """Refuse weights that no repetition of the title gives.
+
+    Raises:
+        ValueError: one BM25 counts the whole document, and the title is not repeated whole.
+    """
+    whole = settings.title_weight.is_integer() and settings.text_weight == 1
+    if settings.bm25_over == "document" and not whole:
+        raise ValueError("bm25_over = 'document' needs a whole title_weight and text_weight 1")
+
+
+def weights(settings: Weighed) -> dict[str, float]:
+    """Give the weight of each field that is searched."""
+    if settings.bm25_over == "document":
+        return {TEXT: 1.0}
+    return {TITLE: settings.title_weight, TEXT: settings.text_weight}
+
+
+def indexed(settings: Weighed, title: str, text: str) -> dict[str, list[str]]:
+    """Give the texts of each field of a document; no phrase reaches from one to the next."""
+    if settings.bm25_over == "document":
+        return {TEXT: [title] * int(settings.title_weight) + [text]}
+    return {TITLE: [title], TEXT: [text]}

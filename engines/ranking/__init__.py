@@ -1,1 +1,0 @@
-"""Orders, scores and fusion, one idea a module."""

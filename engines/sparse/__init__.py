@@ -1,1 +1,0 @@
-"""Sparse vectors: a weight for each term of a model's vocabulary."""

@@ -1,0 +1,465 @@
+"""Indexes that follow the journal of the message table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines import contract
+from engines.contract import EngineError, IndexUnavailable, SearchError
+from engines.rerank.cross_encoder import Reranked
+from engines.rerank.tokens import Half, LateInteraction, Tokens
+from engines.stacks.agent_mail.budget import Deadline, Parts
+from engines.stacks.agent_mail.contract import DocChange, DocumentSource, Message
+from engines.stacks.agent_mail.pipeline import faults
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
+from engines.stacks.agent_mail.pipeline.retrievers import text_of
+from engines.stacks.agent_mail.pipeline.view import Reached, View, plain
+from engines.stacks.agent_mail.sqlite import journal
+from engines.stacks.agent_mail.sqlite.store import MessageStore
+from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from engines.stacks.agent_mail.tantivy.index import batches
+from engines.stacks.agent_mail.tantivy.query import LEAST
+from engines.vector import amvi, bulk
+from engines.vector.embedder import Embedder
+from harness.core.digest import of_json
+from harness.core.engine import Manifest
+from harness.core.errors import Locked
+from harness.core.files import held, write_json
+from harness.core.formats import json_file
+
+STALE = "index_stale: "
+CATCHING_UP = "catching up"
+READS = {
+    FallbackTier.TANTIVY: ("tantivy",),
+    FallbackTier.SEMANTIC: ("vectors",),
+    FallbackTier.HYBRID: ("tantivy", "vectors"),
+    FallbackTier.RERANK: ("tantivy", "vectors"),
+}
+"""Indexes beside the message table that a tier reads; FTS5 and LIKE are in the table itself."""
+OF_VIEWERS = frozenset({"vectors"})
+"""Indexes that viewers share with everyone; of the others each has a copy of its own."""
+
+
+class Follows(Protocol):
+    """An index beside the message table."""
+
+    @property
+    def reached(self) -> int | None:
+        """Generation of the table that it surely holds; None where that is not known."""
+        ...
+
+    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+        """Apply changes that lead to ``generation``; twice is as once."""
+        ...
+
+    def reindex(self, generation: int) -> None:
+        """Build anew from the table, which has reached ``generation``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The indexes of one message table, by name."""
+
+    store: MessageStore
+    indexes: Mapping[str, Follows]
+    lock: Path
+    """Beside it is the lock of whoever writes the indexes."""
+    parts: Parts = field(default_factory=Parts)
+
+    def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:
+        """Bring what ``tier`` reads up to the table as it is now; say why that cannot be.
+
+        It takes no more than half of what is left until the deadline. One that is late goes on,
+        and the queries meanwhile are told.
+        """
+        named = self._named(tier)
+        if not named:
+            return ""
+        try:
+            with faults.known():
+                now = journal.generation(self.store)
+                behind = [one for one in named if self.indexes[one].reached != now]
+                if behind:
+                    work = partial(self._catch_up, behind, now)
+                    self.parts.call(CATCHING_UP, work, until and until.half)
+        except SearchError as exc:
+            return f"{STALE}{exc}"
+        return ""
+
+    def catch_up(self) -> int:
+        """Bring every index up to the table as it is now, and give its generation.
+
+        Raises:
+            SearchError: an index cannot be read or written, or the table cannot be read.
+        """
+        with faults.known():
+            now = journal.generation(self.store)
+            behind = [name for name in self.indexes if self.indexes[name].reached != now]
+            if behind:
+                self._catch_up(behind, now)
+        return now
+
+    def reached(self) -> Reached:
+        """Say how far the table and each index are.
+
+        Raises:
+            SearchError: the table or an index cannot be read.
+        """
+        with faults.known():
+            indexed = {name: one.reached for name, one in self.indexes.items()}
+            return Reached(journal.generation(self.store), indexed)
+
+    def pending(self, tier: FallbackTier) -> Sequence[int]:
+        """Name the messages whose last change may be missing from what ``tier`` reads.
+
+        Raises:
+            SearchError: the journal cannot be read.
+        """
+        reached = [self.indexes[name].reached or 0 for name in self._named(tier)]
+        return journal.changed(self.store, min(reached)) if reached else ()
+
+    def seen_by(self, view: View) -> LiveView:
+        """Give the same for a viewer, who must not learn of changes to what is hidden."""
+        shared = {name: one for name, one in self.indexes.items() if name in OF_VIEWERS}
+        return LiveView(replace(self, indexes=shared), view)
+
+    def _named(self, tier: FallbackTier) -> list[str]:
+        return [name for name in READS.get(tier, ()) if name in self.indexes]
+
+    def _catch_up(self, behind: Sequence[str], now: int) -> None:
+        try:
+            with held(self.lock):
+                for name in behind:
+                    self._follow(self.indexes[name], now)
+        except (Locked, OSError) as exc:
+            raise EngineError(f"the index cannot be written ({exc})") from exc
+
+    def _follow(self, index: Follows, now: int) -> None:
+        """Apply batch after batch; what is ahead of the table, or unknown, is built anew."""
+        reached = index.reached
+        if reached is None or reached > journal.generation(self.store):
+            index.reindex(now)
+            return
+        while reached < now:
+            batch = journal.since(self.store, reached)
+            index.apply(batch.changes, batch.generation)
+            reached = batch.generation
+
+
+@dataclass(frozen=True, slots=True)
+class LiveView:
+    """What follows the table for one viewer."""
+
+    live: Live
+    view: View
+
+    def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:
+        """Say that an answer may miss a change, where it is one of a message that the viewer sees.
+
+        A deleted message is in no answer, whatever an index holds.
+        """
+        if not self.live.current(tier, until):
+            return ""
+        try:
+            with faults.known():
+                seen = self.view.hydrate(self.live.pending(tier))
+        except SearchError as exc:
+            return f"{STALE}{plain(exc)}"
+        return f"{STALE}a message may be missing" if seen else ""
+
+    def reached(self) -> None:
+        """Say nothing: how much changes tells of what is hidden."""
+
+    def seen_by(self, view: View) -> LiveView:
+        """Give the same for another view."""
+        return replace(self, view=view)
+
+
+FILE = "generation.json"
+
+
+@dataclass(slots=True)
+class Note:
+    """The note of one index; it is read again when its file has changed."""
+
+    path: Path
+    _seen: tuple[int, int, int] | None = field(default=None, init=False)
+    _said: tuple[int, str] | None = field(default=None, init=False)
+
+    def write(self, generation: int, of: str = "") -> None:
+        """Note that an index has reached ``generation``; ``of`` tells the index from another one.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        write_json(self.path, {"generation": generation, "of": of})
+
+    def read(self, of: str = "") -> int | None:
+        """Read what the index ``of`` has reached; None where that is not known."""
+        seen = self._stamp()
+        if seen is None or seen != self._seen:
+            self._said = self._read()
+            self._seen = seen
+        return self._said[0] if self._said is not None and self._said[1] == of else None
+
+    def _read(self) -> tuple[int, str] | None:
+        try:
+            found = json_file(self.path)
+            generation, of = found["generation"], found["of"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return (generation, of) if type(generation) is int and type(of) is str else None
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        try:
+            found = os.stat(self.path)  # noqa: PTH116  at every query: half of Path.stat
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+MAX_KEPT = 512
+"""Messages whose tokens are kept in memory, about 100 MB of them at the most."""
+Hydrate = Callable[[Sequence[int]], Mapping[int, Message]]
+Stamp = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class LiveVectors:
+    """Vectors of messages in the file ``path``, and the note of what it has reached beside it.
+
+    A search runs over one file to its end, also when it is replaced meanwhile.
+    """
+
+    path: Path
+    embedder: Embedder
+    cache: Path
+    source: DocumentSource | None = None
+    """Where every message comes from, for a file of which nothing is known."""
+    _note: Note = field(init=False)
+    _open: tuple[Stamp, amvi.AmviIndex] | None = field(default=None, init=False)
+    _seen: tuple[Stamp, str] | None = field(default=None, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._note = Note(self.path.with_suffix(f".{FILE}"))
+
+    def search(
+        self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
+    ) -> Sequence[tuple[int, float]]:
+        """Give at most ``k`` pairs of message id and cosine; see ``VectorIndex``.
+
+        Raises:
+            SearchError: the file is missing or damaged.
+        """
+        return self.now().search(query, k, allowed)
+
+    @property
+    def reached(self) -> int | None:
+        """Generation up to which the file surely holds every change; None where not known.
+
+        Raises:
+            IndexUnavailable: the file is missing.
+        """
+        return self._note.read(self._which())
+
+    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+        """Apply changes that lead to ``generation``, and note it; twice is as once.
+
+        Raises:
+            SearchError: the file or its note cannot be written.
+        """
+        written = [change.message for change in changes if change.message is not None]
+        deleted = [change.message_id for change in changes if change.message is None]
+        with faults.known():
+            texts = [text_of(message) for message in written]
+            parts = [texts[at : at + bulk.BATCH] for at in range(0, len(texts), bulk.BATCH)]
+            made = [self.embedder.embed(part).astype(np.float16) for part in parts]
+            empty = np.zeros((0, self.embedder.dimension), dtype=np.float16)
+            vectors = np.concatenate([empty, *made])
+            amvi.updated(self.now(), self.path, _ids(written), vectors, deleted)
+            self.note(generation)
+
+    def reindex(self, generation: int) -> None:
+        """Write the vectors of all messages, which have reached ``generation``.
+
+        Raises:
+            SearchError: the file or its note cannot be written.
+        """
+        if self.source is None:
+            raise IndexUnavailable(f"{self.path}: its messages are not known here")
+        with faults.known():
+            messages = [one for batch in batches(self.source, LEAST) for one in batch]
+            self.write(messages, generation)
+
+    def write(self, messages: Sequence[Message], generation: int) -> None:
+        """Write the file anew, and note that it has reached ``generation``.
+
+        Raises:
+            OSError: the file or its note cannot be written.
+        """
+        texts = [text_of(message) for message in messages]
+        vectors = bulk.embed_all(texts, self.embedder, self.cache)
+        amvi.write_amvi(self.path, self.embedder.identity, _ids(messages), vectors)
+        self.note(generation)
+
+    def now(self) -> amvi.AmviIndex:
+        """Open the file that is there now.
+
+        Raises:
+            IndexUnavailable: it is missing or damaged.
+        """
+        stamp = self._stamp()
+        known = self._open
+        if known is not None and known[0] == stamp:
+            return known[1]
+        with self._lock:
+            if self._open is None or self._open[0] != stamp:
+                made = self.embedder.identity, self.embedder.dimension
+                self._open = stamp, amvi.AmviIndex.open(self.path, *made)
+            return self._open[1]
+
+    def note(self, generation: int) -> None:
+        """Note the generation that the file has reached.
+
+        Raises:
+            SearchError: the file is missing or damaged.
+            OSError: the note cannot be written.
+        """
+        self._note.write(generation, self._which())
+
+    def _which(self) -> str:
+        """Tell the file that is there now from any other."""
+        stamp = self._stamp()
+        if self._seen is None or self._seen[0] != stamp:
+            self._seen = stamp, amvi.header_of(self.path)
+        return self._seen[1]
+
+    def _stamp(self) -> Stamp:
+        try:
+            found = os.stat(self.path)  # noqa: PTH116  at every query: half of Path.stat
+        except OSError as exc:
+            raise IndexUnavailable(f"{self.path}: {exc}. Build the vector index anew") from exc
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _ids(messages: Sequence[Message]) -> NDArray[np.int64]:
+    return np.array([message.message_id for message in messages], dtype=np.int64)
+
+
+@dataclass(slots=True)
+class LiveWords:
+    """The index of an engine, and the note in its folder of what it has reached."""
+
+    engine: TantivyMailEngine
+    _note: Note = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._note = Note(self.engine.root / FILE)
+
+    @property
+    def reached(self) -> int:
+        """Generation of the source up to which the index surely holds every change.
+
+        A commit is noted after it is made, and a rebuild without a note begins at 0, so an index
+        may hold more.
+        """
+        return self._note.read() or 0
+
+    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+        """Apply changes that lead to ``generation``, and note it; twice is as once.
+
+        Raises:
+            SearchError: the index or its note cannot be written.
+        """
+        with faults.known():
+            self.engine.update_incremental(changes)
+            self._note.write(generation)
+
+    def reindex(self, generation: int) -> None:
+        """Build anew from a source that has reached ``generation``, and note it.
+
+        Raises:
+            SearchError: the index or its note cannot be written.
+        """
+        with faults.known():
+            self.engine.rebuild()
+            self._note.write(generation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """Tokens of changed messages over those of the file."""
+
+    file: Tokens
+    over: Mapping[int, Half]
+
+    def of(self, text_id: int) -> Half:
+        found = self.over.get(text_id)
+        return self.file.of(text_id) if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTokens:
+    """A reranker whose file holds the messages as they were when the index was built."""
+
+    base: LateInteraction
+    store: MessageStore
+    hydrate: Hydrate
+    _kept: dict[tuple[int, int], Half] = field(default_factory=dict)
+    """By message and the generation of its last change, the oldest first."""
+
+    @property
+    def identity(self) -> str:
+        return self.base.identity
+
+    def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
+        """Score a window; see ``LateInteraction``. A message that is gone is like nothing.
+
+        Raises:
+            SearchError: a candidate has no token vectors, or its text cannot be read.
+        """
+        changed = journal.changed_of(self.store, ids)
+        if not changed:
+            return self.base.rerank(text, ids, fused)
+        over = {one: self._tokens(one, at) for one, at in changed.items()}
+        return replace(self.base, tokens=_Laid(self.base.tokens, over)).rerank(text, ids, fused)
+
+    def _tokens(self, message_id: int, generation: int) -> Half:
+        known = self._kept.get((message_id, generation))
+        if known is not None:
+            return known
+        message = self.hydrate([message_id]).get(message_id)
+        if message is None:
+            return np.zeros((0, self.base.embedder.dimension), dtype=np.float16)
+        (read,) = self.base.embedder.read([text_of(message)]).tokens
+        made = read.astype(np.float16)
+        self._kept[message_id, generation] = made
+        for old in [*self._kept][:-MAX_KEPT]:
+            self._kept.pop(old, None)
+        return made
+
+
+def as_it_is(index: Path, made: Manifest, opened: MessageStore) -> Manifest:
+    """Say what messages the table holds: those that were indexed, until they change.
+
+    Raises:
+        IndexNotReady: it holds others, and its journal has no change.
+        SearchError: the table cannot be read.
+    """
+    generation, total = journal.generation(opened), opened.total_count()
+    if not generation:
+        contract.check_count(index, made, total)
+        return made
+    moved = of_json([made.corpus_sha256, generation])
+    return replace(made, documents=total, corpus_sha256=moved)

@@ -1,1 +1,0 @@
-"""Indexes that follow the message table while it changes."""

@@ -1,1 +1,0 @@
-"""Words of code search: what is wanted of an engine, in SQLite and in Tantivy."""

@@ -1,1 +1,0 @@
-"""Languages beside Python, read by tree-sitter where the extra ``languages`` is installed."""

@@ -1,0 +1,258 @@
+"""Grammars of tree-sitter, and nodes of a syntax tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+
+EXTRA = "languages"
+SPACE = "space"
+"""Kind of what only holds definitions, such as a namespace or a block of methods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """One language: its package, and the types of its nodes that matter here."""
+
+    language: str
+    package: str
+    function: str
+    """Of the package, which gives the grammar."""
+    defines: Mapping[str, str]
+    """Kind of unit by type of node; those of kind ``SPACE`` only hold others."""
+    around: frozenset[str]
+    """Types that stand around a definition and belong to it, such as ``export``."""
+    imports: frozenset[str]
+    calls: Mapping[str, str]
+    """Field that names what is called, by type of node."""
+    methods: tuple[str, str] = ("", "")
+    """What to put before and behind a method so that it parses alone."""
+
+    @property
+    def installed(self) -> bool:
+        """Whether tree-sitter and the grammar are there; neither is imported."""
+        return all(find_spec(name) is not None for name in ("tree_sitter", self.package))
+
+    def parse(self, data: bytes) -> Node:
+        """Parse bytes of UTF-8; what is broken becomes nodes of type ``ERROR``."""
+        return _parser(self.package, self.function).parse(data).root_node
+
+
+_SCRIPT = {
+    "function_declaration": "function",
+    "generator_function_declaration": "function",
+    "class_declaration": "class",
+    "method_definition": "method",
+    "variable_declarator": "constant",
+}
+_TYPED = _SCRIPT | {
+    "abstract_class_declaration": "class",
+    "interface_declaration": "class",
+    "type_alias_declaration": "class",
+    "enum_declaration": "class",
+    "function_signature": "function",
+    "internal_module": SPACE,
+    "module": SPACE,
+}
+_SCRIPT_AROUND = frozenset({
+    "export_statement", "lexical_declaration", "variable_declaration", "expression_statement",
+    "ambient_declaration", "ERROR",
+})  # fmt: skip
+_SCRIPT_CALLS = {"call_expression": "function", "new_expression": "constructor"}
+_SCRIPT_IMPORTS = frozenset({"import_statement"})
+_IN_CLASS = ("class _ {\n", "\n}")
+JAVASCRIPT = Grammar(
+    "javascript", "tree_sitter_javascript", "language", _SCRIPT, _SCRIPT_AROUND, _SCRIPT_IMPORTS,
+    _SCRIPT_CALLS, _IN_CLASS,
+)  # fmt: skip
+TYPESCRIPT = Grammar(
+    "typescript", "tree_sitter_typescript", "language_typescript", _TYPED, _SCRIPT_AROUND,
+    _SCRIPT_IMPORTS, _SCRIPT_CALLS, _IN_CLASS,
+)  # fmt: skip
+TSX = Grammar(
+    "tsx", "tree_sitter_typescript", "language_tsx", _TYPED, _SCRIPT_AROUND, _SCRIPT_IMPORTS,
+    _SCRIPT_CALLS, _IN_CLASS,
+)  # fmt: skip
+GO = Grammar(
+    "go",
+    "tree_sitter_go",
+    "language",
+    {
+        "function_declaration": "function",
+        "method_declaration": "method",
+        "type_spec": "class",
+        "type_alias": "class",
+        "const_spec": "constant",
+        "var_spec": "constant",
+    },
+    frozenset({
+        "const_declaration", "var_declaration", "var_spec_list", "type_declaration", "ERROR",
+    }),
+    frozenset({"import_declaration", "package_clause"}),
+    {"call_expression": "function"},
+)  # fmt: skip
+RUST = Grammar(
+    "rust",
+    "tree_sitter_rust",
+    "language",
+    {
+        "function_item": "function",
+        "function_signature_item": "function",
+        "macro_definition": "function",
+        "struct_item": "class",
+        "enum_item": "class",
+        "union_item": "class",
+        "trait_item": "class",
+        "type_item": "class",
+        "const_item": "constant",
+        "static_item": "constant",
+        "impl_item": SPACE,
+        "mod_item": SPACE,
+    },
+    frozenset({"ERROR"}),
+    frozenset({"use_declaration", "extern_crate_declaration"}),
+    {"call_expression": "function", "macro_invocation": "macro"},
+)
+JAVA = Grammar(
+    "java",
+    "tree_sitter_java",
+    "language",
+    {
+        "class_declaration": "class",
+        "interface_declaration": "class",
+        "enum_declaration": "class",
+        "record_declaration": "class",
+        "annotation_type_declaration": "class",
+        "method_declaration": "method",
+        "constructor_declaration": "method",
+    },
+    frozenset({"enum_body_declarations", "ERROR"}),
+    frozenset({"import_declaration", "package_declaration"}),
+    {"method_invocation": "name", "object_creation_expression": "type"},
+    _IN_CLASS,
+)
+GRAMMARS: Mapping[str, Grammar] = {
+    one.language: one for one in (JAVASCRIPT, TYPESCRIPT, TSX, GO, RUST, JAVA)
+}
+LANGUAGES: Mapping[str, str] = {
+    "js": "javascript", "mjs": "javascript", "cjs": "javascript", "jsx": "javascript",
+    "ts": "typescript", "mts": "typescript", "cts": "typescript", "tsx": "tsx",
+    "go": "go", "rs": "rust", "java": "java",
+}  # fmt: skip
+"""Language by the ending of a file."""
+
+
+def of_language(language: str) -> Grammar | None:
+    """Give a grammar that is installed; None where there is none, or it is absent."""
+    found = GRAMMARS.get(language)
+    return found if found is not None and found.installed else None
+
+
+def identity() -> str:
+    """Say which grammars read, with their versions."""
+    return ", ".join(_versions()) or "no grammars"
+
+
+def _versions() -> Iterator[str]:
+    packages = sorted({one.package for one in GRAMMARS.values()})
+    for package in ("tree_sitter", *packages):
+        name = package.replace("_", "-")
+        try:
+            yield f"{name} {version(name)}"
+        except PackageNotFoundError:
+            continue
+
+
+@lru_cache(maxsize=16)
+def _parser(package: str, function: str) -> Parser:
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(getattr(import_module(package), function)()))
+
+
+MEMBERS = (
+    ("object", "property"),
+    ("operand", "field"),
+    ("value", "field"),
+    ("path", "name"),
+    ("object", "field"),
+    ("object", "name"),
+)
+"""Fields of what stands before a dot and of what stands behind it, in the grammars."""
+MEMBER_TYPES = frozenset({
+    "member_expression", "selector_expression", "field_expression", "scoped_identifier",
+    "scoped_type_identifier", "field_access", "method_invocation", "qualified_type",
+})  # fmt: skip
+SELVES = frozenset({"this", "self", "super", "crate"})
+_MARKS = re.compile(r"^[ \t]*(?:/\*+!?|\*+/|\*|//[/!]?)?[ \t]?|[ \t]*\*+/[ \t]*$", re.MULTILINE)
+
+
+def text_of(node: Node | None) -> str:
+    """Give the text of a node; empty where there is none."""
+    return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all below it, in the order of the text, however deep the tree is."""
+    left = [node]
+    while left:
+        now = left.pop()
+        yield now
+        left.extend(reversed(now.named_children))
+
+
+def is_name(node: Node) -> bool:
+    """Tell whether a node is one name, without dots."""
+    return (node.type.endswith("identifier") and not node.named_children) or node.type in SELVES
+
+
+def dotted(node: Node | None, known: Mapping[str, str]) -> str:
+    """Name a node with dots, its first part by what ``known`` says that it stands for.
+
+    Of a method of a result it is the name alone, of anything else nothing.
+    """
+    behind: list[str] = []
+    while node is not None and node.type in MEMBER_TYPES:
+        if behind and node.type == "method_invocation":
+            return behind[0]
+        before, name = _member(node)
+        if name is None:
+            break
+        behind.append(text_of(name))
+        node = before
+        if node is None:
+            return ".".join(reversed(behind))
+    if node is not None and is_name(node):
+        first = text_of(node)
+        return ".".join([known.get(first, first), *reversed(behind)])
+    return behind[0] if behind else ""
+
+
+def _member(node: Node) -> tuple[Node | None, Node | None]:
+    for before, name in MEMBERS:
+        pair = node.child_by_field_name(before), node.child_by_field_name(name)
+        if all(pair):
+            return pair
+    return None, node.child_by_field_name("name")
+
+
+def is_comment(node: Node) -> bool:
+    """Tell comments of all grammars; what those of Rust hold inside does not count."""
+    kind: str = node.type
+    return kind.endswith("comment") and kind != "doc_comment"
+
+
+def said(comments: list[Node]) -> str:
+    """Give what comments say, without their marks."""
+    whole = "\n".join(_MARKS.sub("", text_of(one).rstrip("\n")) for one in comments)
+    return "\n".join(line.strip() for line in whole.splitlines()).strip()

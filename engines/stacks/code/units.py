@@ -1,0 +1,513 @@
+"""Units of code and prose: their words, their filters, and all of an index in memory."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.lexical.tantivy import Language, analyzer
+from engines.lexical.terms import folded as folded_terms
+from engines.lexical.terms import terms, word
+from harness.core.files import replacing
+from harness.core.formats import json_of
+from harness.core.reading import numbered
+from harness.core.records import Scalar
+
+SEPARATOR = "->"
+"""Between the source and the sink of a flow."""
+
+
+class Mode(StrEnum):
+    """The kinds of units, each ranked by itself; ``MIXED`` fuses their rankings."""
+
+    CODE = "code"
+    PROSE = "prose"
+    RECORDS = "records"
+    MIXED = "mixed"
+
+
+class Texts(NamedTuple):
+    """Text of a unit by field; each has a weight of its own."""
+
+    name: str = ""
+    signature: str = ""
+    doc: str = ""
+    comment: str = ""
+    body: str = ""
+
+
+FIELDS = Texts._fields
+
+
+class Risk(NamedTuple):
+    """What a rule of ``engines.stacks.code.reading.risk`` found."""
+
+    tag: str
+    category: str
+    severity: int
+    """1 low, 2 medium, 3 high."""
+    source: str = ""
+    sink: str = ""
+
+    @property
+    def flow(self) -> str:
+        """``source->sink`` where one was seen to reach the other; else empty."""
+        return f"{self.source}{SEPARATOR}{self.sink}" if self.source and self.sink else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a unit beside its words."""
+
+    type: str
+    """``function``, ``method``, ``class``, ``constant``, ``module``, ``section``, ``record`` or
+    ``text``."""
+    symbol: str = ""
+    """Bare name of what the unit defines; empty where it defines nothing."""
+    full: str = ""
+    """The qualified name, e.g. ``pandas.DataFrame.merge``; the bare one where no more is known."""
+    exported: bool = False
+    """Whether users of the package may name it: no part of its name begins with an underscore."""
+    signature: str = ""
+    params: tuple[str, ...] = ()
+    inferred_types: tuple[str, ...] = ()
+    return_type: str = ""
+    uses: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    """Names under See Also, and names marked as references in prose."""
+    risks: tuple[Risk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One document, understood."""
+
+    doc_id: str
+    mode: Mode
+    lang: str
+    """Lower case; empty where no one can tell."""
+    path: str
+    """With forward slashes; the document's id where it has no path."""
+    texts: Texts
+    facts: Facts
+    lines: str = ""
+    """First and last line in the file, from 1, as ``12-34``; empty where that is unknown."""
+
+    @property
+    def file(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def ext(self) -> str:
+        """What follows the last dot of the file, lower-cased, without the dot; may be empty."""
+        stem, dot, ext = self.file.rpartition(".")
+        return ext.lower() if dot and stem else ""
+
+
+LONGEST_BYTES = 200
+"""Longer words are not words; data pasted into code."""
+_RUN = re.compile(r"[^\W_]++(?:_++[^\W_]++)*+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@cache
+def _any_run() -> re.Pattern[str]:
+    return re.compile(rf"(?:{word().pattern})(?:_++(?:{word().pattern}))*+")
+
+
+def parts(run: str) -> list[str]:
+    """Split a name at underscores and humps: ``HTTPServer_v2`` is http, server, v2."""
+    return [hump.lower() for piece in run.split("_") if piece for hump in _HUMP.split(piece)]
+
+
+def words(text: str, language: Language) -> tuple[list[str], list[str]]:
+    """Give the terms of ``text`` in their order, and the joined forms of its names."""
+    in_order: list[str] = []
+    wholes: list[str] = []
+    for run in _RUN.findall(text) if text.isascii() else _any_run().findall(folded_terms(text)):
+        pieces = parts(run)
+        in_order.extend(term for piece in pieces for term in _term(piece, language))
+        if len(pieces) > 1 and (whole := "".join(pieces)).isascii():
+            wholes.extend([whole] if len(whole) <= LONGEST_BYTES else [])
+    return in_order, wholes
+
+
+def indexed(text: str, language: Language) -> str:
+    """Write what is indexed of ``text``: its terms, then the joined forms of its names."""
+    in_order, wholes = words(text, language)
+    return " ".join([*in_order, *wholes])
+
+
+def typed(run: str, language: Language) -> Iterator[str]:
+    """Yield terms of a word of a query in their order; no joined form among them."""
+    yield from words(run, language)[0]
+
+
+@lru_cache(maxsize=1 << 16)
+def _term(piece: str, language: Language) -> tuple[str, ...]:
+    """Stem a word; a stop word gives none, and one that is not ASCII has the terms of any index."""
+    if len(piece) > LONGEST_BYTES:
+        return ()
+    found = (stem for one in terms(piece) for stem in analyzer(language).analyze(one))
+    return tuple(term for term in found if len(term) <= LONGEST_BYTES)
+
+
+LONGEST_PATTERN = 200
+SEVERITIES = ("low", "medium", "high")
+
+
+class Expression(Protocol):
+    """A compiled regular expression."""
+
+    def search(self, text: str, /) -> object | None:
+        """Give something where the text has a match."""
+        ...
+
+
+class InvalidFilter(ValueError):
+    """A filter is unknown, empty, or not a valid regular expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a unit must have; None asks for nothing."""
+
+    lang: str | None = None
+    ext: str | None = None
+    file: str | None = None
+    path: str | None = None
+    type: str | None = None
+    signature: str | None = None
+    risk: str | None = None
+    """``low``, ``medium`` or ``high``: at least so severe."""
+    risk_tag: str | None = None
+    risk_source: str | None = None
+    risk_sink: str | None = None
+    risk_category: str | None = None
+    risk_flow: str | None = None
+    inferred_type: str | None = None
+    return_type: str | None = None
+    param: str | None = None
+    uses: str | None = None
+    calls: str | None = None
+
+    def given(self) -> Mapping[str, str]:
+        """Give what is requested, by the filter's name."""
+        return {name: value for name in NAMES if (value := getattr(self, name)) is not None}
+
+
+NAMES = tuple(one.name for one in fields(Filters))
+PATTERNS: Mapping[str, Callable[[Unit], str]] = {
+    "file": lambda unit: unit.file,
+    "path": lambda unit: unit.path,
+    "signature": lambda unit: unit.facts.signature,
+}
+"""Filters that look for a part of a text."""
+
+
+def parse(params: Mapping[str, Scalar]) -> Filters:
+    """Read filters as they stand beside a query; ``risk-tag`` and ``risk_tag`` are one.
+
+    Raises:
+        InvalidFilter: a name or a value is unknown.
+    """
+    found: dict[str, str] = {}
+    for key, value in params.items():
+        name = key.removeprefix("--").replace("-", "_")
+        if name not in NAMES:
+            raise InvalidFilter(f"no filter {key}; there is {', '.join(NAMES)}")
+        if value is None:
+            continue
+        if name in found:
+            raise InvalidFilter(f"{key}: is given twice; filters take one value each")
+        found[name] = str(value)
+    return checked(Filters(**found))
+
+
+def checked(filters: Filters) -> Filters:
+    """Give the filters back where each can be requested.
+
+    Raises:
+        InvalidFilter: a value is empty, no severity, or no regular expression.
+    """
+    for name, value in filters.given().items():
+        if not folded(value, name):
+            raise InvalidFilter(f"{name}: is empty; leave the filter out, or name a value")
+        if name == "risk" and folded(value, name) not in SEVERITIES:
+            raise InvalidFilter(f"risk: is {value!r}; name {', '.join(SEVERITIES)}")
+        if name in PATTERNS:
+            try:
+                pattern(value)
+            except InvalidFilter as exc:
+                raise InvalidFilter(f"{name}: {exc}") from exc
+    return filters
+
+
+def pattern(value: str) -> Expression | None:
+    """Compile what stands between slashes; None where the value is a plain part of a text.
+
+    Raises:
+        InvalidFilter: it is not a regular expression, or too long to be one that a person wrote.
+    """
+    if len(value) < 3 or not (value.startswith("/") and value.endswith("/")):  # noqa: PLR2004  //
+        return None
+    if len(value) > LONGEST_PATTERN:
+        raise InvalidFilter(f"a regular expression has at most {LONGEST_PATTERN} characters")
+    return _compiled(value[1:-1])
+
+
+@lru_cache(maxsize=64)
+def _compiled(expression: str) -> Expression:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        made: Expression = re2.compile(expression, options)
+    except (re2.error, UnicodeEncodeError) as exc:
+        why = exc.args[0].decode() if isinstance(exc, re2.error) else exc.reason
+        raise InvalidFilter(
+            f"/{expression}/: no regular expression of RE2 ({why}); correct it, or take the "
+            "slashes away. RE2 has no lookaround and no backreferences"
+        ) from exc
+    return made
+
+
+def folded(value: str, name: str = "") -> str:
+    """Bring a value to the form in which it is compared."""
+    text = " ".join(value.split()).casefold()
+    return text.removeprefix(".") if name == "ext" else text
+
+
+def values(unit: Unit, name: str) -> frozenset[str]:
+    """Give everything that a unit has of a filter that compares whole values, folded."""
+    return frozenset(folded(one, name) for one in _VALUES[name](unit) if one)
+
+
+def passes(unit: Unit, given: Mapping[str, str]) -> bool:
+    """Tell whether a unit has all that is requested; the exact filter, which always runs."""
+    for name, value in given.items():
+        text = PATTERNS.get(name)
+        if text is None:
+            if folded(value, name) not in values(unit, name):
+                return False
+        elif not _has(text(unit), value):
+            return False
+    return True
+
+
+def _has(text: str, value: str) -> bool:
+    expression = pattern(value)
+    return bool(expression.search(text)) if expression else folded(value) in folded(text)
+
+
+def _with_last_parts(names: Iterable[str]) -> Iterable[str]:
+    """Give ``os.path.join`` as ``join`` too: who asks for either means it."""
+    for name in names:
+        yield name
+        yield name.rpartition(".")[2]
+
+
+_VALUES: Mapping[str, Callable[[Unit], Iterable[str]]] = {
+    "lang": lambda unit: [unit.lang],
+    "ext": lambda unit: [unit.ext],
+    "type": lambda unit: [unit.facts.type],
+    "risk": lambda unit: SEVERITIES[: max((risk.severity for risk in unit.facts.risks), default=0)],
+    "risk_tag": lambda unit: [risk.tag for risk in unit.facts.risks],
+    "risk_source": lambda unit: [risk.source for risk in unit.facts.risks],
+    "risk_sink": lambda unit: [risk.sink for risk in unit.facts.risks],
+    "risk_category": lambda unit: [risk.category for risk in unit.facts.risks],
+    "risk_flow": lambda unit: [risk.flow for risk in unit.facts.risks],
+    "inferred_type": lambda unit: unit.facts.inferred_types,
+    "return_type": lambda unit: [unit.facts.return_type],
+    "param": lambda unit: unit.facts.params,
+    "uses": lambda unit: _with_last_parts(unit.facts.uses),
+    "calls": lambda unit: _with_last_parts(unit.facts.calls),
+}
+WHOLE = tuple(_VALUES)
+"""Filters that compare whole values."""
+
+
+SIZE = 3
+_TOO_CLEVER = re.compile(r"[\\|()\[\]{}]")
+_LITERAL = re.compile(r"[^.^$*+?]+")
+Rows = NDArray[np.int64]
+FILE = "units.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A unit, and its fields as the terms that both backends index."""
+
+    unit: Unit
+    terms: Texts
+
+
+class Catalog:
+    """Entries in byte order of their documents' ids; an entry's row is its number everywhere.
+
+    ``modes`` and ``doc_ids`` spare reading the entries where nothing else is needed.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        modes: Sequence[str] | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> None:
+        self.entries = entries
+        of = [entry.unit.mode.value for entry in entries] if modes is None else modes
+        rows: dict[str, list[int]] = {}
+        for at, mode in enumerate(of):
+            rows.setdefault(mode, []).append(at)
+        self._by_mode = {key: np.array(found, dtype=np.int64) for key, found in rows.items()}
+        known = [entry.unit.doc_id for entry in entries] if doc_ids is None else doc_ids
+        self.doc_ids = tuple(known)
+
+    def __len__(self) -> int:
+        return len(self.doc_ids)
+
+    @cached_property
+    def _rows(self) -> Mapping[tuple[str, str], Rows]:
+        """Rows by what a filter compares whole."""
+        rows: dict[tuple[str, str], list[int]] = {}
+        for at, entry in enumerate(self.entries):
+            for name in WHOLE:
+                for value in values(entry.unit, name):
+                    rows.setdefault((name, value), []).append(at)
+        return {key: np.array(found, dtype=np.int64) for key, found in rows.items()}
+
+    @cached_property
+    def _grams(self) -> Mapping[str, Chargrams]:
+        units = [entry.unit for entry in self.entries]
+        return {name: Chargrams([text(unit) for unit in units]) for name, text in PATTERNS.items()}
+
+    def modes(self) -> tuple[Mode, ...]:
+        """Modes that have units, in the order of ``Mode``."""
+        return tuple(mode for mode in Mode if mode in self._by_mode)
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """List what units have of a filter that compares whole values, folded and in order."""
+        return tuple(sorted(value for of, value in self._rows if of == name))
+
+    def allowed(self, mode: Mode, filters: Filters) -> Rows | None:
+        """Rows, ascending, of a mode that pass the filters; None where every unit does.
+
+        The lists of values and of characters narrow, and what they leave is looked at one by one.
+        """
+        nothing = np.zeros(0, dtype=np.int64)
+        narrow = [] if mode is Mode.MIXED else [self._by_mode.get(mode, nothing)]
+        given = filters.given()
+        for name, value in given.items():
+            found = (
+                self._grams[name].narrowed(value)
+                if name in PATTERNS
+                else self._of(name, folded(value, name))
+            )
+            if found is not None:
+                narrow.append(found)
+        if not given:
+            whole = not narrow or len(narrow[0]) == len(self)
+            return None if whole else narrow[0]
+        left = np.arange(len(self), dtype=np.int64)
+        for rows in sorted(narrow, key=len):
+            left = np.intersect1d(left, rows, assume_unique=True)
+        exact = [row for row in left.tolist() if passes(self.entries[row].unit, given)]
+        return np.array(exact, dtype=np.int64)
+
+    def _of(self, name: str, value: str) -> Rows:
+        return self._rows.get((name, value), np.zeros(0, dtype=np.int64))
+
+
+def write(path: Path, entries: Iterable[Entry]) -> None:
+    """Write entries, one JSON object a line."""
+    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+        for entry in entries:
+            file.write(written(entry) + "\n")
+
+
+def read(path: Path) -> Catalog:
+    """Read what ``write`` wrote.
+
+    Raises:
+        OSError: missing file.
+        ValueError, TypeError, KeyError: it is not what ``write`` writes.
+    """
+    return Catalog([entry_of(*json_of(line)) for _, line in numbered(path)])
+
+
+def written(entry: Entry) -> str:
+    """Write an entry as JSON."""
+    return json.dumps([asdict(entry.unit), entry.terms])
+
+
+def entry_of(unit: dict[str, object], terms: list[str]) -> Entry:
+    """Read what ``written`` wrote."""
+    facts: dict[str, object] = dict(unit.pop("facts"))  # type: ignore[call-overload]  # checked by Facts below
+    risks = tuple(Risk(*risk) for risk in facts.pop("risks"))  # type: ignore[attr-defined]  # as above
+    plain = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()
+    }
+    texts = Texts(*unit.pop("texts"))  # type: ignore[misc]  # as above
+    mode = Mode(str(unit.pop("mode")))
+    known = Facts(**plain, risks=risks)  # type: ignore[arg-type]  # as above
+    return Entry(Unit(**unit, mode=mode, texts=texts, facts=known), Texts(*terms))  # type: ignore[arg-type]  # as above
+
+
+class Chargrams:
+    """Texts by the runs of three characters that stand in them, after folding."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        rows: dict[str, list[int]] = {}
+        for at, text in enumerate(texts):
+            for gram in _grams(folded(text)):
+                rows.setdefault(gram, []).append(at)
+        self._rows = {gram: np.array(found, dtype=np.int64) for gram, found in rows.items()}
+
+    def narrowed(self, value: str) -> Rows | None:
+        """Give the rows, ascending, that may match a filter's value; None where all may."""
+        wanted = set[str]().union(*(_grams(folded(run)) for run in literals(value)))
+        if not wanted:
+            return None
+        lists = sorted((self._rows.get(gram, _NONE) for gram in wanted), key=len)
+        found = lists[0]
+        for other in lists[1:]:
+            found = np.intersect1d(found, other, assume_unique=True)
+        return found
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+def literals(value: str) -> list[str]:
+    """Find runs of characters that stand in every text a filter's value matches.
+
+    Of a regular expression only what needs no understanding is taken. One with groups, classes,
+    escapes, counts or choices gives nothing, and a character before ``?`` or ``*`` may be absent.
+    """
+    if pattern(value) is None:
+        return [value]
+    inner = value[1:-1]
+    if _TOO_CLEVER.search(inner):
+        return []
+    found: list[str] = []
+    for run in _LITERAL.finditer(inner):
+        optional = inner[run.end() : run.end() + 1] in {"?", "*"}
+        found.append(run[0][:-1] if optional else run[0])
+    return found
+
+
+def _grams(text: str) -> set[str]:
+    return {text[at : at + SIZE] for at in range(len(text) - SIZE + 1)}

@@ -1,0 +1,211 @@
+"""Sources of documents, and text of e-mails, HTML pages and Word documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from email import message_from_bytes
+from io import BytesIO
+from itertools import accumulate, groupby
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+from harness.core.errors import BadFile, hint
+from harness.core.markup import clean, header, paragraphs, texts
+from harness.core.records import Document
+
+Extraction = Literal["Native"]
+"""How a text came out of its file. Nothing here reads pictures of text, so there is one way."""
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+
+
+BETWEEN_PAGES = "\n"
+COMMAS = ",;-\xad\u2010\u2013\u2014\u3001\uff0c"
+"""Signs within a sentence; one of letters and digits alone may end a page as well."""
+MAILS = ".mbox"
+"""Ends the name of a file whose pages are mails, each by itself."""
+
+
+class Page(NamedTuple):
+    """One stretch of text, of a page or of a whole file."""
+
+    number: int | None
+    """From 1; None where a file has no pages."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One document as it was read."""
+
+    document_id: str
+    name: str
+    path: str
+    pages: tuple[Page, ...]
+    extraction: Extraction = "Native"
+
+    @property
+    def runs(self) -> Sequence[tuple[Page, ...]]:
+        """Give the pages over which a sentence goes on; each other page is by itself."""
+        runs: list[tuple[Page, ...]] = []
+        for page in self.pages:
+            goes_on = bool(runs) and not self.is_box and _goes_on(runs[-1][-1].text, page.text)
+            runs[-1:] = [(*runs[-1], page)] if goes_on else [*runs[-1:], (page,)]
+        return runs
+
+    @property
+    def is_box(self) -> bool:
+        """Tell whether the pages are mails."""
+        return self.name.lower().endswith(MAILS)
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Tell whether a page ends within a sentence that the next one does not begin anew."""
+    last, first = before.rstrip()[-1:], after.lstrip()[:1]
+    is_within = last.isalnum() or (bool(last) and last in COMMAS)
+    return is_within and first.isalpha() and not first.isupper() and not first.istitle()
+
+
+def joined(pages: Sequence[Page]) -> str:
+    """Put pages together as one text."""
+    return BETWEEN_PAGES.join(page.text for page in pages)
+
+
+def starts(pages: Sequence[Page]) -> list[int]:
+    """Say where each page begins in the text of ``joined``."""
+    return [0, *accumulate(len(page.text) + len(BETWEEN_PAGES) for page in pages)][: len(pages)]
+
+
+def of_document(document: Document) -> Source:
+    """Take a document of the harness for a text file whose first paragraph is its title."""
+    text = "\n\n".join(part for part in (document.title, document.text) if part)
+    name = document.doc_id
+    return Source(document.doc_id, name, name, (Page(None, mended(text)),))
+
+
+def mended(text: str) -> str:
+    """Put U+FFFD for half of a surrogate pair, which no file can hold; lengths stay."""
+    return _HALF_A_PAIR.sub("\ufffd", text)
+
+
+MAIL, BOX = ".eml", ".mbox"
+HEADERS = ("Subject", "From", "To", "Cc", "Date")
+_BEGIN = b"From "
+
+
+def mail(path: Path, data: bytes) -> str:
+    """Give the text of one mail.
+
+    Raises:
+        BadFile: it has neither a header nor a text.
+    """
+    found = _text(data)
+    if not found:
+        raise BadFile(path, "holds no mail", "Save the mail with its headers")
+    return found
+
+
+def box(path: Path, data: bytes) -> tuple[Page, ...]:
+    """Give the mails of an mbox file, numbered from 1.
+
+    Raises:
+        BadFile: no mail begins in it.
+    """
+    if not data.startswith(_BEGIN):
+        raise BadFile(path, "holds no mail", "A mail begins with a line 'From '")
+    return tuple(Page(at, _text(one)) for at, one in enumerate(_mails(data), start=1))
+
+
+def _mails(data: bytes) -> Iterator[bytes]:
+    """Yield what stands between lines that begin with ``From ``."""
+    start = data.find(b"\n") + 1 or len(data)
+    while (end := data.find(b"\n" + _BEGIN, start - 1)) >= 0:
+        yield data[start:end]
+        start = data.find(b"\n", end + 1) + 1 or len(data)
+    yield data[start:]
+
+
+def _text(data: bytes) -> str:
+    odd: list[str] = []
+    try:
+        parsed = message_from_bytes(data.replace(b"\r\n", b"\n"))
+        said = ((name, " ".join(header(parsed, name, odd).split())) for name in HEADERS)
+        head = "\n".join(f"{name}: {value}" for name, value in said if value)
+        body = "\n\n".join(texts(parsed, odd)).strip()
+    except Exception:  # noqa: BLE001  a mail may break the parser in any way
+        return clean(data.decode("utf-8", "replace")).strip()
+    return "\n\n".join(filter(None, (head, body)))
+
+
+SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
+HEAD_BYTES = 2_048
+"""Bytes within which a page says its charset."""
+_CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w-]+)""", re.IGNORECASE)
+_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+def text_of_page(path: Path, data: bytes) -> str:
+    """Decode a page as it says, else as UTF-8, and give its text.
+
+    Raises:
+        BadFile: it is not in that charset, or has no text.
+    """
+    charset = next((name for mark, name in _MARKS.items() if data.startswith(mark)), "")
+    said = _CHARSET.search(data, 0, HEAD_BYTES)
+    charset = charset or (said[1].decode() if said else "utf-8")
+    try:
+        found = paragraphs(data.decode(charset))
+    except (LookupError, ValueError) as exc:
+        raise BadFile(path, f"is not in {charset} ({exc})", "Save it as UTF-8") from exc
+    if not found:
+        raise BadFile(path, "has no text", "Where a script makes its text, save what it shows")
+    return found
+
+
+SUFFIX = ".docx"
+MAX_UNPACKED_BYTES = 256 << 20
+"""Of all parts of a document together."""
+
+
+def text_of_word(path: Path, data: bytes) -> str:
+    """Give paragraphs and tables in their order; headers, footers and notes are left out.
+
+    Raises:
+        BadFile: python-docx is not installed, or the file is damaged, too large or without text.
+    """
+    try:
+        from docx import Document
+        from docx.opc.exceptions import OpcError
+    except ModuleNotFoundError as exc:
+        raise BadFile(path, "is a Word document", hint(exc) or "Install python-docx") from exc
+    try:
+        with ZipFile(BytesIO(data)) as parts:
+            unpacked = sum(part.file_size for part in parts.infolist())
+        if unpacked > MAX_UNPACKED_BYTES:
+            raise BadFile(path, f"unpacks to {unpacked} bytes", "Leave it out, or split it")
+        found = "\n\n".join(_paragraphs(Document(BytesIO(data)).iter_inner_content()))
+    except (BadZipFile, OpcError, SyntaxError, LookupError, ValueError, OSError) as exc:
+        what = f"{exc}" or type(exc).__name__
+        again = "Save it anew as docx, from the program that made it"
+        raise BadFile(path, f"is damaged, or no Word document ({what})", again) from exc
+    if not found.strip():
+        raise BadFile(path, "has no text", "Where its pages are pictures, recognise their text")
+    return found
+
+
+def _paragraphs(blocks: Any) -> Iterator[str]:  # noqa: ANN401  of a package without types
+    from docx.table import Table
+
+    for block in blocks:
+        if isinstance(block, Table):
+            yield "\n".join(_row(row) for row in block.rows)
+        elif said := block.text.strip():
+            yield said
+
+
+def _row(row: Any) -> str:  # noqa: ANN401  as above
+    """Write a row; a cell that spans columns stands once."""
+    cells = groupby(row.cells, key=lambda cell: cell._tc)  # noqa: SLF001  its only identity
+    return " | ".join(" ".join(next(same).text.split()) for _, same in cells)

@@ -1,1 +1,0 @@
-"""From files to chunks with exact provenance."""

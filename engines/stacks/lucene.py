@@ -1,0 +1,279 @@
+"""Lucene as an arm: one segment, documents in byte order of their ids, BM25."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from engines import contract
+from engines.contract import StackSettings
+from engines.lexical import query as lexical_query
+from engines.lexical.terms import Clause, Occur, clauses
+from engines.ranking import by_best
+from harness.core.engine import Answer, Engine, Manifest, Searcher
+from harness.core.errors import IndexNotReady, InvalidArm, ModelNotReady
+from harness.core.files import write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
+from harness.core.printable import one_line
+from harness.core.records import Document
+
+JARS = ("lucene-core", "lucene-analyzers-common")
+OPTIONS = ("-Xrs", "-Xss4m", "-XX:+UseSerialGC")
+"""Signals stay Python's; deep queries fit; no threads beside those that search."""
+QUOTED = 300
+_starting = Lock()
+
+Classes = Callable[[str], Any]
+"""Gives a class of Lucene by its name without ``org.apache.lucene.``."""
+
+
+def jars_in(folder: Path) -> list[Path]:
+    """Find Lucene's jars, one version of each.
+
+    Raises:
+        ModelNotReady: one is missing, or the folder has several versions.
+    """
+    found = []
+    for name in JARS:
+        here = [path for path in folder.glob(f"{name}*.jar") if path.name[len(name)] in ".-"]
+        exact = sorted(path for path in here if path.name[len(name) + 1 :][:1].isdigit())
+        if len(exact) != 1:
+            problem = f"has {len(exact)} versions of {name}" if exact else f"lacks {name}"
+            raise ModelNotReady(
+                f"{folder}: {problem}. Install Lucene 8 (apt install liblucene8-java), or name"
+                " its folder with jars"
+            )
+        found += exact
+    return found
+
+
+def lucene(folder: Path) -> Classes:
+    """Start Java with the jars of ``folder``.
+
+    Raises:
+        ModelNotReady: Java or a jar is missing; InvalidArm: this process has other jars already.
+    """
+    import jpype
+
+    path = [str(jar) for jar in jars_in(folder)]
+    with _starting:
+        if not jpype.isJVMStarted():
+            try:
+                jpype.startJVM(*OPTIONS, classpath=path, convertStrings=False, interrupt=False)
+            except (OSError, ValueError, RuntimeError) as exc:
+                raise ModelNotReady(
+                    f"Java cannot be started ({one_line(str(exc), QUOTED)}). Install it: apt"
+                    " install openjdk-17-jre-headless"
+                ) from exc
+        loaded = str(jpype.JClass("java.lang.System").getProperty("java.class.path"))
+    if loaded.split(":")[: len(path)] != path:
+        raise InvalidArm(
+            f"this process has Lucene of other jars ({one_line(loaded, QUOTED)}). Judge one"
+            " version in a run"
+        )
+    return lambda name: jpype.JClass(f"org.apache.lucene.{name}")
+
+
+MAX_CLAUSES = 10_000
+RULES = "clauses over fields, 1"
+"""Version of what stands here; another one ranks otherwise."""
+ENGINE = "lucene"
+IDS = "ids.json"
+"""Ids in the order of Lucene's own numbers."""
+BUFFER_MB = 64.0
+_APART = re.compile(r"[\W_]+")
+"""Between words, as in a query: so read_csv is two words for Lucene too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lucene:
+    settings: Settings
+    classes: Classes
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        def fill(passing: Iterable[Document]) -> None:
+            found = sorted((one.doc_id, one.title, one.text) for one in passing)
+            self._write(found, index)
+            write_text(index / IDS, json.dumps([doc_id for doc_id, _, _ in found]))
+
+        return contract.record(index, documents, fill, **self._made_by())
+
+    def _write(self, documents: list[tuple[str, str, str]], index: Path) -> None:
+        """Index with one thread; merges keep the order, so a document's number is its place."""
+        config = self.classes("index.IndexWriterConfig")(self._analyzer())
+        config.setSimilarity(self._similarity())
+        config.setMergePolicy(self.classes("index.LogDocMergePolicy")())
+        config.setMergeScheduler(self.classes("index.SerialMergeScheduler")())
+        config.setRAMBufferSizeMB(BUFFER_MB)
+        config.setUseCompoundFile(False)
+        field, no = self.classes("document.TextField"), self.classes("document.Field$Store").NO
+        one_document = self.classes("document.Document")
+        folder = self._directory(index)
+        try:
+            writer = self.classes("index.IndexWriter")(folder, config)
+            for _, title, text in documents:
+                made = one_document()
+                for name, parts in self.settings.indexed(title, text).items():
+                    for part in parts:
+                        made.add(field(name, _APART.sub(" ", part), no))
+                writer.addDocument(made)
+            writer.forceMerge(1)
+            writer.close()
+        finally:
+            folder.close()
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        """Open the index, if it is the one that was built.
+
+        Raises:
+            IndexNotReady: a file is missing, damaged, or of another build.
+        """
+        import jpype
+
+        made = contract.read(index)
+        contract.check_made_by(index, made, **self._made_by())
+        try:
+            ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
+            folder = self._directory(index)
+            reader = self.classes("index.DirectoryReader").open(folder)
+        except (OSError, ValueError, TypeError, jpype.JException) as exc:
+            raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+        try:
+            contract.check_count(index, made, len(ids))
+            contract.check_count(index, made, int(reader.numDocs()))
+            searcher = self.classes("search.IndexSearcher")(reader)
+            searcher.setSimilarity(self._similarity())
+            making = QueryMaker(self.classes, self._analyzer(), self.settings)
+            yield LuceneSearcher(searcher, making, ids, made)
+        finally:
+            reader.close()
+            folder.close()
+
+    def _directory(self, index: Path) -> Any:  # noqa: ANN401  a Java object
+        import jpype
+
+        paths = jpype.JClass("java.nio.file.Paths")
+        lock = self.classes("store.NoLockFactory").INSTANCE
+        return self.classes("store.NIOFSDirectory")(paths.get(str(index)), lock)
+
+    def _analyzer(self) -> Any:  # noqa: ANN401
+        if self.settings.analyzer == "english":
+            return self.classes("analysis.en.EnglishAnalyzer")()
+        return self.classes("analysis.standard.StandardAnalyzer")()
+
+    def _similarity(self) -> Any:  # noqa: ANN401
+        return self.classes("search.similarities.BM25Similarity")(self.settings.k1, self.settings.b)
+
+    def _made_by(self) -> dict[str, Any]:
+        return {
+            "engine": ENGINE,
+            "version": f"Lucene {self.classes('util.Version').LATEST}, {RULES}",
+            "settings": self.settings.model_dump(exclude={"jars"}),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LuceneSearcher:
+    searcher: Any
+    making: QueryMaker
+    ids: tuple[str, ...]
+    manifest: Manifest
+
+    def search(self, text: str, k: int) -> Answer:
+        asked = self.making.query(clauses(text))
+        if asked is None:
+            return Answer((), self.manifest.fingerprint, "no word to search for")
+        if not self.ids:
+            return Answer((), self.manifest.fingerprint)
+        found = self.searcher.search(asked, min(k, len(self.ids))).scoreDocs
+        hits = by_best(((self.ids[one.doc], float(one.score)) for one in found), k)
+        return Answer(hits, self.manifest.fingerprint)
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  nothing is kept
+    """Make the engine from an arm's settings.
+
+    Raises:
+        ModuleNotFoundError: the extra lucene is not installed; ModelNotReady: Java or Lucene is
+            missing.
+    """
+    given = Settings.model_validate(settings)
+    return Lucene(given, lucene(Path(given.jars)))
+
+
+class QueryMaker:
+    """Makes queries for one analyzer."""
+
+    def __init__(self, classes: Classes, analyzer: Any, settings: Settings) -> None:  # noqa: ANN401  a Java object
+        self._builder = classes("util.QueryBuilder")(analyzer)
+        self._boolean = classes("search.BooleanQuery$Builder")
+        self._boost = classes("search.BoostQuery")
+        occur = classes("search.BooleanClause$Occur")
+        self._occur = {
+            Occur.SHOULD: occur.SHOULD, Occur.MUST: occur.MUST, Occur.NOT: occur.MUST_NOT,
+        }  # fmt: skip
+        self._weights = settings.weights
+        classes("search.BooleanQuery").setMaxClauseCount(MAX_CLAUSES)
+
+    def query(self, wanted: Iterable[Clause]) -> Any | None:  # noqa: ANN401  a Java object
+        """Make a query of all clauses; None where no word is left to search for."""
+        all_of, any_word = self._boolean(), False
+        for clause in wanted:
+            if (one := self._clause(clause)) is not None:
+                all_of.add(one, self._occur[clause.occur])
+                any_word = any_word or clause.occur is not Occur.NOT
+        return all_of.build() if any_word else None
+
+    def _clause(self, clause: Clause) -> Any | None:  # noqa: ANN401
+        text, found = " ".join(clause.words), []
+        for field, weight in self._weights.items():
+            if not weight:
+                continue
+            if len(clause.words) > 1:
+                found.append((self._builder.createPhraseQuery(field, text), weight))
+            if len(clause.words) == 1 or not clause.quoted:
+                found.append((self._builder.createBooleanQuery(field, text), weight))
+        some = self._boolean()
+        for query, weight in found:
+            if query is not None:
+                some.add(self._boost(query, weight), self._occur[Occur.SHOULD])
+        return some.build() if any(query is not None for query, _ in found) else None
+
+
+class Settings(StackSettings):
+    """Which Lucene, how texts become words, and how they are ranked."""
+
+    jars: str = "/usr/share/java"
+    """Folder with the jars of Lucene."""
+    analyzer: Literal["standard", "english"] = "standard"
+    """Words in lower case, or their stems without stop words."""
+    k1: float = Field(default=1.2, ge=0, le=10)
+    b: float = Field(default=0.75, ge=0, le=1)
+    bm25_over: Literal["document", "fields"] = "document"
+    """One BM25 over the whole document, its title counted ``title_weight`` times, as Tantivy's arms
+    count it; or one of each field, added."""
+    title_weight: float = Field(default=2.0, ge=0, le=100)
+    text_weight: float = Field(default=1.0, gt=0, le=100)
+
+    @model_validator(mode="after")
+    def _title_is_repeated(self) -> Self:
+        lexical_query.check(self)
+        return self
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Weight of each field that is searched."""
+        return lexical_query.weights(self)
+
+    def indexed(self, title: str, text: str) -> Mapping[str, Sequence[str]]:
+        """Give what is indexed in each field."""
+        return lexical_query.indexed(self, title, text)

@@ -1,0 +1,554 @@
+"""Agreement of two runs without judgements: overlap, order, classes of queries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.elementary import log2, powers
+from harness.core.errors import EvidenceError, HarnessError, MismatchedQueries
+from harness.core.evidence import Agreement
+from harness.core.run import Run, Status
+from harness.core.scores import Scores
+
+ABSENT = np.iinfo(np.int32).max
+"""Stands where a rank would, after every rank: the document is not in that list."""
+DEEPEST = ABSENT - 1
+"""Lists may be cut at no greater depth; none is that long."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """Ranks count from 0; row ``i`` is query ``query_ids[i]`` in both runs."""
+
+    query_ids: tuple[str, ...]
+    """In the control's order."""
+    control_rows: NDArray[np.int64]
+    """Shape (queries,): the row of each query in the control's run."""
+    candidate_rows: NDArray[np.int64]
+    """Shape (queries,)."""
+    control_length: NDArray[np.int64]
+    """Shape (queries,): hits of the control."""
+    candidate_length: NDArray[np.int64]
+    """Shape (queries,)."""
+    rank: NDArray[np.int64]
+    """Shape (queries, longest list of the control): the candidate's rank of the control's document
+    at each rank. ``ABSENT`` where the candidate does not show it or the control's list is over."""
+
+    def lengths(self, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Hits of control and candidate within ``depth``, each of shape (queries,)."""
+        check_depth(depth)
+        return np.minimum(self.control_length, depth), np.minimum(self.candidate_length, depth)
+
+    def within(self, depth: int) -> NDArray[np.int64]:
+        """``rank`` of the lists cut at ``depth``, shape (queries, at most depth)."""
+        check_depth(depth)
+        rank = self.rank[:, :depth]
+        cut: NDArray[np.int64] = np.where(rank < depth, rank, ABSENT)
+        return cut
+
+    def shared(self, depth: int) -> NDArray[np.int64]:
+        """Documents that both lists show within ``depth``, shape (queries,)."""
+        found: NDArray[np.int64] = (self.within(depth) < depth).sum(axis=1, dtype=np.int64)
+        return found
+
+    @classmethod
+    def of(cls, control: Run, candidate: Run) -> Pair:
+        """Match two runs by query id and document id, whatever the order of either.
+
+        Raises:
+            MismatchedQueries: they are about different queries.
+        """
+        positions = candidate.positions
+        here, there = set(control.query_ids), set(positions)
+        if here != there:
+            raise MismatchedQueries(here - there, there - here)
+        code = {doc_id: at for at, doc_id in enumerate(control.vocabulary)}
+        recode = np.array(
+            [code.setdefault(doc_id, len(code)) for doc_id in candidate.vocabulary], dtype=np.int64
+        )
+        row_of = np.array([positions[query_id] for query_id in control.query_ids], dtype=np.int64)
+        place = np.empty(len(row_of), dtype=np.int64)
+        place[row_of] = np.arange(len(row_of))
+        rows, ranks = _rows_and_ranks(control)
+        other_rows, other_ranks = _rows_and_ranks(candidate)
+        width = max(len(code), 1)
+        wanted = rows * width + control.docs
+        known = place[other_rows] * width + recode[candidate.docs]
+        order = np.argsort(known)
+        at = np.searchsorted(known, wanted, sorter=order)
+        found = np.full(len(wanted), ABSENT, dtype=np.int64)
+        inside = np.flatnonzero(at < len(known))
+        hit = inside[known[order[at[inside]]] == wanted[inside]]
+        found[hit] = other_ranks[order[at[hit]]]
+        rank = np.full((len(control), int(control.lengths.max(initial=0))), ABSENT, dtype=np.int64)
+        rank[rows, ranks] = found
+        return cls(
+            query_ids=control.query_ids,
+            control_rows=np.arange(len(control), dtype=np.int64),
+            candidate_rows=row_of,
+            control_length=control.lengths,
+            candidate_length=candidate.lengths[row_of],
+            rank=rank,
+        )
+
+
+def check_depth(depth: int) -> None:
+    """Refuse a depth that holds no rank, or that no rank could stand at.
+
+    Raises:
+        HarnessError: ``depth`` is below 1 or above ``DEEPEST``.
+    """
+    if not 1 <= depth <= DEEPEST:
+        raise HarnessError(f"depth {depth} holds no rank; give an integer from 1 to {DEEPEST}")
+
+
+def _rows_and_ranks(run: Run) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row and rank of every hit, each of shape (hits,)."""
+    rows = np.repeat(np.arange(len(run), dtype=np.int64), run.lengths)
+    return rows, np.arange(len(run.docs), dtype=np.int64) - run.offsets[rows]
+
+
+class Class(StrEnum):
+    """How a query ended, of the lists A of the control and B of the candidate, cut at k.
+
+    The first that holds, from the top, is the query's class.
+    """
+
+    SHED = "shed"
+    """Not sent to the candidate, to spare the machine."""
+    SKIPPED = "skipped"
+    """One of the arms was not asked."""
+    ERROR = "error"
+    """One of the arms failed; what the other showed is not looked at."""
+    TIMEOUT = "timeout"
+    """One of the arms was too slow."""
+    STALE = "stale"
+    """An index moved between the two answers, so a difference proves nothing."""
+    BOTH_EMPTY = "both_empty"
+    """Both found nothing."""
+    SERVING_EMPTY = "serving_empty"
+    """Only the candidate found something."""
+    SHADOW_EMPTY = "shadow_empty"
+    """Only the control found something."""
+    EXACT = "exact"
+    """The same documents in the same order."""
+    TIE_ORDER = "tie_order"
+    """The same documents; those in other places have one raw score in A, and one in B."""
+    REORDER = "reorder"
+    """The same documents in another order."""
+    EXPANSION = "expansion"
+    """B has all of A and more, in any order."""
+    TRUNCATION = "truncation"
+    """A has all of B and more, in any order."""
+    OVERLAP = "overlap"
+    """They share documents, and each has its own."""
+    DISJOINT = "disjoint"
+    """They share no document."""
+
+
+ERRORED = frozenset({Class.ERROR, Class.TIMEOUT})
+SKIPPED = frozenset({Class.SKIPPED, Class.STALE})
+UNCOMPARED = ERRORED | SKIPPED | {Class.SHED}
+
+
+def classify(
+    control: Run,
+    candidate: Run,
+    pair: Pair,
+    *,
+    depth: int,
+    shed: Collection[str],
+    stale: Collection[str],
+) -> tuple[Class, ...]:
+    """Class of each query of ``pair``, in its order; ``shed`` and ``stale`` name queries.
+
+    Raises:
+        EvidenceError: ``shed`` or ``stale`` names a query that is not in the runs.
+    """
+    shed, stale = frozenset(shed), frozenset(stale)
+    unknown = (shed | stale) - set(pair.query_ids)
+    if unknown:
+        raise EvidenceError(
+            f"{len(unknown)} shed or stale queries (for example {sorted(unknown)[:3]}) are not in"
+            " the runs; hand over the observations of these runs"
+        )
+    how = np.stack([control.status[pair.control_rows], candidate.status[pair.candidate_rows]])
+    a, b = pair.lengths(depth)
+    shared = pair.shared(depth)
+    same = (shared == a) & (shared == b)
+    rank = pair.within(depth)
+    own = np.arange(rank.shape[1])
+    moved = (rank != own) & (own < a[:, None])
+    cases = {
+        Class.SHED: np.array([q in shed for q in pair.query_ids]),
+        Class.SKIPPED: (how == Status.NOT_ASKED).any(axis=0),
+        Class.ERROR: (how == Status.FAILED).any(axis=0),
+        Class.TIMEOUT: (how == Status.TIMED_OUT).any(axis=0),
+        Class.STALE: np.array([q in stale for q in pair.query_ids]),
+        Class.BOTH_EMPTY: (a == 0) & (b == 0),
+        Class.SERVING_EMPTY: a == 0,
+        Class.SHADOW_EMPTY: b == 0,
+        Class.EXACT: same & ~moved.any(axis=1),
+        Class.TIE_ORDER: same & _among_ties(control, candidate, pair, depth, same),
+        Class.REORDER: same,
+        Class.EXPANSION: shared == a,
+        Class.TRUNCATION: shared == b,
+        Class.OVERLAP: shared > 0,
+    }
+    names = list(cases)
+    which = np.argmax(np.stack([*cases.values(), np.ones(len(pair.query_ids), dtype=bool)]), axis=0)
+    return tuple((*names, Class.DISJOINT)[at] for at in which)
+
+
+def _among_ties(
+    control: Run, candidate: Run, pair: Pair, depth: int, same: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Whether each document that moved stayed within one tie of both lists."""
+    found = np.zeros(len(same), dtype=bool)
+    for row in np.flatnonzero(same & (pair.control_length > 0)):
+        length = min(int(pair.control_length[row]), depth)
+        to = pair.rank[row, :length]
+        ties = (
+            _ties(control, int(pair.control_rows[row]), length),
+            _ties(candidate, int(pair.candidate_rows[row]), length),
+        )
+        found[row] = all((tie == tie[to]).all() for tie in ties)
+    return found
+
+
+def _ties(run: Run, row: int, length: int) -> NDArray[np.int64]:
+    """Give each rank the number of its stretch of equal raw score, shape (length,)."""
+    low = int(run.offsets[row])
+    raw = run.raw_score[low : low + length]
+    return np.concatenate([[0], np.cumsum(np.diff(raw) != 0)]).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Outcomes of all attempted comparisons; a skipped comparison does not count as equal."""
+
+    attempted: int
+    compared: int
+    errored: int
+    """Error or timeout in either arm."""
+    skipped: int
+    """One arm not asked, or an index that moved."""
+    shed: int
+
+    def __post_init__(self) -> None:
+        if self.attempted != self.compared + self.errored + self.skipped + self.shed:
+            raise EvidenceError(f"{self} does not add up; a comparison was lost or counted twice")
+
+
+def tally(classes: Iterable[str]) -> Tally:
+    """Count classes: attempted = compared + errored + skipped + shed (method, section 3).
+
+    Raises:
+        EvidenceError: a class is unknown, so the counts do not add up.
+    """
+    counts = Counter(classes)
+    kinds = {
+        "compared": frozenset(Class) - UNCOMPARED,
+        "errored": ERRORED,
+        "skipped": SKIPPED,
+        "shed": frozenset({Class.SHED}),
+    }
+    sums = {kind: sum(counts[one] for one in members) for kind, members in kinds.items()}
+    return Tally(attempted=counts.total(), **sums)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partial:
+    """What one kernel of agreement found."""
+
+    defined: NDArray[np.bool_]
+    """Shape (queries,): whether the query has a value."""
+    values: NDArray[np.float64]
+    """Shape (defined queries,): theirs, in order."""
+
+    @classmethod
+    def ratio(
+        cls, top: NDArray[np.float64] | NDArray[np.int64], bottom: NDArray[np.float64]
+    ) -> Partial:
+        """``top / bottom``, undefined where ``bottom`` is 0; both of shape (queries,)."""
+        defined = bottom > 0
+        return cls(defined, top[defined] / bottom[defined])
+
+
+def jaccard(pair: Pair, depth: int) -> Partial:
+    """Divide |A and B| by |A or B| of the first ``depth``, in [0, 1].
+
+    Jaccard (1901). The union is below, never the shorter list, so that a list cut short shows.
+    One empty list gives 0; two are undefined.
+    """
+    shared = pair.shared(depth)
+    control, candidate = pair.lengths(depth)
+    return Partial.ratio(shared, (control + candidate - shared).astype(np.float64))
+
+
+def rbo(pair: Pair, depth: int, p: float) -> Partial:
+    """Extrapolated RBO of the lists cut at ``depth``, in [0, 1].
+
+    Webber, Moffat and Zobel, "A similarity measure for indefinite rankings", TOIS 28 (2010),
+    equation 32, which handles lists of different lengths. Ties in scores are not looked at: the
+    rank is the truth. ``p`` is the chance that a reader goes on to the next rank. The value is 1
+    exactly where one list starts with the other, since what a shorter list lacks is taken to agree.
+    A truncation is therefore seen by Jaccard and by the class of the query, not here. One empty
+    list gives 0; two are undefined.
+
+    Raises:
+        HarnessError: ``p`` is not between 0 and 1.
+    """
+    if not 0 < p < 1:
+        raise HarnessError(f"the persistence of RBO must lie between 0 and 1, not at {p}")
+    lengths = pair.lengths(depth)
+    short, long = np.minimum(*lengths), np.maximum(*lengths)
+    overlap = _overlap(pair, depth, int(long.max(initial=0)))
+    d = np.arange(1, overlap.shape[1] + 1, dtype=np.float64)
+    s = np.maximum(short, 1)[:, None]
+    at_short, at_long = _at(overlap, short), _at(overlap, long)
+    inside = d <= long[:, None]
+    seen = np.where(inside, overlap / d, 0.0)
+    assumed = np.where(inside & (d > s), at_short[:, None] * (d - s) / (s * d), 0.0)
+    weights = powers(p, len(d))
+    beyond = (at_long - at_short) / np.maximum(long, 1) + at_short / s[:, 0]
+    found = (1 - p) / p * ((seen + assumed) * weights[1:]).sum(axis=1) + beyond * weights[long]
+    defined = long > 0
+    return Partial(defined, np.clip(found[defined], 0.0, 1.0))
+
+
+def _overlap(pair: Pair, depth: int, deepest: int) -> NDArray[np.float64]:
+    """X_d, the documents shared within the first d, in column d - 1; (queries, deepest)."""
+    rank = pair.within(depth)
+    rows, own = np.nonzero(rank < depth)
+    met = np.maximum(rank[rows, own], own)
+    new = np.bincount(rows * deepest + met, minlength=len(rank) * deepest)
+    return np.cumsum(new.reshape(len(rank), deepest), axis=1).astype(np.float64)
+
+
+def _at(overlap: NDArray[np.float64], depth: NDArray[np.int64]) -> NDArray[np.float64]:
+    """X at one depth a query, 0 at depth 0; shape (queries,)."""
+    padded = np.pad(overlap, ((0, 0), (1, 0)))
+    return np.take_along_axis(padded, depth[:, None], axis=1)[:, 0]
+
+
+BLOCK = 32_768
+"""Ranks compared at a time: their arrays stay in the cache of a core."""
+FEWEST = 2
+
+
+def tau_ap(pair: Pair, depth: int) -> Partial:
+    """Symmetric AP correlation of what both lists show within ``depth``, in [-1, 1].
+
+    Yilmaz, Aslam and Robertson, "A new rank correlation coefficient for information retrieval",
+    SIGIR 2008. Of each shared document but the first, the share of those above it that the other
+    list puts above it too, averaged and stretched to [-1, 1]. That depends on which list is
+    gone down, so the value is the mean of both ways, as the paper has it: swapping the arms
+    changes nothing. Ranks are compressed, and it is undefined below two shared documents, as tau.
+    """
+    found = Discordance.of(pair, depth)
+    n = found.shared.sum(axis=1)
+    control: NDArray[np.int64] = np.cumsum(found.shared, axis=1) - found.shared
+    candidate = control - found.before + found.after
+    wrong = _share(found.before, control, found.shared) + _share(
+        found.after, candidate, found.shared
+    )
+    defined = n >= FEWEST
+    return Partial(defined, 1 - wrong[defined] / (n[defined] - 1))
+
+
+def _share(
+    wrong: NDArray[np.int32], above: NDArray[np.int64], shared: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Sum ``wrong / above`` over the shared documents that have one above; shape (queries,)."""
+    shares = np.divide(wrong, above, out=np.zeros(wrong.shape), where=shared & (above > 0))
+    summed: NDArray[np.float64] = shares.sum(axis=1)
+    return summed
+
+
+def tau(pair: Pair, depth: int) -> Partial:
+    """Tau-b over the documents that both lists show within ``depth``, in [-1, 1].
+
+    Kendall (1938, 1945). Ranks are compressed to 1, 2, ... over the shared documents, so what
+    only one list shows moves nothing and the value cannot leave [-1, 1]. Ranks hold no ties,
+    hence tau-b is 1 - 4 discordant / (n (n - 1)). Undefined below two shared documents, and never
+    0 for that.
+    """
+    found = Discordance.of(pair, depth)
+    n = found.shared.sum(axis=1)
+    defined = n >= FEWEST
+    pairs = n[defined] * (n[defined] - 1)
+    return Partial(defined, 1 - 4 * found.before.sum(axis=1)[defined] / pairs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Discordance:
+    """Counts for each rank of the control, shape (queries, at most depth); 0 if not shared.
+
+    Before and after are of shared documents only, so ranks are compressed.
+    """
+
+    shared: NDArray[np.bool_]
+    """Whether the candidate shows the control's document of that rank too."""
+    before: NDArray[np.int32]
+    """Those that the control puts before it and the candidate after it."""
+    after: NDArray[np.int32]
+    """Those that the control puts after it and the candidate before it."""
+
+    @classmethod
+    def of(cls, pair: Pair, depth: int) -> Discordance:
+        """Compare every two shared documents of the first ``depth``."""
+        rank = pair.within(depth)
+        shared = rank < depth
+        queries, width = rank.shape
+        before = np.zeros(rank.shape, dtype=np.int32)
+        after = np.zeros(rank.shape, dtype=np.int32)
+        step = max(1, BLOCK // max(width, 1))
+        for low in range(0, queries, step):
+            rows = slice(low, low + step)
+            _compare(rank[rows], shared[rows], before[rows], after[rows])
+        return cls(shared, before, after)
+
+
+def _compare(
+    rank: NDArray[np.int64],
+    shared: NDArray[np.bool_],
+    before: NDArray[np.int32],
+    after: NDArray[np.int32],
+) -> None:
+    """Add the counts of one block; columns are made rows, which lie together."""
+    if not shared.any():
+        return
+    place = np.ascontiguousarray(np.where(shared, rank, -1).T.astype(np.int32))
+    held = np.ascontiguousarray(shared.T)
+    above = np.zeros(place.shape, dtype=np.int32)
+    below = np.zeros(place.shape, dtype=np.int32)
+    for at in range(1, len(place)):
+        wrong = (place[:at] > place[at]) & held[at]
+        above[at] = wrong.sum(axis=0, dtype=np.int32)
+        below[:at] += wrong
+    before[:] = above.T
+    after[:] = below.T
+
+
+def serving_only(pair: Pair, depth: int) -> NDArray[np.int64]:
+    """Documents that only the control shows within ``depth``, shape (queries,)."""
+    return pair.lengths(depth)[0] - pair.shared(depth)
+
+
+def shadow_only(pair: Pair, depth: int) -> NDArray[np.int64]:
+    """Documents that only the candidate shows within ``depth``, shape (queries,)."""
+    return pair.lengths(depth)[1] - pair.shared(depth)
+
+
+def length_difference(pair: Pair) -> NDArray[np.int64]:
+    """Hits of the candidate less those of the control, uncut, shape (queries,)."""
+    return pair.candidate_length - pair.control_length
+
+
+PSEUDO_DEPTH = 10
+PSEUDO = f"nDCG@{PSEUDO_DEPTH}-of-serving"
+"""The serving list as pseudo-judgements: agreement, not quality; asymmetric."""
+
+
+def agree(
+    control: Run,
+    candidate: Run,
+    *,
+    depths: Sequence[int],
+    p: float,
+    shed: Collection[str] = (),
+    stale: Collection[str] = (),
+) -> Agreement:
+    """Compare two runs of one query set, query by query (method, section 3).
+
+    Scores are ``Jaccard@k``, ``serving_only@k`` and ``shadow_only@k`` for each k of ``depths``,
+    and ``RBO`` (of persistence ``p``), ``tau``, ``tauAP``, ``nDCG@10-of-serving`` and
+    ``length_difference``. RBO, both taus and the classes look at the deepest of ``depths``. A query
+    without a value stands in ``Scores.undefined`` with its reason. The reason is its class if it
+    was not compared or both lists are empty. For the taus it is ``below_two_shared``, for the nDCG
+    ``serving_empty``. ``shed`` and ``stale`` name the queries that a live comparison could not use.
+
+    Raises:
+        MismatchedQueries: the runs are about different queries.
+        EvidenceError: the query set is empty, or ``shed`` or ``stale`` names an unknown one.
+        HarnessError: no depth, a depth below 1, or ``p`` not between 0 and 1.
+    """
+    if not depths:
+        raise HarnessError("no depth to compare at; give at least one, e.g. 10")
+    if not len(control):
+        raise EvidenceError(f"{control.arm}: no query to compare; replay both arms first")
+    pair = Pair.of(control, candidate)
+    deepest = max(depths)
+    classes = classify(control, candidate, pair, depth=deepest, shed=shed, stale=stale)
+    found: dict[str, tuple[Partial, str]] = {}
+    for depth in depths:
+        found[f"Jaccard@{depth}"] = jaccard(pair, depth), Class.BOTH_EMPTY
+        found[f"serving_only@{depth}"] = _count(serving_only(pair, depth))
+        found[f"shadow_only@{depth}"] = _count(shadow_only(pair, depth))
+    found["RBO"] = rbo(pair, deepest, p), Class.BOTH_EMPTY
+    found["tau"] = tau(pair, deepest), "below_two_shared"
+    found["tauAP"] = tau_ap(pair, deepest), "below_two_shared"
+    found[PSEUDO] = pseudo_ndcg(pair, PSEUDO_DEPTH), Class.SERVING_EMPTY
+    found["length_difference"] = _count(length_difference(pair))
+    reasons = {
+        query_id: str(name)
+        for query_id, name in zip(pair.query_ids, classes, strict=True)
+        if name in UNCOMPARED or name is Class.BOTH_EMPTY
+    }
+    return Agreement(
+        pair.query_ids,
+        tuple(str(name) for name in classes),
+        {
+            name: _scores(name, pair.query_ids, partial, why, reasons)
+            for name, (partial, why) in found.items()
+        },
+        depth=deepest,
+    )
+
+
+def _count(values: NDArray[np.int64]) -> tuple[Partial, str]:
+    return Partial(np.ones(len(values), dtype=bool), values.astype(np.float64)), ""
+
+
+def _scores(
+    name: str, query_ids: Sequence[str], partial: Partial, why: str, reasons: Mapping[str, str]
+) -> Scores:
+    """Turn a kernel's values into scores, less the queries that have a reason to be left out."""
+    undefined: dict[str, list[str]] = {}
+    for query_id, defined in zip(query_ids, partial.defined.tolist(), strict=True):
+        reason = reasons.get(query_id, "" if defined else str(why))
+        if reason:
+            undefined.setdefault(reason, []).append(query_id)
+    with_value = [q for q, defined in zip(query_ids, partial.defined, strict=True) if defined]
+    keep = np.array([q not in reasons for q in with_value], dtype=bool)
+    return Scores(
+        name,
+        tuple(q for q in with_value if q not in reasons),
+        partial.values[keep],
+        {reason: tuple(ids) for reason, ids in undefined.items()},
+    )
+
+
+def pseudo_ndcg(pair: Pair, depth: int) -> Partial:
+    """Score the candidate, the control's first ``depth`` gaining depth, ..., 2, 1; in [0, 1].
+
+    It measures agreement, not quality: a candidate that is better than the control scores
+    below 1. It is asymmetric: swapping the arms changes it. The discount is log2(rank + 1)
+    (Järvelin and Kekäläinen 2002). An empty candidate gives 0; an empty control judges nothing
+    and leaves it undefined.
+    """
+    rank = pair.within(depth)
+    control, _ = pair.lengths(depth)
+    own = np.arange(rank.shape[1])
+    gain = (depth - own).astype(np.float64)
+    shown = rank < depth
+    gained = np.where(shown, gain / log2(np.where(shown, rank, 0) + 2), 0.0).sum(axis=1)
+    best = np.where(own < control[:, None], gain / log2(own + 2), 0.0).sum(axis=1)
+    return Partial.ratio(gained, best)

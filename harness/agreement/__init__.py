@@ -1,1 +1,0 @@
-"""How alike two runs are; needs no judgements."""

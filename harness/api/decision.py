@@ -1,0 +1,146 @@
+"""Verdicts of a policy on the evidence of a folder, and diverging queries as tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.api.comparison import table
+from harness.core.gate import Finding, StepDecision
+from harness.policy.decision import exit_code
+from harness.policy.load import load_policy
+from harness.report.rounding import in_unit, interval_in
+from harness.report.shadow_page import Both, ShownAnswer
+from harness.stages import gate
+from harness.stages.layout import left_by_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Sides:
+    """Diverging queries with both rankings, the worst first."""
+
+    queries: tuple[Both, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{_sides_title(one)}, {one.about}" for one in self.queries) or "nothing"
+
+    def _repr_html_(self) -> str:
+        return "".join(map(_beside, self.queries)) or table("Nothing diverged", (), ())
+
+
+def _sides_title(one: Both) -> str:
+    return f"{one.text}: {one.outcome}, {one.standing}"
+
+
+def _beside(one: Both) -> str:
+    sides = [side for side in (one.control, one.candidate) if side]
+    if not sides:
+        return table(_sides_title(one), ("", "its divergence is not in the log"), (), one.about)
+    deep = max(len(side.hits) for side in sides)
+    rows = [(str(at + 1), *(_hit(side, at) for side in sides)) for at in range(deep)]
+    header = ("", *(f"{side.arm}: {side.about}" for side in sides))
+    missing = [f"{side.arm} {side.instead}" for side in sides if side.instead]
+    note = ". ".join([one.about, *missing])
+    return table(_sides_title(one), header, rows, note, of_words=True)
+
+
+def _hit(side: ShownAnswer, at: int) -> str:
+    if at >= len(side.hits):
+        return ""
+    hit = side.hits[at]
+    return f"{hit.doc_id} ({hit.move})" if hit.move else hit.doc_id
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Decided:
+    """Every step of a policy, with the findings of its gates."""
+
+    policy: str
+    """Name of the policy."""
+    steps: tuple[StepDecision, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code: 0 if every step may be taken, 1 if a gate fails, 3 if any is open."""
+        return exit_code(self.steps)
+
+    def frame(self) -> pd.DataFrame:
+        """Give a frame with a row for each gate: verdict, estimate, interval, bound, unrounded."""
+        import pandas as pd
+
+        return pd.DataFrame([
+            {
+                "step": step.step,
+                "outcome": step.outcome.value,
+                "gate": found.gate,
+                "verdict": found.verdict.value,
+                "cause": found.cause.value,
+                "estimate": found.estimate.value if found.estimate else None,
+                "low": found.estimate.low if found.estimate else None,
+                "high": found.estimate.high if found.estimate else None,
+                "limit": found.limit,
+                "unit": found.unit,
+                "reason": found.reason,
+                "settle": found.remedy,
+            }
+            for step in self.steps
+            for found in step.findings
+        ])
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            "\n".join([
+                _decision_title(step),
+                *(f"  {f.verdict.upper()}: {f.gate}" for f in step.findings),
+            ])
+            for step in self.steps
+        )
+
+    def _repr_html_(self) -> str:
+        header = ("gate", "verdict", "measured", "bound", "why", "to reach a decision")
+        return "".join(
+            table(
+                _decision_title(step),
+                header,
+                [_row(found) for found in step.findings],
+                f"waits for {step.blocked_by}" if step.blocked_by else "",
+                of_words=True,
+            )
+            for step in self.steps
+        )
+
+
+def decide(policy: str | Path, out: str | Path, *, control: str = "", threads: int = 1) -> Decided:
+    """Judge what ``harness run --out`` left in ``out``, as ``harness decide`` does.
+
+    With ``control`` the policy's one step judges every other arm. No index is opened and no
+    decision is written; the folder's experiment log gets a line. Runs alone are not enough, because
+    only the folder records which engine answered, and when.
+
+    Raises:
+        BadPolicy: the policy is malformed.
+        BadFile: ``harness run`` did not write the folder.
+        EvidenceError: evidence is stale, was changed since, or is of other arms.
+    """
+    judged_by = load_policy(Path(policy)).on(threads)
+    layout = left_by_run(Path(out))
+    steps = gate.decide(layout, judged_by, Path(policy), control=control, now=datetime.now(UTC))
+    return Decided(judged_by.name, steps)
+
+
+def _decision_title(step: StepDecision) -> str:
+    return f"{step.step}: {step.outcome.upper()} ({step.control} → {step.candidate})"
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    measured = "nothing"
+    if finding.estimate is not None:
+        ends = interval_in(finding.estimate, finding.unit)
+        measured = f"{in_unit(finding.estimate.value, finding.unit)} {ends}"
+    said = finding.verdict.upper()
+    return finding.gate, said, measured, finding.bound, finding.reason, finding.remedy

@@ -1,0 +1,296 @@
+"""Files for a paper or another tool: runs, values, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.api.comparison import ABSENT, HIGHER, LOWER, Leaderboard, ranked
+from harness.api.drawing import KINDS, draw_differences, draw_forest
+from harness.core import digest
+from harness.core.errors import HarnessError, UnknownName
+from harness.core.files import REMEDIES, replacing, replacing_folder, write_json, write_text
+from harness.core.folders import EXPORT, check_free, mark, set_mark
+from harness.core.formats import cell, json_file
+from harness.core.printable import one_line
+from harness.core.scores import Scores
+from harness.corpus import trec
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run, read_scores
+from harness.report.rounding import MINUS, markdown, number
+from harness.stages.layout import Layout
+from harness.stages.score import check_scores
+from harness.stats.inference import Inference
+
+LIST = "export.json"
+FORMAT = 1
+HINT = "Move it away, or name another folder"
+
+
+class Listed(BaseModel):
+    """``export.json``."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    version: int = Field(alias="format", ge=FORMAT, le=FORMAT)
+    sha256: Mapping[str, str]
+    """Of each file, by its path in the folder."""
+
+
+@contextmanager
+def exported(
+    to: Path, about: Mapping[str, object], *, reads: Sequence[Path] = (), project: str = ""
+) -> Iterator[Path]:
+    """Give an empty folder to fill; without an error it becomes ``to``, with a list of its files.
+
+    ``about`` describes the export, in that list.
+
+    Raises:
+        HarnessError: ``to`` has files that are not of an earlier export, is an input (``reads``),
+            or cannot be written.
+    """
+    check(to, reads)
+    try:
+        with replacing_folder(to.resolve()) as beside:
+            yield beside
+            of_files = {name: digest.of_file(path) for name, path in _files(beside).items()}
+            write_json(beside / LIST, {"format": FORMAT, "of": dict(about), "sha256": of_files})
+            set_mark(beside, EXPORT, project)
+    except OSError as exc:
+        remedy = REMEDIES.get(exc.errno or 0, HINT)
+        raise HarnessError(f"{to}: cannot be written ({exc.strerror}). {remedy}") from exc
+
+
+def check(to: Path, reads: Sequence[Path] = ()) -> None:
+    """Accept a missing or empty folder, or an unchanged earlier export.
+
+    Raises:
+        HarnessError: the folder is anything else.
+    """
+    check_free(to, EXPORT, reads=reads, known=lambda folder: (folder / LIST).is_file())
+    found = _files(to.resolve())
+    found.pop(mark(to, EXPORT).name, None)
+    of_files = _listed(to / LIST, found.pop(LIST)) if LIST in found else {}
+    for name, path in found.items():
+        if name not in of_files:
+            raise HarnessError(f"{to / name}: is not of an earlier export. {HINT}")
+        if path.is_symlink() or digest.of_file(path) != of_files[name]:
+            raise HarnessError(f"{to / name}: was changed since it was exported. {HINT}")
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Find what is no folder, by its path in ``folder``, in the order of names."""
+    found = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    return {path.relative_to(folder).as_posix(): path for path in sorted(found)}
+
+
+def _listed(name: Path, path: Path) -> Mapping[str, str]:
+    """Read a list.
+
+    Raises:
+        HarnessError: it is somebody else's file of this name.
+    """
+    try:
+        return Listed.model_validate(json_file(path)).sha256
+    except (OSError, ValueError, ValidationError) as exc:
+        raise HarnessError(f"{name}: is not of an earlier export. {HINT}") from exc
+
+
+LATEX = str.maketrans({
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    HIGHER: r"$^{\dagger}$",
+    LOWER: r"$^{\ddagger}$",
+    MINUS: "$-$",
+})
+TABLE = "table"
+PER_QUERY = "per_query.csv"
+QRELS = "qrels.trec"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """Selection of what is exported."""
+
+    control: str
+    arms: tuple[str, ...]
+    """Arms to export; empty for every scored arm."""
+    measures: tuple[str, ...]
+    """Measures to export; the first one orders the table, and its differences are drawn."""
+    figures: tuple[str, ...]
+    """Formats of ``harness.api.drawing.KINDS``; empty for no figures."""
+
+
+def export(
+    layout: Layout,
+    wanted: ExportRequest,
+    sure: Inference,
+    to: Path,
+    *,
+    reads: Sequence[Path] = (),
+    project: str = "",
+) -> tuple[Path, ...]:
+    """Write TREC runs and judgements, values by query, tables and figures into ``to``.
+
+    Returns the files written. No engine runs, and existing values are used. The folder is written
+    whole or not at all. It replaces an earlier export and refuses anything else. ``reads`` are
+    input folders that must not be overwritten; ``project`` is named in the folder's mark.
+
+    Raises:
+        UnknownName: the control, an arm, a measure or a format is unknown.
+        BadFile, EvidenceError: scores are missing, or a file was changed since.
+        HarnessError: ``to`` has files that are not of an earlier export, or cannot be written.
+    """
+    reads = (*reads, layout.root)
+    check(to, reads)
+    for kind in wanted.figures:
+        if kind not in KINDS:
+            raise UnknownName("format of figures", kind, KINDS)
+    scores = _scores(layout, wanted)
+    together = Prepared.open(layout.data).clusters()
+    board = ranked(scores, wanted.control, wanted.measures, sure, together)
+    about = _about(layout, wanted, sure, board)
+    with exported(to, about, reads=reads, project=project) as beside:
+        _tables(board, beside)
+        _per_query(board, beside / PER_QUERY)
+        trec.write_qrels(beside / QRELS, Prepared.open(layout.data).qrels())
+        for arm in board.scores:
+            trec.write_run(beside / "runs" / f"{arm}.trec", read_run(layout.run(arm)))
+        _figures(board, wanted.figures, beside)
+    return tuple(sorted(path for path in to.rglob("*") if path.is_file()))
+
+
+def _scores(layout: Layout, wanted: ExportRequest) -> Mapping[str, Mapping[str, Scores]]:
+    found = {arm: of for (arm,), of in read_scores(layout.per_query, ["arm"]).items()}
+    named = (wanted.control, *wanted.arms) if wanted.arms else tuple(found)
+    for arm in (wanted.control, *named):
+        if arm not in found:
+            raise UnknownName("arm that was scored", arm, found)
+    check_scores(layout, tuple(found))
+    return {arm: found[arm] for arm in dict.fromkeys(named)}
+
+
+def _about(
+    layout: Layout, wanted: ExportRequest, sure: Inference, board: Leaderboard
+) -> dict[str, object]:
+    """Say what is exported and how sure it was to be, but for what moves no number."""
+    said = {**asdict(wanted), **asdict(sure), "arms": tuple(board.scores), "data": layout.root.name}
+    del said["threads"]
+    return said
+
+
+def _tables(board: Leaderboard, to: Path) -> None:
+    write_text(to / f"{TABLE}.csv", board.frame().map(cell).to_csv(index=False))
+    write_text(to / f"{TABLE}.md", to_markdown(board))
+    write_text(to / f"{TABLE}.tex", to_latex(board))
+
+
+def _per_query(board: Leaderboard, to: Path) -> None:
+    """Write a row an arm, measure and query; a query without a value is left empty, with why."""
+    import pandas as pd
+
+    rows = [
+        (cell(arm), measure, cell(query_id), value, why)
+        for arm, of in board.scores.items()
+        for measure in board.measures
+        for query_id, value, why in _values(of[measure])
+    ]
+    names = ["arm", "measure", "query_id", "value", "undefined"]
+    with replacing(to) as beside:
+        pd.DataFrame(rows, columns=names).to_csv(beside, index=False)
+
+
+def _values(scores: Scores) -> list[tuple[str, float | None, str]]:
+    known: list[tuple[str, float | None, str]] = [
+        (query_id, value, "") for query_id, value in scores.by_query.items()
+    ]
+    return known + [(q, None, why) for why, ids in scores.undefined.items() for q in ids]
+
+
+def _figures(board: Leaderboard, kinds: Sequence[str], to: Path) -> None:
+    drawings = {"forest": draw_forest(board)} | {
+        f"differences-{arm}": draw_differences(found)
+        for (arm, measure), found in board.differences.items()
+        if measure == board.measures[0]
+    }
+    for name, drawing in drawings.items():
+        for kind in kinds:
+            drawing.save(to / f"{name}.{kind}")
+
+
+def to_markdown(board: Leaderboard) -> str:
+    """Write a table; the best mean of each measure is bold."""
+    lines = [
+        markdown(board.caption),
+        "",
+        _line(["", *map(markdown, board.measures)]),
+        _line(["---", *["---:"] * len(board.measures)]),
+        *(
+            _line([markdown(arm), *(_marked(board, arm, m, "**", "**") for m in board.measures)])
+            for arm in board.scores
+        ),
+        "",
+        markdown(board.note),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def to_latex(board: Leaderboard) -> str:
+    """Write a ``table`` for the package booktabs; the best mean of each measure is bold."""
+    rows = [
+        [
+            _latex(arm),
+            *(_marked(board, arm, m, r"\textbf{", "}").translate(MARKS) for m in board.measures),
+        ]
+        for arm in board.scores
+    ]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex(board.caption)}}}",
+        rf"\begin{{tabular}}{{l{'r' * len(board.measures)}}}",
+        r"\toprule",
+        " & ".join(["", *map(_latex, board.measures)]).strip() + r" \\",
+        r"\midrule",
+        *(" & ".join(row) + r" \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        rf"\par\smallskip{{\footnotesize {_latex(board.note)}}}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+MARKS = {ord(sign): LATEX[ord(sign)] for sign in (HIGHER, LOWER, MINUS)}
+"""Signs that a cell may have beside digits."""
+
+
+def _marked(board: Leaderboard, arm: str, measure: str, before: str, after: str) -> str:
+    mean = board.mean(arm, measure)
+    if mean is None:
+        return ABSENT
+    text = number(mean)
+    shown = f"{before}{text}{after}" if mean == board.best(measure) else text
+    return shown + board.mark(arm, measure)
+
+
+def _latex(text: str) -> str:
+    return one_line(text).translate(LATEX)
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,1 +1,0 @@
-"""Commands for judgements by people and machines."""

@@ -1,1 +1,0 @@
-"""What commands stand on: the application, exit codes, places, the project."""

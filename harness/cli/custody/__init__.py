@@ -1,1 +1,0 @@
-"""Commands that check, sign and reproduce evidence."""

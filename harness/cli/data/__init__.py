@@ -1,1 +1,0 @@
-"""Commands that bring data in: collections, query logs, exports of other tools."""

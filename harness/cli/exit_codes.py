@@ -1,0 +1,388 @@
+"""Exit codes, signals and the program's name in messages."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import fcntl
+import json
+import math
+import os
+import re
+import shlex
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from functools import cache
+from io import StringIO, TextIOWrapper
+from pathlib import Path
+from shutil import which
+from time import monotonic, time
+from types import FrameType
+from typing import TextIO
+
+from harness.core.errors import MEMORY_RAN_OUT, BadFile, HarnessError
+
+CALLED = "HARNESS_CALLED"
+"""Variable that ``run.py`` sets: how a person called it, such as ``python3 run.py``."""
+COMMAND = "harness"
+INSTALLS = re.compile(r"(?<![\w./-])(?<!-m )(?<!run\.py )pip install(?= [\w\"-])")
+IN_A_CLONE = re.compile(r"python3 run\.py (?:harness )?")
+_NAMES: set[str] = set()
+"""Commands of the application."""
+
+
+def called() -> str:
+    """Give the command line of the harness as it was called, without options."""
+    by = os.environ.get(CALLED, "")
+    return f"{by} {COMMAND}" if by else shlex.join(_typed())
+
+
+def called_from_anywhere() -> str:
+    """Give the same for another folder: paths are absolute."""
+    python, _, script = os.environ.get(CALLED, "").partition(" ")
+    if script:
+        return f"{python} {shlex.quote(str(Path(script).resolve()))} {COMMAND}"
+    program, *options = _typed()
+    whole = str(Path(program).absolute()) if os.sep in program else program
+    return shlex.join([whole, *options])
+
+
+def _pip() -> str:
+    """Give the command that installs a package where this process runs."""
+    if by := os.environ.get(CALLED, ""):
+        return f"{by} pip install"
+    if _typed() == [COMMAND]:
+        return "pip install"
+    return shlex.join([sys.executable, "-m", "pip", "install"])
+
+
+def _typed() -> list[str]:
+    """Give the words that start this environment's harness where the reader stands."""
+    own, on_path = Path(sys.executable).with_name(COMMAND), which(COMMAND)
+    if on_path is not None and Path(on_path).absolute() == own:
+        return [COMMAND]
+    if sys.orig_argv[1:3] == ["-m", COMMAND]:
+        return [sys.orig_argv[0], "-m", COMMAND]
+    if Path(sys.argv[0]).name == COMMAND:
+        return [sys.argv[0]]
+    return [COMMAND]
+
+
+def as_called(text: str) -> str:
+    """Rewrite each command of the harness in a text.
+
+    A noun is left alone: "what a ``harness run`` left".
+    """
+    plain = IN_A_CLONE.sub(f"{COMMAND} ", text)
+    return INSTALLS.sub(
+        lambda _: _pip(), _commands(frozenset(_NAMES)).sub(lambda _: called(), plain)
+    )
+
+
+def introduce(names: Iterable[str]) -> None:
+    """Tell which words are commands: the application does so when it is put together."""
+    _NAMES.update(names)
+
+
+@cache
+def _commands(names: frozenset[str]) -> re.Pattern[str]:
+    """Match the program's name before one of ``names``; a noun is left alone."""
+    either = "|".join(map(re.escape, sorted(names))) or "(?!)"
+    noun = r"(?<!\ba )(?<!\ba `)(?<!\bthe )(?<!\bthe `)(?<!run\.py )(?<!-m )"
+    return re.compile(rf"{noun}(?<![\w./-]){COMMAND}(?= (?:{either})\b)")
+
+
+TOGETHER_S = 1.0
+"""Signals that come within this time are one: a supervisor sends SIGTERM and SIGHUP at once."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def deafen() -> None:
+    """Let signals change nothing any more: what has been told to end is on its way."""
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as a Ctrl-C does: what is half written is cleared away.
+
+    What ``nohup`` has made deaf stays so, and what was told to end is deaf from then on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    process, came = os.getpid(), -math.inf
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        nonlocal came
+        if os.getpid() == process:
+            if monotonic() - came < TOGETHER_S:
+                return
+            came = monotonic()
+            raise KeyboardInterrupt
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    before = {number: signal.getsignal(number) for number in ENDING}
+    for number in ENDING:
+        if number != signal.SIGINT and before[number] is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        if not all(signal.getsignal(number) is signal.SIG_IGN for number in ENDING):
+            for number in ENDING:
+                signal.signal(number, before[number])
+
+
+DONE, FAILED, INTERRUPTED = 0, 2, 130
+DEBUG = "--debug"
+EPOCH, EPOCH_DIGITS = "SOURCE_DATE_EPOCH", 11
+"""Variable with the time of a build, which NumPy reads, and how many digits it takes."""
+AGAIN = "interrupted; run the same command again to go on"
+REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
+ESCAPED = "harness.escaped"
+"""How a character is written that the encoding of the output lacks."""
+LOOP = "Symlink loop from "
+"""How pathlib, before Python 3.13, begins to say that a chain of links has no end."""
+LONGEST, LONGEST_TOLD = 300, 1_500
+"""Characters of a failure that was not foreseen, and of one that was, with its remedy."""
+
+
+def ended(command: Callable[[], object]) -> int:
+    """Run the command line to its end, and give the exit code; nothing leaves but this code."""
+    debug = DEBUG in sys.argv
+    _opened()
+    _encodable()
+    with terminable():
+        try:
+            _check_clock()
+            command()
+            code = DONE
+        except SystemExit as left:
+            code = _code_of(left, debug=debug)
+        except BaseException as exc:  # noqa: BLE001  whatever it is, it is no verdict
+            code = failed(exc, debug=debug)
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except (OSError, ValueError, AttributeError) as exc:
+            code = FAILED if code == FAILED else failed(exc, debug=debug)
+            _into_nothing()
+    return code
+
+
+def failed(exc: BaseException, *, debug: bool) -> int:
+    """Say in one line on the error stream what went wrong, and give the exit code."""
+    try:
+        exc = _meant(exc)
+        if _interrupt(exc):
+            deafen()
+        said, code = as_called(_said(exc)), INTERRUPTED if _interrupt(exc) else FAILED
+    except KeyboardInterrupt:
+        deafen()
+        said, code = as_called(AGAIN), INTERRUPTED
+    except BaseException:  # noqa: BLE001  no room to look for better words
+        said, code = f"error: {type(exc).__name__}, and {MEMORY_RAN_OUT}", FAILED
+    with suppress(OSError, ValueError, AttributeError, MemoryError):
+        if debug:
+            traceback.print_exception(exc)
+        sys.stderr.write(f"{said}\n")
+        sys.stderr.flush()
+    return code
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Send what engines print to the error stream, so that the output is the answer alone.
+
+    That of programs and libraries that they call goes there too, where the output is that of the
+    process.
+    """
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    kept = os.dup(1) if _is_of_the_process(sys.stdout) else None
+    try:
+        if kept is not None:
+            os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _code_of(left: SystemExit, *, debug: bool) -> int:
+    """Give the code of an exit of the command line itself."""
+    if _meant(left) is left and (left.code is None or isinstance(left.code, int)):
+        return left.code or DONE
+    return failed(left, debug=debug)
+
+
+def _meant(exc: BaseException) -> BaseException:
+    """Give what an exit stands for: libraries exit by 1 at a broken pipe or an end of the input."""
+    cause = exc.__context__
+    if isinstance(exc, SystemExit) and cause and (_interrupt(cause) or _broken_pipe(cause)):
+        return cause
+    return exc
+
+
+def _said(exc: BaseException) -> str:
+    from harness.core.errors import hint
+    from harness.core.files import REMEDIES, refusal
+    from harness.core.printable import one_line
+    from harness.core.reading import Malformed
+
+    if _interrupt(exc):
+        return AGAIN
+    if _broken_pipe(exc):
+        return "error: the reader of the output is gone"
+    if isinstance(exc, Malformed) and exc.path:
+        exc = exc.told()
+    if lacking := _lacking(exc):
+        return f"error: {lacking}"
+    if isinstance(exc, OSError) and exc.filename is not None:
+        remedy = REMEDIES.get(exc.errno or 0, REFUSED)
+        exc = BadFile(str(exc.filename), f"it cannot be used ({exc.strerror})", remedy)
+    elif not isinstance(exc, HarnessError) and (told := refusal(exc)):
+        remedy = REMEDIES.get(told.errno or 0, REFUSED)
+        exc = HarnessError(f"a disk refused a file ({told.strerror}){_place(exc)}. {remedy}")
+    if isinstance(exc, RuntimeError) and str(exc).startswith(LOOP):
+        exc = BadFile(str(exc).removeprefix(LOOP).strip("'"), "it is a link to itself", REFUSED)
+    if isinstance(exc, HarnessError):
+        return f"error: {_both_ends(one_line(str(exc)))}"
+    if isinstance(exc, ModuleNotFoundError) and (missing := hint(exc)):
+        return f"error: {missing}"
+    what = one_line(f"{type(exc).__name__}: {exc}", LONGEST)
+    return f"error: {what}{_place(exc)}. {DEBUG} shows the traceback"
+
+
+def _lacking(exc: BaseException) -> str:
+    """Say what the machine lacks, where the error names no file; empty for any other error."""
+    if isinstance(exc, MemoryError):
+        return MEMORY_RAN_OUT
+    if isinstance(exc, OSError) and exc.errno == errno.EBADF:
+        if _opened_as(1, os.O_RDONLY):
+            return "the output is open for reading alone. Open it for writing, as by > FILE"
+        if _opened_as(0, os.O_WRONLY):
+            return "the input is open for writing alone. Open it for reading, as by < FILE"
+    gone = isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere()
+    return "the current folder is gone. Change to one that is there" if gone else ""
+
+
+def _opened_as(number: int, mode: int) -> bool:
+    return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == mode
+
+
+def _check_clock() -> None:
+    """Refuse times that Python or NumPy does not read: that of the machine, and that of a build.
+
+    Raises:
+        HarnessError: as said.
+    """
+    try:
+        time()
+    except OverflowError:
+        raise HarnessError(
+            "the clock of this machine is past 2262-04-11, the last day that Python counts."
+            " Correct it"
+        ) from None
+    said = os.environ.get(EPOCH, "0")
+    if not (said.isascii() and said.isdecimal() and len(said) <= EPOCH_DIGITS):
+        raise HarnessError(
+            f"{EPOCH} in the environment is not a number of seconds since 1970. Correct or unset it"
+        )
+
+
+def _nowhere() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109  that it fails is what is asked
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _both_ends(text: str) -> str:
+    """Cut the middle out of a text that is too long: its end is the remedy."""
+    if len(text) <= LONGEST_TOLD:
+        return text
+    half = LONGEST_TOLD // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def _place(exc: BaseException) -> str:
+    """Name the line where it was raised; of a file that is no Python, that line."""
+    if isinstance(exc, SyntaxError) and exc.filename:
+        return f" ({Path(exc.filename).name}:{exc.lineno})"
+    frames = traceback.extract_tb(exc.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+
+
+def _interrupt(exc: BaseException) -> bool:
+    import typer
+
+    return isinstance(exc, KeyboardInterrupt | typer.Abort)
+
+
+def _broken_pipe(exc: BaseException) -> bool:
+    return isinstance(exc, OSError) and exc.errno == errno.EPIPE
+
+
+def _is_of_the_process(stream: TextIO) -> bool:
+    try:
+        return stream.fileno() == 1
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _opened() -> None:
+    """Open what a shell closed of input, output and errors: a file of ours would get its number.
+
+    What a library prints would then be written into that file.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _encodable() -> None:
+    """Let the output take any character: one that its encoding lacks is escaped as in JSON.
+
+    A minus or an arrow of ours ended a command otherwise where the encoding is ASCII or Latin-1.
+    """
+    out = sys.stdout
+    if not isinstance(out, TextIOWrapper) or out.errors != "strict":
+        return
+    if codecs.lookup(out.encoding).name != "utf-8":
+        codecs.register_error(ESCAPED, _escaped)
+        out.reconfigure(errors=ESCAPED)
+
+
+def _escaped(exc: UnicodeError) -> tuple[str, int]:
+    if not isinstance(exc, UnicodeEncodeError):
+        raise exc
+    return json.dumps(exc.object[exc.start : exc.end])[1:-1], exc.end
+
+
+def _into_nothing() -> None:
+    """Let what is still to be written go nowhere, for Python tries again when it ends."""
+    try:
+        out = sys.stdout.fileno()
+    except AttributeError:
+        sys.stdout = StringIO()  # an engine put something else in its place
+        return
+    except (OSError, ValueError):
+        return
+    with suppress(OSError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, out)
+        os.close(nothing)

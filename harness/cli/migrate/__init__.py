@@ -1,1 +1,0 @@
-"""``harness migrate``: a migration, step by step."""

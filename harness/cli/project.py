@@ -1,0 +1,312 @@
+"""The project of a command, and the places of its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import harness
+from harness.cli.exit_codes import called
+from harness.core.errors import HarnessError, UnknownName
+
+if TYPE_CHECKING:
+    from harness.corpus.trec import Missing
+    from harness.policy.model import Policy
+    from harness.stages.layout import Layout
+    from harness.stages.params import Params
+    from harness.stages.report_inputs import Subject
+
+
+PARAMS, PACKAGED = "params.yaml", "packaged"
+SOURCES = ("datasets", "qrels", "policy", "engines")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder with ``params.yaml``; everything else lies below it."""
+
+    root: Path
+    """Where people's files are read."""
+    packaged: bool = False
+    """Whether that is the installed package, which is read and never written to."""
+
+    @classmethod
+    def here(cls) -> Project:
+        """Find the project around the current folder, or else the one this code belongs to.
+
+        Outside of a clone that is what the package brings: settings, policies and data sets.
+        """
+        around = Path.cwd()
+        for folder in (around, *around.parents):
+            if (folder / PARAMS).is_file():
+                return cls(folder)
+        return cls.brought()
+
+    @classmethod
+    def brought(cls) -> Project:
+        """Find what this code brings: the clone that it is in, or what is in the package."""
+        code = Path(harness.__path__[0])
+        if (code.parent / PARAMS).is_file():
+            return cls(code.parent)
+        return cls(code / PACKAGED, packaged=True)
+
+    @classmethod
+    def own(cls) -> Project:
+        """Find a project that may be written to.
+
+        Raises:
+            HarnessError: there is only what the package brings.
+        """
+        found = cls.here()
+        if found.packaged:
+            raise HarnessError(
+                f"no project: neither {Path.cwd()} nor a folder above it has a {PARAMS}."
+                " Make one with: harness init FOLDER"
+            )
+        return found
+
+    @property
+    def place(self) -> Path:
+        """Folder below which the harness writes."""
+        return Path.cwd() if self.packaged else self.root
+
+    @property
+    def params(self) -> Params:
+        """Read what the pipeline does."""
+        from harness.stages.params import read
+
+        return read(self.root / PARAMS)
+
+    def datasets(self, named: str = "") -> list[str]:
+        """Give the data set that was named, or all of ``params.yaml`` where none was."""
+        return [named] if named else list(self.params.datasets)
+
+    def arms(self, named: str = "") -> list[str]:
+        """Give the arm that was named, or all of ``params.yaml`` where none was."""
+        return [named] if named else list(self.params.arms)
+
+    @property
+    def cache(self) -> Path:
+        """Folder that may be deleted at any time; its contents are rebuilt when needed."""
+        return self.place / ".cache"
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Folders that people write and every command may read."""
+        return tuple(self.root / name for name in SOURCES)
+
+    @property
+    def policy_file(self) -> Path:
+        """File of the policy that ``params.yaml`` names."""
+        return self.root / self.params.policy
+
+    def policy(self) -> Policy:
+        """Read that policy."""
+        from harness.policy.load import load_policy
+
+        return load_policy(self.policy_file)
+
+    def layout(self, dataset: str) -> Layout:
+        """Say where the files of a data set lie.
+
+        Raises:
+            BadName: no data set can be called so.
+        UnknownName: the data set is unknown.
+        """
+        from harness.core.errors import SHOWN, DatasetError
+        from harness.core.names import checked
+        from harness.core.printable import one_line
+        from harness.stages.layout import Layout
+
+        if "/" in dataset:
+            raise DatasetError(
+                f"{one_line(dataset, SHOWN)}: no such folder. Correct the path, or name a data set"
+                " of the project"
+            )
+        checked("a data set", dataset)
+        known = sorted(path.parent.name for path in (self.root / "datasets").glob("*/card.toml"))
+        if dataset not in known:
+            raise UnknownName("dataset", dataset, known)
+        return Layout(
+            self.place / "build" / dataset,
+            self.place / "perf" / dataset,
+            self.cache / dataset,
+            kept_log=self.kept_log(dataset),
+        )
+
+    def kept_log(self, dataset: str) -> Path:
+        """Say where ``harness history add`` keeps the log of a data set's experiments."""
+        return self.place / "history" / "experiments" / f"{dataset}.jsonl"
+
+    def subject(self, dataset: str, threads: int = 1) -> Subject:
+        """Say what the report of a data set is about, and on how many threads to draw."""
+        from harness.corpus import card
+        from harness.stages.report_inputs import Subject, pairs_of
+
+        policy = self.policy().on(threads)
+        about = card.read(self.root / "datasets" / dataset)
+        return Subject(
+            pairs=pairs_of(policy),
+            arms=self.params.arms,
+            rules=policy.rules,
+            licence=about.licence,
+            source=about.source,
+            commands=(f"{called()} demo",),
+            score=self.params.score,
+            compare=self.params.compare,
+            policy=policy,
+            policy_file=self.policy_file,
+            pin=f"harness policy pin {self.params.policy} --dataset {dataset}",
+            place=f"--dataset {dataset}",
+        )
+
+    def raced(self) -> tuple[str, ...]:
+        """Arms that take part in a step: those whose time matters."""
+        pairs = [(step.control, step.candidate) for step in self.policy().steps]
+        return tuple(dict.fromkeys(arm for pair in pairs for arm in pair))
+
+
+Dataset = Annotated[
+    str, typer.Option(help="A folder of datasets/; all of params.yaml where none is named.")
+]
+OneDataset = Annotated[
+    str, typer.Option("--dataset", help="A folder of datasets/. [the one of params.yaml]")
+]
+Left = Annotated[
+    Path | None, typer.Option("--out", help="What a `harness run` wrote, instead of the project.")
+]
+
+Threads = Annotated[
+    int, typer.Option(min=1, max=1024, help="How many draw resamples; no number depends on it.")
+]
+AskedTwice = Annotated[
+    str,
+    typer.Option(
+        "--aa", help="Queries of the A/A replay: `all`, or a `sample` of 50. [params.yaml]"
+    ),
+]
+
+
+def left_by_run(out: Path) -> Layout:
+    """Say where the evidence of a ``harness run`` into ``out`` lies.
+
+    Raises:
+        BadFile: there is none.
+    """
+    from harness.stages.layout import left_by_run as found
+
+    return found(out)
+
+
+def evidence_at(dataset: str, out: Path | None, *, adds: bool = False) -> Layout:
+    """Say where the evidence of one data set lies: below the project, or in what a run left.
+
+    The data set need not be named where ``params.yaml`` has one. ``adds`` says that the command
+    writes there.
+
+    Raises:
+        HarnessError: both are named, or neither and the project has several data sets.
+        UnknownName, BadName: the data set is unknown.
+        BadFile, NotOurs: as ``left_by_run`` and ``added_to_run``.
+    """
+    from harness.core.errors import HarnessError
+
+    one_of(dataset, out)
+    if out:
+        return added_to_run(out) if adds else left_by_run(out)
+    project = Project.here()
+    names = project.datasets(dataset)
+    if len(names) != 1:
+        raise HarnessError(
+            f"the project has several data sets ({', '.join(names)}): name one with --dataset, or"
+            " the --out of a harness run"
+        )
+    return project.layout(names[0])
+
+
+def of_run(ran: Path, dataset: str) -> Layout:
+    """Say where the evidence of a ``harness run`` lies; the data set need not be named.
+
+    Raises:
+        BadFile: there is none.
+        UnknownName: it is of another data set.
+    """
+    from harness.core.errors import UnknownName
+
+    found = left_by_run(ran)
+    if dataset and name_of(dataset) != found.root.name:
+        raise UnknownName(f"data set in {ran}", dataset, [found.root.name])
+    return found
+
+
+def own(
+    folder: Path,
+    owner: str,
+    *reads: Path | None,
+    known: Callable[[Path], bool] | None = None,
+) -> None:
+    """Make ``folder`` one of ``owner``, and refuse what belongs to somebody else or is read.
+
+    Raises:
+        NotOurs, HarnessError: as ``harness.core.folders.claim``.
+    """
+    from harness.core.folders import claim
+
+    project = Project.here()
+    sources = (*filter(None, reads), *project.sources)
+    claim(folder, owner, reads=sources, project=project.root.name, known=known)
+
+
+def added_to_run(out: Path) -> Layout:
+    """Say where the evidence of a ``harness run`` lies to which a command adds something.
+
+    Raises:
+        NotOurs: the folder does not bear its mark.
+        BadFile: there is none.
+    """
+    from harness.core.folders import RUN, check_held
+
+    found = left_by_run(out)
+    check_held(out, RUN)
+    return found
+
+
+def name_of(dataset: str) -> str:
+    """Give the name of a data set, or that of a folder with one.
+
+    Raises:
+        BadName: no data set can be called so.
+    """
+    from harness.core.names import checked
+
+    return checked("a data set", Path(dataset).resolve().name if dataset else "")
+
+
+def missing_rule(word: str) -> Missing:
+    """Take what a query without a line in a run file is.
+
+    Raises:
+        UnknownName: the rule is unknown.
+    """
+    from harness.core.errors import UnknownName
+    from harness.corpus.trec import Missing
+
+    if word not in set(Missing):
+        raise UnknownName("rule for queries without a line", word, Missing)
+    return Missing(word)
+
+
+def one_of(dataset: str, out: Path | None) -> None:
+    """Refuse a data set beside a folder.
+
+    Raises:
+        HarnessError: both are named.
+    """
+    from harness.core.errors import HarnessError
+
+    if dataset and out:
+        raise HarnessError("--out has its own data; leave --dataset out")

@@ -1,1 +1,0 @@
-"""``harness shadow``: a live comparison, watched, replayed, reported."""

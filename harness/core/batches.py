@@ -1,0 +1,421 @@
+"""Batches of work: in this process, in several, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import signal
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Executor as FuturesExecutor
+from concurrent.futures import wait as wait_for
+from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, Protocol
+
+from harness.core.errors import HarnessError, InvalidArm
+from harness.core.files import replacing
+from harness.core.folders import is_stray
+from harness.core.printable import one_line
+from harness.core.reading import whole
+
+Work = Callable[[Any, Path], Iterable[int]]
+"""Writes the part file of what it is given, and yields how many steps it has done meanwhile. It is
+closed early where the work stops. For other processes it is a value that can be pickled."""
+Advance = Callable[[int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is to be done, and the file that it leaves."""
+
+    given: Any
+    part: Path
+    steps: int = 1
+    """How far the whole work is, once this is done."""
+
+
+class Executor(Protocol):
+    """Does batches in any order."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder that all its processes see; None where this process does the batches.
+
+        Work, and what it is given, are sent to other processes.
+        """
+        ...
+
+    def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:
+        """Do every batch; ``threads`` at once where that is up to this process.
+
+        Raises:
+            HarnessError: the work raised one, or the processes that did it were lost too often.
+        """
+        ...
+
+
+def written(work: Work, batch: Batch) -> Generator[int]:
+    """Do one batch, yielding its steps; its part file appears at the end."""
+    with replacing(batch.part) as beside:
+        yield from work(batch.given, beside)
+
+
+class Inline:
+    """Does batches in their order. After an error or an interrupt no other step is begun."""
+
+    folder = None
+
+    def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:
+        stop = Event()
+
+        def do(batch: Batch) -> None:
+            if stop.is_set():
+                return
+            with closing(written(work, batch)) as steps:
+                for done in steps:
+                    advance(done)
+                    if stop.is_set():
+                        break
+
+        if threads == 1:
+            for batch in batches:
+                do(batch)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                for _ in pool.map(do, batches):
+                    pass
+            finally:
+                stop.set()
+
+
+_HERE: Executor = Inline()
+_current: ContextVar[Executor] = ContextVar("executor", default=_HERE)
+
+
+def current() -> Executor:
+    """Give the executor of the block: this process, unless ``using`` says otherwise."""
+    return _current.get()
+
+
+@contextmanager
+def using(executor: Executor) -> Iterator[None]:
+    """Let ``executor`` do the batches of the block."""
+    before = _current.set(executor)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def map_batches(
+    work: Work,
+    batches: Sequence[Batch],
+    *,
+    advance: Advance = lambda _: None,
+    whole: Callable[[Path], bool] = Path.is_file,
+    threads: int = 1,
+) -> None:
+    """Do every batch whose part file is not ``whole``; afterwards all are.
+
+    Raises:
+        HarnessError: as ``Executor.each``. Parts that are whole stay, and are not made twice.
+    """
+    missing = []
+    for batch in batches:
+        if whole(batch.part):
+            advance(batch.steps)
+        else:
+            missing.append(replace(batch, part=batch.part.absolute()))
+    current().each(work, missing, advance, threads)
+
+
+MAX_DEATHS = 3
+"""Processes that one batch may lose: the fault is then in the batch."""
+STOPPED_S = 5.0
+ProcessesTold = int | tuple[type[HarnessError], str] | None
+"""Steps; what was raised; or that the batch is done."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Worker:
+    number: int
+    process: SpawnProcess
+    pipe: Connection
+
+
+@dataclass(slots=True, eq=False)
+class Processes:
+    """Shares batches among so many processes."""
+
+    count: int
+    folder: Path
+    tell: Callable[[str], object]
+    _idle: list[_Worker] = field(default_factory=list)
+    _all: dict[int, _Worker] = field(default_factory=dict)
+
+    def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  one thread a process
+        """Do every batch.
+
+        Raises:
+            HarnessError: the work raised one; InvalidArm: it raised something else, or a batch
+                killed its process ``MAX_DEATHS`` times.
+        """
+        packed = pickle.dumps(work)
+        left, busy = deque(batches), dict[Any, tuple[_Worker, Batch]]()
+        deaths: Counter[Any] = Counter()
+        try:
+            while left or busy:
+                while left and (worker := self._free(len(busy))):
+                    batch = left.popleft()
+                    busy[worker.pipe] = worker, batch
+                    with suppress(OSError):  # a dead one is heard below
+                        worker.pipe.send((packed, batch))
+                for pipe in wait([*busy]):
+                    worker, batch = busy[pipe]
+                    try:
+                        told: ProcessesTold = worker.pipe.recv()
+                    except (EOFError, OSError):
+                        del busy[pipe]
+                        self._buried(worker, batch, deaths)
+                        left.appendleft(batch)
+                        continue
+                    if isinstance(told, int):
+                        advance(told)
+                        continue
+                    del busy[pipe]
+                    self._idle.append(worker)
+                    if told is not None:
+                        raised, said = told
+                        raise raised(said)
+        finally:
+            for worker, _ in busy.values():
+                self._end(worker)
+
+    def _free(self, busy: int) -> _Worker | None:
+        """Give a process without work, started where there are fewer than there may be."""
+        if self._idle:
+            return self._idle.pop()
+        if busy >= self.count:
+            return None
+        number = next(n for n in range(1, self.count + 1) if n not in self._all)
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        process.start()
+        theirs.close()
+        self._all[number] = _Worker(number, process, ours)
+        return self._all[number]
+
+    def _buried(self, worker: _Worker, batch: Batch, deaths: Counter[Any]) -> None:
+        self._end(worker)
+        deaths[batch.part] += 1
+        code = worker.process.exitcode
+        if deaths[batch.part] == MAX_DEATHS:
+            raise InvalidArm(
+                f"{MAX_DEATHS} processes died at the same work, the last with exit code {code}."
+                " What was done before is kept: run the same command again, with fewer workers if"
+                " memory was short"
+            )
+        self.tell(f"worker {worker.number} died with exit code {code}: another one takes its batch")
+
+    def _end(self, worker: _Worker) -> None:
+        self._all.pop(worker.number, None)
+        if worker.process.is_alive():
+            worker.process.terminate()
+        worker.process.join(STOPPED_S)
+        worker.pipe.close()
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in [*self._all.values()]:
+            self._end(worker)
+        self._idle.clear()
+
+
+@contextmanager
+def processes(count: int, folder: Path, tell: Callable[[str], object]) -> Iterator[Processes]:
+    """Share batches among ``count`` processes until the block ends.
+
+    ``folder`` is for what they exchange; ``tell`` is told of each process that was lost.
+    """
+    found = Processes(count, folder, tell)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def _serve(client: Connection) -> None:
+    """Be a process: do batch after batch until there is no client."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    known: tuple[bytes, Work] | None = None
+    while True:
+        try:
+            packed, batch = client.recv()
+        except EOFError:
+            return
+        try:
+            if known is None or known[0] != packed:
+                known = packed, pickle.loads(packed)  # noqa: S301  by this program, over a pipe
+            for done in written(known[1], batch):
+                client.send(done)
+        except HarnessError as exc:
+            client.send((HarnessError, str(exc)))
+        except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
+            client.send((InvalidArm, f"{type(exc).__name__}: {exc}"))
+        else:
+            client.send(None)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+PACKAGES = ("harness", "engines")
+KINDS = ("*.py", "*.toml")
+PACKAGED = "packaged"
+"""Folder of an installed package that holds settings, policies and data sets beside the code."""
+
+
+@cache
+def code_sha256() -> str:
+    """Digest of the source of ``harness`` and ``engines``, arms included, read once a process.
+
+    The settings, policies and data sets of an installed package do not count: they lie outside of
+    both in a clone.
+    """
+    found = hashlib.sha256()
+    for name, path in sorted(_named()):
+        source = whole(path)
+        found.update(f"{name}\\0{len(source)}\\0".encode())
+        found.update(source)
+    return found.hexdigest()
+
+
+def _named() -> list[tuple[str, Path]]:
+    """List the files with their names from the package on."""
+    return [
+        (f"{package}/{below.as_posix()}", path)
+        for package in PACKAGES
+        if (spec := find_spec(package))
+        for place in map(Path, spec.submodule_search_locations or ())
+        for kind in KINDS
+        for path in place.rglob(kind)
+        if not is_stray(below := path.relative_to(place)) and below.parts[0] != PACKAGED
+    ]
+
+
+CONNECT_S, TURN_S = 20, 1.0
+QUOTED = 300
+AGAIN = "What was done before is kept: run the same command again"
+FuturesTold = tuple[type[HarnessError], str] | None
+"""What the work raised."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Futures:
+    """Shares batches among the workers of an executor, which all see ``folder``."""
+
+    executor: FuturesExecutor
+    folder: Path
+    alive: Callable[[], bool] = lambda: True
+    """Whether the executor can still answer."""
+
+    def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  up to the workers
+        """Do every batch.
+
+        Raises:
+            HarnessError: the work raised one, or the executor is gone; InvalidArm: it raised
+                something else, or killed its workers.
+        """
+        packed, code = pickle.dumps(work), code_sha256()
+        doing = {self.executor.submit(_on_worker, packed, one, code): one for one in batches}
+        left = {*doing}
+        try:
+            while left:
+                done, left = wait_for(left, timeout=TURN_S, return_when=FIRST_COMPLETED)
+                if not (done or self.alive()):
+                    raise HarnessError(f"the executor is gone. {AGAIN}")
+                for future in done:
+                    _check(future, doing[future])
+                    advance(doing[future].steps)
+        finally:
+            for future in left:
+                future.cancel()
+
+
+@contextmanager
+def cluster(address: str, folder: Path, tell: Callable[[str], object]) -> Iterator[Futures]:
+    """Share batches among the workers of the Dask scheduler at ``address``.
+
+    Raises:
+        HarnessError: no scheduler answers there.
+        ModuleNotFoundError: the extra cluster is not installed.
+    """
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as exc:
+        raise HarnessError(
+            f"no scheduler at {address} ({one_line(str(exc), QUOTED)}). Start one: dask scheduler"
+        ) from exc
+    try:
+        tell(f"{len(client.scheduler_info()['workers'])} workers at {address}")
+        yield Futures(client.get_executor(), folder, lambda: client.status == "running")
+    finally:
+        client.close(timeout=CONNECT_S)
+
+
+def _check(future: Future[FuturesTold], batch: Batch) -> None:
+    """Raise what a batch raised."""
+    try:
+        told = future.result()
+    except CancelledError as exc:
+        raise HarnessError(f"the executor is gone. {AGAIN}") from exc
+    except Exception as exc:
+        raise InvalidArm(f"{one_line(str(exc), QUOTED)}. {AGAIN}") from exc
+    if told is not None:
+        raised, said = told
+        raise raised(said)
+    if not batch.part.is_file():
+        raise HarnessError(
+            f"{batch.part}: a worker wrote it, and it is not here. Share that folder with all"
+            " workers"
+        )
+
+
+def _on_worker(packed: bytes, batch: Batch, code: str) -> FuturesTold:
+    """Do one batch on a worker; return what it raised."""
+    if code != code_sha256():
+        return HarnessError, "a worker has another version of the program"
+    try:
+        for _ in written(_unpacked(packed), batch):
+            pass
+    except HarnessError as exc:
+        return HarnessError, str(exc)
+    except Exception as exc:  # noqa: BLE001  whatever an engine raises
+        return InvalidArm, f"{type(exc).__name__}: {exc}"
+    return None
+
+
+@lru_cache(maxsize=1)
+def _unpacked(packed: bytes) -> Work:
+    work: Work = pickle.loads(packed)  # noqa: S301  by this program, through the user's executor
+    return work

@@ -1,1 +1,0 @@
-"""Work that many processes may share: batches, each of which leaves one part file."""

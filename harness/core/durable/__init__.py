@@ -1,1 +1,0 @@
-"""What keeps a written thing whole: locks, journals, exchanged and owned folders."""

@@ -1,0 +1,356 @@
+"""Folders that a command owns, and changes of several files."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
+from typing import Any
+
+from harness.core import digest
+from harness.core.errors import BadFile, HarnessError
+from harness.core.files import REMEDIES, check_leads, held, remove, sweep, write_json, write_text
+from harness.core.formats import json_file
+
+STRAYS = (
+    ".DS_Store", "._*", ".Spotlight-V100", ".Trashes", ".fseventsd", ".directory", "Thumbs.db",
+    "desktop.ini", ".*.sw[a-p]", "*~", ".#*", "[#]*[#]", ".nfs*", ".idea", ".vscode",
+    ".ipynb_checkpoints", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis",
+    "__pycache__",
+)  # fmt: skip
+"""Patterns of names of files and folders."""
+
+
+def is_stray(path: PurePath) -> bool:
+    """Tell whether a desktop, an editor or a cache left a file; its path is relative."""
+    return any(fnmatchcase(part, one) for part in path.parts for one in STRAYS)
+
+
+RUN = "harness run"
+EXPORT = "harness export"
+CONVERT = "harness convert"
+EXPERIMENT_LOG = "harness run log"
+CLICKS = "harness clicks"
+REPORT = "harness report"
+HISTORY = "harness history"
+MIGRATION = "harness migrate"
+SHADOW_LOG = "harness shadow"
+SHADOW_REPORT = "harness shadow report"
+OWNERS = (
+    RUN, EXPERIMENT_LOG, EXPORT, CONVERT, CLICKS, REPORT, HISTORY, MIGRATION, SHADOW_LOG,
+    SHADOW_REPORT,
+)  # fmt: skip
+"""Every command, or group of commands, that marks a folder."""
+PASSING = re.compile(r"\..*\.(?:lock|journal|partial)")
+"""What writers of ours leave for a while, or when they are killed: it makes no folder foreign."""
+REMEDY = "Name a new or empty folder"
+
+
+class NotOurs(HarnessError):
+    """A folder or a file belongs to somebody else, or is read by the command that would write."""
+
+
+def mark(folder: Path, owner: str) -> Path:
+    """Name the file that says that ``owner`` may write into ``folder``."""
+    return folder / f"{owner.replace(' ', '-')}.txt"
+
+
+def claim(
+    folder: Path,
+    owner: str,
+    *,
+    reads: Iterable[Path] = (),
+    project: str = "",
+    known: Callable[[Path], bool] | None = None,
+) -> None:
+    """Make ``folder`` one of ``owner``: it is there afterwards, and bears the mark.
+
+    Raises:
+        NotOurs: as ``check_free``.
+        HarnessError: it cannot be made, looked into or written to.
+    """
+    check_free(folder, owner, reads=reads, known=known)
+    set_mark(folder, owner, project)
+
+
+def check_free(
+    folder: Path,
+    owner: str,
+    *,
+    reads: Iterable[Path] = (),
+    known: Callable[[Path], bool] | None = None,
+) -> None:
+    """Let a folder pass that ``owner`` may write into, and write nothing.
+
+    ``reads`` are the files and folders that the command reads. ``known`` recognizes what an earlier
+    version of the program, which set no marks, wrote.
+
+    Raises:
+        NotOurs: the folder has files that ``owner`` did not write, is not a folder, or is an input.
+        HarnessError: it cannot be looked into.
+    """
+    sources = tuple(reads)
+    check_apart(folder, sources)
+    with _told(folder):
+        for link in filter(Path.is_symlink, folder.iterdir() if folder.is_dir() else ()):
+            check_apart(link, sources)
+        if folder.exists() and not mark(folder, owner).is_file() and not (known and known(folder)):
+            _check_empty(folder, owner)
+
+
+def set_mark(folder: Path, owner: str, project: str = "") -> None:
+    """Make a folder, where it is not there, and set the mark in it, where it is not set.
+
+    Raises:
+        HarnessError: it cannot be written to.
+    """
+    with _told(folder):
+        if not mark(folder, owner).is_file():
+            of = f" in the project {project}" if project else ""
+            said = f"{owner}{of} made this folder, and replaces what it wrote here."
+            write_text(
+                mark(folder.resolve(), owner), f"{said}\nKeep files of your own elsewhere.\n"
+            )
+
+
+def check_held(folder: Path, owner: str) -> None:
+    """Let a folder pass that bears the mark of ``owner``: a command adds to what that one left.
+
+    Raises:
+        NotOurs: it does not.
+    """
+    if not mark(folder, owner).is_file():
+        problem = f"bears no mark of {owner}, so nothing is written"
+        raise NotOurs(f"{folder}: {problem}. {_mark_it(folder, owner)}")
+
+
+def check_new(
+    file: Path, *, reads: Iterable[Path] = (), ours: Callable[[Path], bool] | None = None
+) -> None:
+    """Let a file pass that is not there yet, or of which ``ours`` says that it may be replaced.
+
+    Raises:
+        NotOurs: it is there, is a folder, or lies in a folder that is read.
+    """
+    check_apart(file, reads)
+    if file.is_dir():
+        raise NotOurs(f"{file}: is a folder. Name a file in it")
+    if (file.exists() or file.is_symlink()) and not (ours and ours(file)):
+        raise NotOurs(f"{file}: is there already. Name another file, or move this one away")
+
+
+def check_apart(to: Path, reads: Iterable[Path]) -> None:
+    """Let a place pass that is not, is not in and is not around anything that is read.
+
+    Links are followed, and a folder that is mounted twice is one. Up from a folder that is not
+    there leads nowhere: once it is made, the same path is another place.
+
+    Raises:
+        NotOurs: it is, or its links lead in a circle.
+        BadFile: it leads nowhere, as ``check_leads`` says.
+    """
+    try:
+        check_leads(to)
+        place = to.resolve()
+        for path in reads:
+            source = path.resolve()
+            within = source.is_dir() and _inside(place, source)
+            if within or _inside(source, place):
+                raise NotOurs(f"{to}: would change {path}, which is read. {REMEDY}")
+    except (OSError, RuntimeError) as exc:
+        raise NotOurs(f"{to}: leads nowhere ({exc}). {REMEDY}") from exc
+
+
+def _inside(inner: Path, outer: Path) -> bool:
+    """Tell whether ``inner`` is ``outer``, or below it; both are without links."""
+    if inner.is_relative_to(outer):
+        return True
+    there = [place for place in (inner, *inner.parents) if place.exists()]
+    return outer.exists() and any(place.samefile(outer) for place in there)
+
+
+def _check_empty(folder: Path, owner: str) -> None:
+    if not folder.is_dir():
+        raise NotOurs(f"{folder}: is a file. {REMEDY}")
+    names = (path.name for path in folder.iterdir())
+    first = min((name for name in names if not PASSING.fullmatch(name)), default=None)
+    if first is None:
+        return
+    for other in OWNERS:
+        if mark(folder, other).is_file():
+            raise NotOurs(f"{folder}: belongs to {other}. {REMEDY}")
+    raise NotOurs(
+        f"{folder}: holds what {owner} did not write, for example {first}. {REMEDY}."
+        f" {_mark_it(folder, owner)}"
+    )
+
+
+def _mark_it(folder: Path, owner: str) -> str:
+    command = shlex.join(["touch", str(mark(folder, owner))])
+    return (
+        "Folders of earlier versions bear no mark; if all of it is the work of"
+        f" {owner}, set it: {command}"
+    )
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Make a refusal by the system an error that a person can fix."""
+    try:
+        yield
+    except OSError as exc:
+        why = exc.strerror or exc
+        remedy = REMEDIES.get(exc.errno or 0, REMEDY)
+        raise HarnessError(f"{folder}: cannot be written ({why}). {remedy}") from exc
+
+
+HINT = "Look at the files that it names; remove the journal when they are as they should be"
+
+
+class Change:
+    """Files that are to change together; the last text that a file is given counts."""
+
+    def __init__(self, thing: Path, within: Sequence[Path], what: str) -> None:
+        self._journal = journal_of(thing)
+        self._within = [folder.resolve() for folder in within]
+        self._what = what
+        self._texts: dict[Path, str] = {}
+        self._proof: tuple[Path, str] | None = None
+        self.resumed = ""
+        """What was cut off and is complete now; empty where nothing was."""
+
+    def write(self, path: Path, text: str) -> None:
+        """Give a file its new text; nothing is written yet."""
+        whole = path.resolve()
+        if not any(whole.is_relative_to(folder) for folder in self._within):
+            raise ValueError(f"{path} is in none of the folders of the change")
+        self._texts.pop(whole, None)
+        self._texts[whole] = text
+
+    def commit(self) -> None:
+        """Write every file, in the order in which they were given, and see them on the disk.
+
+        After it the block may tell a person. A process that is killed before the end of the block
+        leaves its journal, and the next one finds in ``resumed`` what was done.
+        """
+        if self._texts:
+            self._note({})
+            self._apply()
+
+    def prepare(self, proof: Path, sha256: str) -> None:
+        """Write the journal and no file: the change is made when ``proof`` has the digest.
+
+        For files that go with a folder that is replaced. A process that is killed before the folder
+        stands leaves a journal that the next one forgets; after it, one that it completes.
+        """
+        self._proof = proof, sha256
+        self._note({"proof": [os.path.relpath(proof.resolve(), self._journal.parent), sha256]})
+
+    def _note(self, more: Mapping[str, Any]) -> None:
+        folder = self._journal.parent
+        files = [[os.path.relpath(p, folder), _sha256(p), t] for p, t in self._texts.items()]
+        write_json(self._journal, {"what": self._what, "files": files, **more}, durable=True)
+
+    def finish(self) -> None:
+        """Complete what another process began; its journal stays until this change ends well."""
+        if self._journal.exists():
+            self.resumed = self._read()
+            try:
+                self._apply()
+            except OSError as exc:
+                raise BadFile(self._journal, f"it cannot be completed ({exc})", HINT) from exc
+
+    def abandon(self) -> None:
+        """Forget a journal that was prepared for a folder that does not stand."""
+        if self._proof and _sha256(self._proof[0]) != self._proof[1]:
+            with suppress(OSError):
+                self._journal.unlink()
+
+    def close(self) -> None:
+        """Commit what was not, and forget the journal."""
+        self.commit()
+        if self._journal.exists():
+            remove(self._journal)
+
+    def _apply(self) -> None:
+        for path, text in self._texts.items():
+            write_text(path, text, durable=True)
+        self._texts = {}
+
+    def _read(self) -> str:
+        """Take over the files of the journal, and give what it says it is."""
+        try:
+            told: Any = json_file(self._journal)
+            proof, sha256 = told.get("proof", ("", ""))
+            if proof and _sha256(self._journal.parent / str(proof)) != sha256:
+                return ""
+            for name, was, text in told["files"]:
+                path = self._journal.parent / str(name)
+                if _sha256(path) not in {was, digest.of_bytes(text.encode())}:
+                    raise BadFile(self._journal, f"{path} was changed since it was cut off", HINT)
+                self.write(path, text)
+            return str(told["what"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise BadFile(self._journal, f"it is not a journal of a change ({exc})", HINT) from exc
+
+
+@contextmanager
+def changing(thing: Path, *, within: Sequence[Path], what: str) -> Iterator[Change]:
+    """Hold ``thing`` alone, complete what an earlier change of it left, and change it.
+
+    ``within`` are the folders whose files may change, ``what`` names the change in words. An
+    exception before ``Change.commit`` changes nothing. A block that ends without it commits. What
+    dead writers left in these folders is swept, also where nothing is to be written there.
+
+    Raises:
+        Locked: another writer does not come to an end.
+        BadFile: the journal is not one, or names a file outside ``within``.
+    """
+    with held(thing):
+        for folder in filter(Path.is_dir, within):
+            sweep(folder)
+        change = Change(thing, within, what)
+        change.finish()
+        try:
+            yield change
+        except BaseException:
+            change.abandon()
+            raise
+        change.close()
+
+
+def completed(thing: Path, *, within: Sequence[Path]) -> None:
+    """Complete a change of ``thing`` that was cut off, if one was; for whoever is to read it.
+
+    Raises:
+        Locked, BadFile: as ``changing``.
+    """
+    if cut_off(thing):
+        with changing(thing, within=within, what=""):
+            pass
+
+
+def journal_of(thing: Path) -> Path:
+    """Say where the journal of ``thing`` is while a change of it is under way.
+
+    Raises:
+        BadFile: it is the root of the file system, beside which there is nothing.
+    """
+    whole = thing.resolve()
+    if not whole.name:
+        raise BadFile(thing, "is the root of the file system", "Name a file or a folder in it")
+    return whole.with_name(f".{whole.name}.journal")
+
+
+def cut_off(thing: Path) -> bool:
+    """Whether a change of ``thing`` was cut off, and waits for the next writer to complete it."""
+    return journal_of(thing).exists()
+
+
+def _sha256(path: Path) -> str:
+    """Digest of a file; empty where there is none."""
+    return digest.of_file(path) if path.exists() else ""

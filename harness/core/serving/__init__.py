@@ -1,1 +1,0 @@
-"""HTTP servers of the program: what their clients may hold."""

@@ -1,0 +1,547 @@
+"""Formats of other tools: Quepid, rank_eval, learning to rank, OpenSearch."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import BadFile, DatasetError, UnknownName
+from harness.core.files import json_text, replacing, write_text
+from harness.core.formats import FORMULA, csv_row, json_file
+from harness.core.reading import Malformed, numbered
+from harness.core.records import Document, Judgement, Qrels, Query
+from harness.corpus import beir, trec
+from harness.corpus import cells as corpus_cells
+from harness.corpus.trec import UNCARRIED
+
+At = int | str
+"""Where a fault is: the number of a line, or a place inside a file of JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """Queries in the order of the file, and their judgements."""
+
+    queries: tuple[Query, ...]
+    qrels: Qrels
+    unrated: int
+    """Pairs that the file lists without a grade."""
+
+
+@dataclass(slots=True)
+class Collector:
+    """Collects queries and grades of one file, and names the place of what is wrong."""
+
+    path: Path
+    _queries: dict[str, Query] = field(default_factory=dict)
+    _judged: dict[tuple[str, str], At] = field(default_factory=dict)
+    _kept: list[Judgement] = field(default_factory=list)
+    _unrated: int = 0
+
+    def add_query(self, text: str, at: At, query_id: str = "") -> str:
+        """Note a query; give its id, which is made of its text where the file has none.
+
+        Raises:
+            BadFile: it has no text, or its id has another text already.
+        """
+        if not text.strip():
+            raise self.wrong(at, "the query has no text", "Give it one, or remove it.")
+        given = _encoded(query_id, UNCARRIED) if query_id else id_of(text)
+        if self._queries.setdefault(given, Query(given, text)).text != text:
+            problem = f"the query {given!r} has another text already"
+            raise self.wrong(at, problem, "Give every query its own id.")
+        return given
+
+    def add_grade(self, query_id: str, doc_id: str, grade: object, at: At) -> None:
+        """Note a grade; None and an empty text are a pair that was not rated.
+
+        Raises:
+            BadFile: the grade is not an integer, the document's id cannot be carried, or the pair
+                is rated twice.
+        """
+        if not doc_id or any(one in UNCARRIED for one in doc_id):
+            problem = f"the document id {doc_id!r} is empty or holds white space or a NUL"
+            raise self.wrong(at, problem, "Use ids that a TREC file can carry.")
+        if grade is None or grade == "":
+            self._unrated += 1
+            return
+        pair = query_id, doc_id
+        if pair in self._judged:
+            problem = f"{doc_id} is rated for query {query_id!r} at {self._judged[pair]} already"
+            raise self.wrong(at, problem, "Keep one of the two.")
+        self._judged[pair] = at
+        self._kept.append(Judgement(*pair, self._grade(grade, at)))
+
+    def done(self) -> Ratings:
+        """Give what was collected.
+
+        Raises:
+            BadFile: nothing is rated.
+        """
+        if not self._kept:
+            raise BadFile(self.path, "it holds no rating", "Rate some documents, and export again.")
+        return Ratings(tuple(self._queries.values()), Qrels.of(self._kept), self._unrated)
+
+    def wrong(self, at: At, problem: str, hint: str) -> BadFile:
+        """Give the error of a place."""
+        if isinstance(at, int):
+            return BadFile(self.path, problem, hint, at)
+        return BadFile(self.path, f"{at}: {problem}", hint)
+
+    def _grade(self, grade: object, at: At) -> int:
+        found = corpus_cells.whole(grade)
+        if found is None:
+            raise self.wrong(at, corpus_cells.problem(grade), corpus_cells.HINT)
+        return found
+
+
+def id_of(text: str) -> str:
+    """Make an id of a text, in which white space stands as ``%20``: other texts have other ids."""
+    return _encoded(text, UNCARRIED + "%")
+
+
+def _encoded(text: str, which: str) -> str:
+    return "".join(f"%{ord(one):02X}" if one in which else one for one in text)
+
+
+def rows_of(qrels: Qrels, queries: Sequence[Query]) -> list[tuple[Query, list[tuple[str, int]]]]:
+    """Give each query that is judged with its documents and grades, in the order of the queries."""
+    return [
+        (query, [*qrels.grades[query.query_id].items()])
+        for query in queries
+        if query.query_id in qrels.grades
+    ]
+
+
+HEAD = re.compile(r"#\s*qid:(\S+):\s*(.*\S)\s*", re.ASCII)
+WEIGHTED = re.compile(r"(.*\S)\s*\*\s*[0-9]+(?:\.[0-9]+)?", re.ASCII)
+"""A text of the head with its weight."""
+ROW = re.compile(r"\s*(\S+)\s+qid:(\S+)\s+(?:[^#\s]\S*\s+)*#\s*(\S+)(?:\s+(.*\S))?\s*", re.ASCII)
+
+
+def read_ltr(path: Path) -> Ratings:
+    """Read grades; the text of a query is in the head, else it follows each document.
+
+    Values of features are passed over, and so are the weights of queries that hello-ltr writes
+    behind the texts (``kettle*1``).
+
+    Raises:
+        BadFile: a line is cut off, a query has no text or two, or a grade is not an integer. Or
+            some texts of the head end as a weight does and others do not.
+    """
+    collector = Collector(path)
+    heads: dict[str, tuple[int, str]] = {}
+    texts: dict[str, str] | None = None
+    for number, line in numbered(path):
+        if head := HEAD.fullmatch(line):
+            heads[head[1]] = number, head[2]
+        elif not line.lstrip().startswith("#"):
+            row = ROW.fullmatch(line)
+            if row is None:
+                problem = "the line is not: grade qid:ID # document"
+                raise BadFile(path, problem, "Complete the line, or export again.", number)
+            grade, qid, doc_id, rest = row.groups()
+            texts = _without_weights(path, heads) if texts is None else texts
+            query_id = collector.add_query(texts.get(qid, rest or ""), number, qid)
+            collector.add_grade(query_id, doc_id, grade, number)
+    return collector.done()
+
+
+def _without_weights(path: Path, heads: Mapping[str, tuple[int, str]]) -> dict[str, str]:
+    """Give the texts of the head by query, without weights."""
+    found = {qid: WEIGHTED.fullmatch(said) for qid, (_, said) in heads.items()}
+    weighted = [qid for qid, match in found.items() if match]
+    if weighted and len(weighted) < len(heads):
+        number, said = heads[weighted[0]]
+        problem = f"the text {said!r} ends as a weight does, and other texts do not"
+        raise BadFile(path, problem, "Give each text a weight (TEXT*1), or none.", number)
+    return {qid: match[1] if (match := found[qid]) else said for qid, (_, said) in heads.items()}
+
+
+def text_ltr(queries: Sequence[Query], qrels: Qrels) -> str:
+    """Write the texts as a head, and below it a line a judgement."""
+    found = rows_of(qrels, queries)
+    head = [f"# qid:{query.query_id}: {' '.join(query.text.split())}\n" for query, _ in found]
+    rows = [
+        f"{grade} qid:{query.query_id} # {doc_id}\n"
+        for query, judged in found
+        for doc_id, grade in judged
+    ]
+    return "".join((*head, "#\n", *rows))
+
+
+NAMES = {
+    "query": frozenset({"query", "querytext"}),
+    "docid": frozenset({"docid"}),
+    "rating": frozenset({"rating", "grade"}),
+}
+"""Columns, and what a detailed export and older ones call them."""
+LONGEST = 1 << 17
+"""Characters of a row whose quote is still open."""
+BREAK = re.compile(r"[\r\n]+")
+
+
+def read_quepid(path: Path) -> Ratings:
+    """Read a case's ratings; further columns are passed over.
+
+    A row that ends with its query, or has neither document nor rating, is a query without ratings.
+    A quoted cell may hold line breaks. The space before a cell that would be a formula is taken
+    away.
+
+    Raises:
+        BadFile: a column is missing, a row is cut off, or a grade is not an integer.
+    """
+    collector = Collector(path)
+    found: tuple[int, ...] = ()
+    for number, cells in _rows(path):
+        if not found:
+            found = _columns(path, number, cells)
+            continue
+        query, *_ = found
+        said, doc_id, rating = (cells[at].strip() if at < len(cells) else None for at in found)
+        if said is None or (rating is None and doc_id):
+            problem = f"the row has {len(cells)} cells, too few for its columns"
+            raise BadFile(path, problem, "Complete the row, or export the case again.", number)
+        query_id = collector.add_query(_plain(cells[query]), number)
+        if doc_id or rating:
+            collector.add_grade(query_id, doc_id or "", rating, number)
+    return collector.done()
+
+
+def text_quepid(queries: Sequence[Query], qrels: Qrels) -> str:
+    """Write the judged queries as the table that Quepid imports."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(NAMES)
+    for query, judged in rows_of(qrels, queries):
+        said = BREAK.sub(" ", query.text)
+        writer.writerows((_safe(said), _safe(doc_id), grade) for doc_id, grade in judged)
+    return out.getvalue()
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row with the number of its first line; the head tells what separates cells."""
+    comma, begun, number = "", "", 0
+    for at, line in numbered(path):
+        comma = comma or max(",;\t", key=line.count)
+        number, begun = (number, f"{begun}\n{line}") if begun else (at, line)
+        try:
+            cells = csv_row(begun, comma)
+        except Malformed as exc:
+            if begun.count('"') % 2 and len(begun) <= LONGEST:
+                continue
+            raise _not_csv(path, number, str(exc)) from exc
+        begun = ""
+        yield number, cells
+    if begun:
+        raise _not_csv(path, number, "a quote is open at the end")
+
+
+def _not_csv(path: Path, number: int, why: str) -> BadFile:
+    return BadFile(path, f"the row is not CSV ({why})", "Close the quote.", number)
+
+
+def _columns(path: Path, number: int, head: list[str]) -> tuple[int, ...]:
+    for column, names in NAMES.items():
+        if corpus_cells.places(head, [names]) is None:
+            problem = f"no one column {column} (columns: {', '.join(head)})"
+            raise BadFile(path, problem, f"Head it with: {','.join(NAMES)}.", number)
+    return corpus_cells.places(head, [*NAMES.values()]) or ()
+
+
+def _plain(cell: str) -> str:
+    return cell[1:] if cell[:1] == " " and cell[1:].startswith(FORMULA) else cell
+
+
+def _safe(cell: str) -> str:
+    """Put a space before what a spreadsheet would run, as Quepid does."""
+    return f" {cell}" if cell.startswith(FORMULA) else cell
+
+
+TEXT = "query_string"
+TEMPLATE = "search"
+CUTOFF = 10
+MATCHES = ("match", "match_phrase", "match_bool_prefix", "match_phrase_prefix")
+"""Clauses that name a field, and then its words or an object with ``query``."""
+
+
+def read_rank_eval(path: Path, text: str = "") -> Ratings:
+    """Read the rated documents of each request.
+
+    The text of a query is the value of the key ``text``, wherever it stands in the request; or
+    else the one text that is searched for in it.
+
+    Raises:
+        BadFile: it is not such a request, a text is missing or not the only one, or a grade is not
+            an integer.
+    """
+    collector = Collector(path)
+    for at, request in enumerate(listed(path, "requests")):
+        place = f"requests[{at}]"
+        named = request.get("id")
+        if not isinstance(named, str):
+            raise collector.wrong(place, "has no id", 'Write "id" as a text.')
+        found = sorted({*_texts(request, text)})
+        if len(found) != 1:
+            problem = f"its text is one of {found}" if found else "no text is searched for in it"
+            hint = "Name the key that holds the text of the query: --text KEY."
+            raise collector.wrong(place, problem, hint)
+        query_id = collector.add_query(found[0], place, named)
+        for row, rated in enumerate(within(collector, place, request)):
+            inside = f"{place}.ratings[{row}]"
+            collector.add_grade(query_id, str(rated.get("_id", "")), rated.get("rating"), inside)
+    return collector.done()
+
+
+def text_rank_eval(queries: Sequence[Query], qrels: Qrels, index: str) -> str:
+    """Write a request that can be sent as it is, where documents have a title and a text."""
+    fields = {"query": f"{{{{{TEXT}}}}}", "fields": ["title", "text"]}
+    template = {"source": {"query": {"multi_match": fields}}}
+    requests = [
+        {
+            "id": query.query_id,
+            "template_id": TEMPLATE,
+            "params": {TEXT: query.text},
+            "ratings": [
+                {"_index": index, "_id": doc_id, "rating": max(0, grade)}
+                for doc_id, grade in judged
+            ],
+        }
+        for query, judged in rows_of(qrels, queries)
+    ]
+    return json_text({
+        "templates": [{"id": TEMPLATE, "template": template}],
+        "requests": requests,
+        "metric": {"dcg": {"k": CUTOFF, "normalize": True}},
+    })
+
+
+def listed(path: Path, key: str) -> list[dict[str, Any]]:
+    """Read a file that is one JSON object, and give the objects that it lists under a key.
+
+    Raises:
+        BadFile: it is something else.
+    """
+    try:
+        found = json_file(path)
+    except Malformed as exc:
+        raise BadFile(path, f"it is not JSON ({exc})", "Export it again.", exc.line) from exc
+    except FileNotFoundError as exc:
+        raise BadFile(path, "missing file", "Check the path.") from exc
+    rows = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise BadFile(path, f"no list of objects {key!r}", "Give the body of the request.")
+    return rows
+
+
+def within(collector: Collector, place: str, row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the ratings of one query.
+
+    Raises:
+        BadFile: they are not a list of objects.
+    """
+    rated = row.get("ratings")
+    if not isinstance(rated, list) or not all(isinstance(one, dict) for one in rated):
+        raise collector.wrong(place, "has no list of ratings", 'Write "ratings": [{...}].')
+    return rated
+
+
+def _texts(request: dict[str, Any], key: str) -> Iterator[str]:
+    """Give the texts under a key, else all that the parameters or the search ask for."""
+    if key:
+        yield from _strings(node.get(key) for node in _objects(request))
+        return
+    params = request.get("params")
+    yield from _strings(params.values() if isinstance(params, dict) else ())
+    for node in _objects(request.get("request")):
+        yield from _strings([node.get("query")])
+        for name in MATCHES:
+            clause = node.get(name)
+            yield from _strings(clause.values() if isinstance(clause, dict) else ())
+
+
+def _objects(found: object) -> Iterator[dict[str, Any]]:
+    """Give every object inside a value, at any depth."""
+    if isinstance(found, dict):
+        yield found
+    if isinstance(found, dict | list):
+        for one in found.values() if isinstance(found, dict) else found:
+            yield from _objects(one)
+
+
+def _strings(found: Iterable[object]) -> Iterator[str]:
+    return (one for one in found if isinstance(one, str))
+
+
+KEY = "judgmentRatings"
+
+
+def read_opensearch(path: Path) -> Ratings:
+    """Read the ratings of each query; a rating may be a number or its text, such as ``3.000``.
+
+    Raises:
+        BadFile: the file is not a judgement list, or a grade is not an integer.
+    """
+    collector = Collector(path)
+    for at, row in enumerate(listed(path, KEY)):
+        place = f"{KEY}[{at}]"
+        query_id = collector.add_query(str(row.get("query", "")), place)
+        for number, rated in enumerate(within(collector, place, row)):
+            inside = f"{place}.ratings[{number}]"
+            collector.add_grade(query_id, str(rated.get("docId", "")), rated.get("rating"), inside)
+    return collector.done()
+
+
+def text_opensearch(queries: Sequence[Query], qrels: Qrels, name: str) -> str:
+    """Write the body of ``PUT _plugins/_search_relevance/judgments``."""
+    rows = [
+        {
+            "query": query.text,
+            "ratings": [{"docId": doc_id, "rating": str(grade)} for doc_id, grade in judged],
+        }
+        for query, judged in rows_of(qrels, queries)
+    ]
+    return json_text({
+        "name": name,
+        "description": f"Judgements of {name}",
+        "type": "IMPORT_JUDGMENT",
+        KEY: rows,
+    })
+
+
+BREAKS = re.compile(r"[\t\r\n]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A data set to be written."""
+
+    name: str
+    documents: Callable[[], Iterator[Document]]
+    queries: tuple[Query, ...]
+    qrels: Qrels
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A format that holds ratings alone, in one file."""
+
+    file: str
+    text: Callable[[Data], str]
+    read: Callable[[Path, str], Ratings]
+    """Reads a file; the text is the key of a query's text, where one is named."""
+
+    def write(self, to: Path, data: Data) -> None:
+        """Write the file into a folder."""
+        write_text(to / self.file, self.text(data))
+
+
+RATED: Mapping[str, Rated] = {
+    "quepid": Rated(
+        "ratings.csv",
+        lambda data: text_quepid(_distinct(data), data.qrels),
+        lambda path, _: read_quepid(path),
+    ),
+    "rank-eval": Rated(
+        "rank_eval.json",
+        lambda data: text_rank_eval(data.queries, data.qrels, data.name.lower()),
+        read_rank_eval,
+    ),
+    "opensearch": Rated(
+        "judgments.json",
+        lambda data: text_opensearch(_distinct(data), data.qrels, data.name),
+        lambda path, _: read_opensearch(path),
+    ),
+    "ltr": Rated(
+        "judgements.txt",
+        lambda data: text_ltr(data.queries, data.qrels),
+        lambda path, _: read_ltr(path),
+    ),
+}
+
+
+def _trec(to: Path, data: Data) -> None:
+    _documents(to / "corpus.jsonl", data, "doc_id")
+    write_text(to / "topics.tsv", _table((query.query_id, query.text) for query in data.queries))
+    trec.write_qrels(to / "qrels.trec", data.qrels)
+
+
+def _beir(to: Path, data: Data) -> None:
+    _documents(to / "corpus.jsonl", data, "_id")
+    write_text(to / "queries.jsonl", beir.queries_text(data.queries, "_id"))
+    (to / "qrels").mkdir(exist_ok=True)
+    rows = ((query_id, doc_id, str(grade)) for query_id, doc_id, grade in data.qrels.rows())
+    head = ("query-id", "corpus-id", "score")
+    write_text(to / "qrels" / "test.tsv", _table((head, *rows)))
+
+
+def _ir_datasets(to: Path, data: Data) -> None:
+    with replacing(to / "docs.tsv") as beside, beside.open("w", encoding="utf-8") as out:
+        for document in data.documents():
+            whole = " ".join(part for part in (document.title, document.text) if part)
+            out.write(_table([(document.doc_id, whole)]))
+    write_text(to / "queries.tsv", _table((query.query_id, query.text) for query in data.queries))
+    trec.write_qrels(to / "qrels.trec", data.qrels)
+
+
+WRITE: Mapping[str, Callable[[Path, Data], None]] = {
+    "beir": _beir,
+    "trec": _trec,
+    "ir-datasets": _ir_datasets,
+    **{name: rated.write for name, rated in RATED.items()},
+}
+"""Writes the files of a format into a folder."""
+
+
+def reader(name: str) -> Callable[[Path, str], Ratings]:
+    """Give what reads the ratings of a format.
+
+    Raises:
+        UnknownName: no format has the name.
+    """
+    if name not in RATED:
+        raise UnknownName("format of ratings", name, RATED)
+    return RATED[name].read
+
+
+def writer(name: str) -> Callable[[Path, Data], None]:
+    """Give what writes a data set in a format.
+
+    Raises:
+        UnknownName: no format has the name.
+    """
+    if name not in WRITE:
+        raise UnknownName("format", name, WRITE)
+    return WRITE[name]
+
+
+def _documents(path: Path, data: Data, key: str) -> None:
+    with replacing(path) as beside:
+        beir.write_documents(beside, data.documents(), key)
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> str:
+    return "".join("\t".join(BREAKS.sub(" ", cell) for cell in row) + "\n" for row in rows)
+
+
+def _distinct(data: Data) -> tuple[Query, ...]:
+    """Give the queries of a format that names them by their text.
+
+    Raises:
+        DatasetError: two judged queries have the same text.
+    """
+    seen: dict[str, str] = {}
+    for query in data.queries:
+        if query.query_id in data.qrels.grades:
+            other = seen.setdefault(query.text, query.query_id)
+            if other != query.query_id:
+                raise DatasetError(
+                    f"{data.name}: the queries {other} and {query.query_id} have the same text,"
+                    " and this format knows queries by it; use rank-eval, ltr, trec or beir"
+                )
+    return data.queries

@@ -1,1 +1,0 @@
-"""Query sets and judgements as other tools write and read them."""

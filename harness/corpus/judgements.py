@@ -1,0 +1,364 @@
+"""Pools, labels and judged samples as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from harness.core import digest, formats
+from harness.core.errors import BadFile, EvidenceError, HarnessError
+from harness.core.evidence import Sample
+from harness.core.files import held, write_text
+from harness.core.folders import changing, check_new, completed
+from harness.core.names import Name
+from harness.core.printable import many
+from harness.core.reading import numbered
+from harness.core.records import Judgement, Qrels
+from harness.corpus import cells, trec
+
+Kind = Literal["machine", "person"]
+LABEL_REMEDY = "Restore the line, or write the file anew with the command that made it"
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+def _whole(found: object) -> object:
+    """Read a grade as every reader does; what is none is left to the model to refuse."""
+    grade = cells.whole(found)
+    return found if grade is None else grade
+
+
+class Label(BaseModel):
+    """One judgement, and where it comes from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    query_id: str
+    doc_id: str
+    grade: Annotated[int, BeforeValidator(_whole)]
+    kind: Kind
+    by: Name
+    """Name of the judge or of the person."""
+    model: str = ""
+    """Model that answered; empty for a person."""
+    template: str = ""
+    """SHA-256 of the instructions that the model had; empty where there are none."""
+    probabilities: Annotated[tuple[Probability, ...], Field(strict=False)] = ()
+    """Of each grade of the scale, from the lowest; empty where only a grade was given."""
+    cost: Annotated[float, Field(ge=0)] = 0.0
+    """What it cost, in the currency of the prices."""
+    note: str = ""
+    """What the judge said of its grade."""
+
+
+def write_labels(path: Path, labels: Iterable[Label]) -> None:
+    """Write labels, a line each."""
+    write_text(path, text_of(labels), durable=True)
+
+
+def text_of(labels: Iterable[Label]) -> str:
+    """Give the file that ``write`` writes."""
+    rows = (json.dumps(one.model_dump(mode="json"), ensure_ascii=False) for one in labels)
+    return "".join(f"{row}\n" for row in rows)
+
+
+def read_labels(path: Path) -> tuple[Label, ...]:
+    """Read labels.
+
+    Raises:
+        BadFile: a line is malformed, a judge gave one pair two labels, or no label is there.
+    """
+    labels: list[Label] = []
+    seen: dict[tuple[str, str, str], int] = {}
+    for number, line in numbered(path):
+        label = _label(path, number, line)
+        key = (label.by, label.query_id, label.doc_id)
+        if key in seen:
+            problem = (
+                f"{label.by} judged {label.doc_id} for query {label.query_id}"
+                f" on line {seen[key]} already"
+            )
+            raise BadFile(path, problem, "Keep one of the two lines", number)
+        seen[key] = number
+        labels.append(label)
+    if not labels:
+        raise BadFile(path, "it holds no label", "Write one label a line")
+    return tuple(labels)
+
+
+def only_of(path: Path, judges: Collection[str]) -> bool:
+    """Tell whether a file holds labels of these judges and nothing else."""
+    try:
+        return {label.by for label in read_labels(path)} <= set(judges)
+    except HarnessError:
+        return False
+
+
+def judgements(path: Path, kind: Kind) -> Qrels:
+    """Read one grade a pair: TREC judgements, or labels of one judge of this kind.
+
+    Raises:
+        BadFile: it cannot be read, or labels are of another kind or of several judges.
+    """
+    first = next((line for _, line in numbered(path)), "")
+    if not first.startswith("{"):
+        return trec.qrels(path)
+    labels = read_labels(path)
+    for label in labels:
+        if label.kind != kind:
+            problem = f"{label.by} is a {label.kind}, and labels of a {kind} are read here"
+            raise BadFile(path, problem, "Name another file, or the other option")
+    judges = sorted({(label.by, label.model, label.template) for label in labels})
+    if len(judges) > 1:
+        problem = f"it holds labels of {len(judges)} judges: {_named(judges)}"
+        raise BadFile(path, problem, "Give each judge a file of its own")
+    return Qrels.of(Judgement(one.query_id, one.doc_id, one.grade) for one in labels)
+
+
+def _named(judges: Sequence[tuple[str, str, str]]) -> str:
+    return ", ".join(f"{by} ({model}, template {template[:8]})" for by, model, template in judges)
+
+
+def _label(path: Path, number: int, line: str) -> Label:
+    return formats.from_text(Label, line, path, LABEL_REMEDY, number)
+
+
+HINT = "Make the pool again: harness pool."
+PUT_BACK = "Put the lines back, with ? where nothing is judged, or restore the file"
+GUIDELINES = "guidelines.md"
+"""File beside a pool with what a grade means; it is shown to those who judge."""
+
+
+class Pair(BaseModel):
+    """One pair, with what a person must see; a line of the file beside the pool."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    query_id: str
+    doc_id: str
+    query: str
+    title: str
+    snippet: str
+    narrows: float
+    """How much narrower the bounds of the mean difference get by judging it."""
+    scale: Annotated[tuple[int, ...], Field(min_length=1, strict=False)]
+    """Grades that the judgements of the set know."""
+
+
+class Overtaken(EvidenceError):
+    """Somebody else judged the pair since it was shown."""
+
+    def __init__(self, grade: int | None) -> None:
+        now = "took its grade away" if grade is None else f"judged it {grade}"
+        super().__init__(f"somebody else {now} meanwhile; nothing was changed")
+        self.grade = grade
+
+
+class Line(NamedTuple):
+    """A line of the pool."""
+
+    query_id: str
+    doc_id: str
+    grade: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Pairs, the most decisive first, and the grade of each; None where it is unjudged."""
+
+    pairs: tuple[Pair, ...]
+    grades: tuple[int | None, ...]
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """Places of the unjudged pairs."""
+        return tuple(at for at, grade in enumerate(self.grades) if grade is None)
+
+    @property
+    def judgements(self) -> tuple[Judgement, ...]:
+        """What was judged."""
+        return tuple(
+            Judgement(pair.query_id, pair.doc_id, grade)
+            for pair, grade in zip(self.pairs, self.grades, strict=True)
+            if grade is not None
+        )
+
+    def at(self, query_id: str, doc_id: str) -> int | None:
+        """Place of a pair; None where it is not in the pool."""
+        of = ((pair.query_id, pair.doc_id) for pair in self.pairs)
+        return next((at for at, ids in enumerate(of) if ids == (query_id, doc_id)), None)
+
+    def graded(self, at: int, grade: int | None) -> Pool:
+        """Give the pair at a place a grade, or take it away."""
+        return replace(self, grades=(*self.grades[:at], grade, *self.grades[at + 1 :]))
+
+
+def texts_path(path: Path) -> Path:
+    """Where the queries and documents of a pool lie.
+
+    Raises:
+        BadFile: the path has no name of its own, as ``.`` and ``/`` have none.
+    """
+    if not path.name:
+        raise BadFile(path, "is a folder", "Name the pool: the file that harness pool wrote")
+    return path.with_name(f"{path.name}.jsonl")
+
+
+def begin(path: Path, pool: Pool, more: Mapping[Path, str] = MappingProxyType({})) -> None:
+    """Write a new pool with what lies beside it, and ``more``; all are there or none.
+
+    Raises:
+        NotOurs: there is such a file already.
+    """
+    with changing(path, within=(path.parent,), what="pool") as change:
+        for file in (path, texts_path(path), *more):
+            check_new(file)
+        for file, text in more.items():
+            change.write(file, text)
+        change.write(texts_path(path), texts_of(pool))
+        change.write(path, grades_of(pool))
+
+
+def write_grades(path: Path, pool: Pool) -> None:
+    """Write the pool itself."""
+    write_text(path, grades_of(pool), durable=True)
+
+
+def texts_of(pool: Pool) -> str:
+    """Give the file beside a pool."""
+    rows = (pair.model_dump(mode="json") for pair in pool.pairs)
+    return "".join(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows)
+
+
+def grades_of(pool: Pool) -> str:
+    """Give the pool itself."""
+    lines = (
+        f"{pair.query_id} 0 {pair.doc_id} {trec.UNFILLED if grade is None else grade}\n"
+        for pair, grade in zip(pool.pairs, pool.grades, strict=True)
+    )
+    return "".join(lines)
+
+
+def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
+    """Write the grade of a pair that had the grade ``was`` when it was shown; give the pool now.
+
+    Several may judge one pool at once, in terminals and in browsers: the file is locked, read anew,
+    and only this pair's grade changes. The same grade twice does not conflict.
+
+    Raises:
+        Overtaken: the pair has another grade than ``was`` by now; it keeps that.
+        BadFile: the pool cannot be read, or the pair is gone from it.
+    """
+    completed(path, within=(path.parent,))
+    with held(path):
+        pool = read_held(path)
+        at = pool.at(pair.query_id, pair.doc_id)
+        if at is None:
+            raise BadFile(path, f"{pair.doc_id} for query {pair.query_id} is gone", HINT)
+        if pool.grades[at] == grade:
+            return pool
+        if pool.grades[at] != was:
+            raise Overtaken(pool.grades[at])
+        changed = pool.graded(at, grade)
+        write_grades(path, changed)
+        return changed
+
+
+def read_pool(path: Path, *, strict: bool = False) -> Pool:
+    """Read a pool with what lies beside it; its lines may stand in another order by now.
+
+    Raises:
+        BadFile: a file is missing or malformed, or the two are not about the same pairs. With
+            ``strict``, or a pair has no line, or a grade is not on the scale of its pair.
+    """
+    completed(path, within=(path.parent,))
+    return read_held(path, strict=strict)
+
+
+def read_held(path: Path, *, strict: bool = False) -> Pool:
+    """Read a pool that is held already, and so is whole: a lock is not given twice.
+
+    Raises:
+        BadFile: as ``read``.
+    """
+    texts = {(pair.query_id, pair.doc_id): pair for pair in _texts(texts_path(path))}
+    found: dict[tuple[str, str], int | None] = {}
+    for number, line in _lines(path):
+        if line[:2] not in texts or line[:2] in found:
+            problem = f"{line.doc_id} for query {line.query_id} is not in the pool, or is twice"
+            raise BadFile(path, problem, "Only fill in grades.", number)
+        scale = texts[line[:2]].scale
+        if strict and line.grade is not None and line.grade not in scale:
+            problem = f"the grade {line.grade} is not on the scale {', '.join(map(str, scale))}"
+            raise BadFile(path, problem, "Correct it", number)
+        found[line[:2]] = line.grade
+    if not found:
+        raise BadFile(path, "it holds no pair", HINT)
+    gone = [pair for pair in texts if pair not in found]
+    if strict and gone:
+        query_id, doc_id = gone[0]
+        problem = f"{len(gone)} of {many(len(texts), 'pair')} are gone"
+        raise BadFile(path, f"{problem}, the first {doc_id} for query {query_id}", PUT_BACK)
+    return Pool(tuple(texts[pair] for pair in found), tuple(found.values()))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Line]]:
+    for number, text in numbered(path):
+        query_id, doc_id, grade = trec.judged_line(path, number, text)
+        given = None if grade == trec.UNFILLED else trec.grade(path, number, grade)
+        yield number, Line(query_id, doc_id, given)
+
+
+def _texts(path: Path) -> Iterator[Pair]:
+    for number, text in numbered(path):
+        yield formats.from_text(Pair, text, path, HINT, number)
+
+
+SAMPLE_REMEDY = "Take the sample in again: harness labels POOL --by NAME"
+
+
+class _Written(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    control: str
+    candidate: str
+    measure: str
+    seed: int
+    rate: float = Field(gt=0)
+    by: str = Field(min_length=1)
+    grades: dict[str, dict[str, int]]
+
+
+def name_of(sample: Sample) -> str:
+    """Name the file of a sample: one for control, candidate and measure."""
+    return f"{digest.of_json(list(sample.key))[:16]}.sample.json"
+
+
+def write_samples(folder: Path, sample: Sample) -> None:
+    """Write a sample in the place of an earlier one of the same arms and measure."""
+    grades = {q: dict(sorted(sample.grades[q].items())) for q in sorted(sample.grades)}
+    found = _Written(
+        control=sample.control,
+        candidate=sample.candidate,
+        measure=sample.measure,
+        seed=sample.seed,
+        rate=sample.rate,
+        by=sample.by,
+        grades=grades,
+    )
+    write_text(folder / name_of(sample), found.model_dump_json(indent=1) + "\n")
+
+
+def read_samples(path: Path) -> Sample:
+    """Read a sample.
+
+    Raises:
+        BadFile: the file is not one.
+    """
+    found = formats.from_file(_Written, path, SAMPLE_REMEDY)
+    return Sample(
+        found.control, found.candidate, found.measure, found.seed, found.rate, found.grades,
+        found.by,
+    )  # fmt: skip

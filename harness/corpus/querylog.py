@@ -1,0 +1,478 @@
+"""Query logs: formats, cleaning, masks of personal data, and a tally."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from harness.core.errors import BadFile, HarnessError, UnknownName
+from harness.core.files import scratch
+from harness.core.formats import csv_row, json_of
+from harness.core.printable import FORBIDDEN
+from harness.core.reading import Malformed, not_text, raw_lines
+
+LONGEST = 512
+"""Characters; what is longer was pasted, and is not typed by a person."""
+SESSIONS = 100_000
+"""Sessions whose last query is remembered; beyond, the one longest silent is forgotten."""
+ROBOT = re.compile(r"(?i)bot\b|crawl|spider|slurp|curl/|wget/|python-requests|monitor|uptime")
+
+
+class Left(StrEnum):
+    """Why a line is not counted."""
+
+    BROKEN = "the line is cut off or malformed"
+    NO_QUERY = "it has no query"
+    ERROR = "the server reported an error"
+    ROBOT = "a robot sent it"
+    LONG = f"it is longer than {LONGEST} characters"
+    WORDLESS = "it has no letter and no digit"
+    REPEATED = "its session sent the same query just before"
+
+
+class Entry(NamedTuple):
+    """One request of a log."""
+
+    text: str
+    results: int | None = None
+    """Documents that were shown; None where the log does not say."""
+    session: str = ""
+    """Whoever sent it; empty where the log does not say."""
+    status: int = 200
+    agent: str = ""
+
+
+def plain(text: str) -> str:
+    """Compose characters (NFC), drop control characters and trim white space."""
+    return " ".join(FORBIDDEN.sub(" ", unicodedata.normalize("NFC", text)).split())
+
+
+class Cleaner:
+    """Applies the rules in the order of ``Left``; remembers sessions within a bound."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[str, str] = OrderedDict()
+        self.sessions = 0
+        """Sessions that were seen; one that was forgotten counts once more."""
+
+    def left(self, entry: Entry) -> Left | None:
+        """Say why an entry with a ``plain`` text is left out; None where it counts."""
+        if not entry.text:
+            return Left.NO_QUERY
+        if entry.status >= 400:  # noqa: PLR2004  HTTP's errors begin here
+            return Left.ERROR
+        if ROBOT.search(entry.agent):
+            return Left.ROBOT
+        if len(entry.text) > LONGEST:
+            return Left.LONG
+        if not any(map(str.isalnum, entry.text)):
+            return Left.WORDLESS
+        return Left.REPEATED if self._repeats(entry) else None
+
+    def _repeats(self, entry: Entry) -> bool:
+        if not entry.session:
+            return False
+        known = self._last.pop(entry.session, None)
+        self.sessions += known is None
+        self._last[entry.session] = entry.text
+        if len(self._last) > SESSIONS:
+            self._last.popitem(last=False)
+        return known == entry.text
+
+
+TEXT = ("query", "q", "text", "search", "keywords")
+RESULTS = ("results", "hits", "total", "num_results")
+SESSION = ("session", "session_id", "user", "user_id")
+"""Names that are tried where none is given, in this order."""
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_COMMON = r'(?P<client>\S+) \S+ .*?\[[^]]*\] "[A-Z]+ (?P<target>\S+)[^"]*" (?P<status>\d{3}) \S+'
+ACCESS = {
+    "common": re.compile(_COMMON),
+    "combined": re.compile(rf'{_COMMON} "[^"]*" "(?P<agent>[^"]*)"'),
+    "vhost": re.compile(rf'\S+ {_COMMON} "[^"]*" "(?P<agent>[^"]*)"'),
+}
+"""Access logs by the name of their pattern; ``combined`` is what nginx writes by default."""
+FORMATS = ("csv", "jsonl", "mcp", *ACCESS)
+
+Read = Callable[[str], Entry | None]
+"""Reads a line; None where it has no query. Raises ``ValueError`` where it is malformed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Names of the parts of an entry; empty where they are to be found."""
+
+    text: str = ""
+    results: str = ""
+    session: str = ""
+
+
+class Line:
+    """One line of a log: its entry, or None where it has none or is broken."""
+
+    __slots__ = ("broken", "entry", "foreign", "number")
+
+    def __init__(self, number: int, entry: Entry | None, *, broken: bool, foreign: bool) -> None:
+        self.number = number
+        self.entry = entry
+        self.broken = broken
+        self.foreign = foreign
+
+
+def format_of(path: Path, given: str) -> str:
+    """Name the format of a log: as given, else by the end of its name.
+
+    Raises:
+        UnknownName: the format is unknown.
+        HarnessError: none is given, and the name does not tell.
+    """
+    if given and given not in FORMATS:
+        raise UnknownName("format of a log", given, FORMATS)
+    stem = Path(path.name.removesuffix(".gz"))
+    found = given or SUFFIXES.get(stem.suffix, "")
+    if not found:
+        raise HarnessError(
+            f"{path}: its name does not tell its format; add --format with one of"
+            f" {', '.join(FORMATS)}"
+        )
+    return found
+
+
+def lines(path: Path, kind: str, fields: Fields) -> Iterator[Line]:
+    """Read a log of a format of ``FORMATS``, a line at a time.
+
+    Raises:
+        BadFile: it cannot be read, or a CSV file has no column of that name.
+    """
+    read: Read | None = None if kind == "csv" else _reader(kind, fields)
+    for number, raw in raw_lines(path):
+        if number == 1 and (problem := not_text(raw)):
+            raise BadFile(path, problem, "Convert or unpack it first.", 1)
+        text, foreign = decoded(raw)
+        text = text.strip("\r\n\ufeff")
+        if not text.strip():
+            continue
+        if read is None:
+            read = _table(path, text, fields)
+            continue
+        try:
+            entry, broken = (None, True) if "\0" in text else (read(text), False)
+        except ValueError:
+            entry, broken = None, True
+        yield Line(number, entry, broken=broken, foreign=foreign)
+
+
+def decoded(raw: bytes) -> tuple[str, bool]:
+    """Read bytes as UTF-8, else as Windows-1252; say whether it was the latter."""
+    try:
+        return raw.decode("utf-8"), False
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", errors="replace"), True
+
+
+def _reader(kind: str, fields: Fields) -> Read:
+    if kind == "jsonl":
+        return lambda text: _of_object(json_of(text), fields)
+    if kind == "mcp":
+        return lambda text: _of_call(json_of(text), fields)
+    pattern = ACCESS[kind]
+    return lambda text: _of_request(pattern, text, fields)
+
+
+def _table(path: Path, head: str, fields: Fields) -> Read:
+    """Read the head of a CSV file, and give what reads its rows."""
+    stem = Path(path.name.removesuffix(".gz"))
+    comma = DELIMITERS.get(stem.suffix) or max(",;\t", key=head.count)
+    comma = ";" if comma == "," and "," not in head and ";" in head else comma
+    names = [name.strip() for name in _head(path, head, comma)]
+    wanted = (fields.text,) if fields.text else TEXT
+    used = {*wanted, fields.session, fields.results, *SESSION, *RESULTS} - {""}
+    if twice := [name for name in dict.fromkeys(names) if name in used and names.count(name) > 1]:
+        raise BadFile(path, f"the column {twice[0]} is there twice", "Rename one of them.", 1)
+    if not set(wanted) & set(names):
+        raise BadFile(
+            path,
+            f"no column {' or '.join(wanted)} (columns: {', '.join(names)})",
+            "Name the column of the query: --text COLUMN.",
+            1,
+        )
+
+    def row(text: str) -> Entry | None:
+        values = csv_row(text, comma)
+        if len(values) != len(names):
+            raise ValueError("another number of columns")
+        return _of_object(dict(zip(names, values, strict=True)), fields)
+
+    return row
+
+
+def _head(path: Path, line: str, comma: str) -> list[str]:
+    if "\r" in line:
+        hint = "Convert it: tr '\\r' '\\n' < OLD > NEW"
+        raise BadFile(path, "its lines end by a carriage return alone", hint, 1)
+    if "\0" in line:
+        raise BadFile(path, "it holds a NUL byte, so it is UTF-16 or no text", "Convert it.", 1)
+    try:
+        return csv_row(line, comma)
+    except Malformed as exc:
+        raise BadFile(path, f"its head is not CSV ({exc})", "Close the quote.", 1) from exc
+
+
+def _of_object(found: Any, fields: Fields) -> Entry | None:  # noqa: ANN401  what JSON holds
+    if not isinstance(found, dict):
+        raise ValueError("not an object")  # noqa: TRY004  a fault of the line
+    text = _first(found, fields.text, TEXT)
+    if text is not None and not isinstance(text, str):
+        raise ValueError("the query is not a text")
+    if not text:
+        return None
+    session = _first(found, fields.session, SESSION)
+    results = _number(_first(found, fields.results, RESULTS))
+    return Entry(text, results, "" if session is None else str(session))
+
+
+def _of_call(found: Any, fields: Fields) -> Entry | None:  # noqa: ANN401  what JSON holds
+    """Read a call of a tool; other messages have no query."""
+    if not isinstance(found, dict):
+        raise ValueError("not an object")  # noqa: TRY004  a fault of the line
+    params = found.get("params")
+    if found.get("method") != "tools/call" or not isinstance(params, dict):
+        return None
+    return _of_object(params.get("arguments") or {}, fields)
+
+
+def _of_request(pattern: re.Pattern[str], line: str, fields: Fields) -> Entry | None:
+    found = pattern.match(line)
+    if found is None:
+        raise ValueError("not a line of this pattern")
+    parts = urlsplit(found["target"])
+    pairs = dict(reversed(parse_qsl(parts.query, encoding="latin-1", keep_blank_values=True)))
+    text = _first(pairs, fields.text, TEXT)
+    if not text:
+        return None
+    agent = found.groupdict().get("agent") or ""
+    results = _number(pairs.get(fields.results)) if fields.results else None
+    who = pairs.get(fields.session, "") if fields.session else f"{found['client']} {agent}"
+    return Entry(_typed(text), results, who, int(found["status"]), agent)
+
+
+def _typed(text: str) -> str:
+    """Read the bytes of a parameter, which were taken for Latin-1, in their own encoding."""
+    try:
+        return decoded(text.encode("latin-1"))[0]
+    except UnicodeEncodeError:
+        return text
+
+
+def _first(found: Mapping[str, Any], given: str, names: Sequence[str]) -> Any:  # noqa: ANN401
+    """Give the value of a name with dots for what lies deeper; else of the first that is there."""
+    if not given:
+        return next((found[name] for name in names if found.get(name) is not None), None)
+    value: Any = found
+    for part in (given,) if given in found else given.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _number(value: Any) -> int | None:  # noqa: ANN401  what JSON holds
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, list):
+        return len(value)
+    try:
+        return max(0, int(value))
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+LIMITS = (
+    "names of people, postal addresses and dates of birth are not found",
+    "account numbers without a check digit are not found",
+    "words of 20 letters and digits or more are masked, also where they are harmless",
+)
+LUHN_DIGITS = range(13, 20)
+PHONE_DIGITS = range(9, 16)
+IBAN_REST = 97
+
+
+class Mask(NamedTuple):
+    """One kind of personal data."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    check: Callable[[str], bool]
+
+
+def masked(text: str) -> tuple[str, tuple[str, ...]]:
+    """Replace what the rules find; give the text and the kinds that were found."""
+    found: list[str] = []
+    for mask in MASKS:
+        text = mask.pattern.sub(partial(_replaced, mask, found), text)
+    return text, tuple(dict.fromkeys(found))
+
+
+def _replaced(mask: Mask, found: list[str], hit: re.Match[str]) -> str:
+    if not mask.check(hit[0]):
+        return hit[0]
+    found.append(mask.kind)
+    return f"<{mask.kind}>"
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+def _digits(text: str) -> list[int]:
+    return [int(sign) for sign in text if sign in "0123456789"]
+
+
+def is_card(text: str) -> bool:
+    """Tell whether the digits have the length and the check digit of a payment card (Luhn)."""
+    digits = _digits(text)
+    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
+    total = sum(digits[-1::-2]) + sum(doubled)
+    return len(digits) in LUHN_DIGITS and total % 10 == 0 and len(set(digits)) > 1
+
+
+def is_iban(text: str) -> bool:
+    """Tell whether the check digits of a bank account number are right (ISO 13616)."""
+    plain = "".join(text.split()).upper()
+    moved = plain[4:] + plain[:4]
+    return int("".join(str(int(sign, 36)) for sign in moved)) % IBAN_REST == 1
+
+
+def is_phone(text: str) -> bool:
+    """Tell whether a number has as many digits as telephone numbers with an area code."""
+    return len(_digits(text)) in PHONE_DIGITS
+
+
+def is_mixed(text: str) -> bool:
+    """Tell whether a long word has letters and at least two digits, as keys and tokens do."""
+    return sum(map(str.isdigit, text)) > 1 and any(map(str.isalpha, text))
+
+
+def is_address(text: str) -> bool:
+    """Tell whether four numbers are those of an internet address."""
+    return all(int(part) < 256 for part in text.split("."))  # noqa: PLR2004  a byte
+
+
+NAMES_OF_SECRETS = (
+    r"(?:api[_-]?key|access[_-]?key|(?:access|refresh|auth|id)?[_-]?token|secret|client[_-]secret"
+    r"|passw(?:or)?d|pwd|signature|session[_-]?id)"
+)
+RULES = (
+    ("secret", rf"(?i)\b\w*{NAMES_OF_SECRETS}\s*[=:]\s*[^\s&;,]+|\bbearer\s+\S{{8,}}", _always),
+    ("secret", r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)", _always),
+    ("secret", r"\b(?:ghp_|gho_|xox[abp]-|sk[-_]|pk[-_]|AKIA|eyJ)[\w.-]{12,}", _always),
+    ("email", r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+", _always),
+    ("account", r"\b[A-Za-z]{2}\d\d(?: ?[A-Za-z0-9]{4}){2,7}(?: ?[A-Za-z0-9]{1,3})?\b", is_iban),
+    ("card", r"\b\d(?:[ -]?\d){12,18}\b", is_card),
+    ("address", r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])", is_address),
+    ("address", r"(?i)(?<![\w:])(?:[\da-f]{1,4}:){3,7}(?::?[\da-f]{1,4}){1,4}(?![\w:])", _always),
+    ("phone", r"(?<![\w.])(?:\+|00)\d(?:[ ./()-]{0,2}\d){7,14}(?!\w)", is_phone),
+    (
+        "phone",
+        r"(?<![\w.])(?<!\d[ -])\(?0?\d{2,4}\)?[ /.-]\d{3,4}[ .-]?\d{3,5}(?!\w|[ .-]?\d)",
+        is_phone,
+    ),
+    ("token", r"(?<![\w-])[A-Za-z\d][\w-]{18,}[A-Za-z\d](?![\w-])", is_mixed),
+)
+"""In their order: what an earlier rule has masked, a later one does not see."""
+MASKS = tuple(Mask(kind, re.compile(pattern), check) for kind, pattern, check in RULES)
+
+
+AT_ONCE = 20_000
+"""Distinct queries that are held in memory before they are added to the file."""
+_MAKE = """
+CREATE TABLE query (key TEXT PRIMARY KEY, text TEXT, masked INTEGER, requests INTEGER,
+                    known INTEGER, empty INTEGER) WITHOUT ROWID
+"""
+_ADD = """
+INSERT INTO query VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
+requests = requests + excluded.requests, known = known + excluded.known,
+empty = empty + excluded.empty
+"""
+
+
+class Counted(NamedTuple):
+    """One query, and its requests."""
+
+    key: str
+    """Its words, caseless: queries of one key are the same."""
+    text: str
+    """As it came first, masked."""
+    masked: bool
+    requests: int
+    known: int
+    """Requests whose number of results the log tells."""
+    empty: int
+    """Requests of these without any result."""
+
+    @property
+    def finds_nothing(self) -> bool:
+        """Whether most of its requests had no result."""
+        return 2 * self.empty > self.known
+
+
+class Tally:
+    """Counts of queries by key."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._new: dict[str, Counted] = {}
+
+    @classmethod
+    @contextmanager
+    def open(cls) -> Iterator[Self]:
+        """Begin an empty one on disk, gone after the block; only its user can read it."""
+        with scratch() as folder, closing(sqlite3.connect(_made(folder / "tally.db"))) as db:
+            db.execute("PRAGMA journal_mode = OFF")
+            db.execute("PRAGMA synchronous = OFF")
+            db.execute("PRAGMA temp_store = FILE")
+            db.execute(_MAKE)
+            yield cls(db)
+
+    def add(self, key: str, text: str, *, masked: bool, results: int | None) -> None:
+        """Count one request."""
+        was = self._new.get(key) or Counted(key, text, masked, 0, 0, 0)
+        known, empty = results is not None, results == 0
+        self._new[key] = was._replace(
+            requests=was.requests + 1, known=was.known + known, empty=was.empty + empty
+        )
+        if len(self._new) >= AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Add what is in memory to the file."""
+        self._db.executemany(_ADD, self._new.values())
+        self._new.clear()
+
+    def by_frequency(self) -> Iterator[Counted]:
+        """Yield every query, the most frequent first, equals by key."""
+        self.flush()
+        for row in self._db.execute("SELECT * FROM query ORDER BY requests DESC, key"):
+            key, text, masked, *counts = row
+            yield Counted(key, text, bool(masked), *counts)
+
+    def count_of(self, key: str) -> int:
+        """Count the requests of one query."""
+        self.flush()
+        found = self._db.execute("SELECT requests FROM query WHERE key = ?", (key,)).fetchone()
+        return int(found[0]) if found else 0
+
+
+def _made(path: Path) -> Path:
+    """Make a file that is empty; where that is refused, SQLite would not say why."""
+    path.touch()
+    return path

@@ -1,1 +1,0 @@
-"""Logs of queries: their formats, what is cleaned and masked, and how often each query came."""

@@ -1,0 +1,414 @@
+"""The verdict on the mean difference of two arms, paired by query."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Evidence
+from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import counted, many
+from harness.core.scores import Estimate, Paired, Scores, codes, said_of_parted
+from harness.gates.base.completions import HALVINGS, Bound, Completions, completions
+from harness.gates.base.queries import SampleSettings, in_slice, other, scores_of, too_few
+from harness.gates.base.rules import TOUCH, Rules, above, signed, some
+from harness.measures.name import span_of
+from harness.stats import sequential
+from harness.stats.bounded import Span, chance_above
+from harness.stats.interval import interval
+from harness.stats.sample_size import min_queries, queries_needed
+from harness.stats.sequential import times_needed
+
+Looks = Literal["planned", "anytime"]
+
+
+class LookSettings(SampleSettings):
+    """A gate on a mean difference that says how often it may be judged."""
+
+    looks: Looks = "planned"
+    """``planned``: each look is one of the policy's attempts; ``anytime``: valid at every look."""
+
+    @property
+    def every_look(self) -> bool:
+        return self.looks == "anytime"
+
+    @property
+    def at(self) -> str:
+        """When the bound is valid, as the end of a sentence."""
+        return ", at every look" if self.every_look else ""
+
+
+HOPELESS = 20
+"""Above this multiple of the present queries, more judging is not suggested."""
+
+
+def known_span(measure: str) -> Span:
+    """Give the least and the greatest value of ``measure``.
+
+    Raises:
+        EvidenceError: they are unknown.
+    """
+    span = span_of(measure)
+    if span is None:
+        raise EvidenceError(f"{measure} has no known least and greatest value; judge by another")
+    return span
+
+
+def needed_at_every_look(
+    values: NDArray[np.float64],
+    bound: float,
+    *,
+    span: Span,
+    clusters: NDArray[np.int64] | None,
+    rules: Rules,
+) -> str:
+    """Give the number of queries that would settle it, by an interval valid at every look."""
+    now = len(values)
+    times = times_needed(
+        values,
+        bound,
+        span=span,
+        confidence=rules.confidence,
+        clusters=clusters,
+        largest=rules.largest_cluster,
+    )
+    if times is None:
+        return (
+            "the difference is close to the bound: more queries will not help, change the candidate"
+        )
+    count = max(math.ceil(times * now), now + 1)
+    return (
+        f"about {counted(count, 'judged query')} (now {now:,}), if they come like these; they may"
+        " be added in any number of steps"
+    )
+
+
+def needed(
+    values: NDArray[np.float64],
+    bound: float,
+    *,
+    best: float,
+    span: Span,
+    clusters: NDArray[np.int64] | None,
+    rules: Rules,
+) -> str:
+    """Give the number of queries that would settle on which side of ``bound`` the mean lies.
+
+    ``best`` is the value of each query in the best case: no difference, or full agreement. If the
+    present queries are too few even then, the answer says so.
+    """
+    now = len(values)
+    count = queries_needed(
+        values,
+        bound=bound,
+        span=span,
+        confidence=rules.confidence,
+        power=rules.power,
+        clusters=clusters,
+        largest=rules.largest_cluster,
+    )
+    if count is None:
+        return (
+            "the mean is the bound itself: more queries will not help;"
+            " change the candidate, or the bound and its reason"
+        )
+    level, largest = rules.level / 2, rules.largest_cluster
+    try:
+        few = bound < best
+        least = min_queries(best, bound, span=span, level=level, largest=largest) if few else 0
+    except EvidenceError as error:
+        return str(error)
+    many = max(count, least, now + 1)
+    asked = f"about {counted(many, 'judged query')} (now {now:,}) for power {rules.power:g}"
+    if now < least:
+        return f"{asked}; fewer than {least:,} leave room for a loss that none of them shows"
+    if count > HOPELESS * now:
+        return (
+            f"{asked}: the difference is close to the bound, more queries will hardly help, change"
+            " the candidate"
+        )
+    return f"{asked}; the number is as uncertain as the mean"
+
+
+LESS = (
+    "a margin below what the control has, or judgements of documents that it shows"
+    " (a sure gain passes any margin)"
+)
+"""Hint for a margin that no loss can exceed."""
+SMALLEST, WIDEST_ERROR = 1e-9, 0.999
+"""Range of errors in which a p-value is looked for; the second is of both sides."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Differences candidate - control, and the queries without a value in one arm or both."""
+
+    control: Scores
+    candidate: Scores
+    control_arm: str
+    candidate_arm: str
+    paired: Paired
+    groups: NDArray[np.int64] | None
+    """Cluster of each paired query and then of each lost one; None if all are independent."""
+    every_look: bool = False
+    """Whether intervals and p-values are valid at all looks together while queries are added."""
+    parted: int = 0
+    """Paired queries that are near duplicates by their words, but have different intents."""
+    open: Completions | None = None
+    """What missing judgements leave open; None where they leave nothing."""
+
+    @property
+    def known(self) -> NDArray[np.int64] | None:
+        """Cluster of each paired query."""
+        return None if self.groups is None else self.groups[: len(self.paired.query_ids)]
+
+    @property
+    def span(self) -> Span:
+        """Largest loss and largest gain of one query.
+
+        Raises:
+            EvidenceError: they are unknown for this measure.
+        """
+        return known_span(self.paired.measure).differences
+
+    def estimate(self, rules: Rules) -> Estimate:
+        """Mean difference over the paired queries, with room for what is not judged."""
+        return self._over(np.zeros(0), self.known, rules)
+
+    def with_unpaired(self, each: float, rules: Rules) -> Estimate:
+        """Mean difference with each lost query counted as ``each``."""
+        return self._over(np.full(len(self.paired.unpaired), each), self.groups, rules)
+
+    def as_judged(self, rules: Rules) -> Estimate:
+        """Mean difference over the paired queries, with every unjudged document irrelevant."""
+        return self._interval(self.paired.difference, self.known, rules)
+
+    def p_above(self, bound: float, rules: Rules) -> float:
+        """p-value of "the mean difference is ``bound`` or less"."""
+        if self.open is None or self.open.judged is None:
+            values = self.paired.difference if self.open is None else self.open.worst
+            return self._p_above(values, self.known, bound, rules)
+        return _smallest_error(lambda error: self.estimate(error).low > bound, rules)
+
+    def p_below(self, bound: float, rules: Rules) -> float:
+        """p-value of "the mean difference is ``bound`` or more"."""
+        if self.open is None or self.open.judged is None:
+            values = self.paired.difference if self.open is None else self.open.best
+            return self._p_above(-values, self.known, -bound, rules)
+        return _smallest_error(lambda error: self.estimate(error).high < bound, rules)
+
+    def said(self, bound: Bound, rules: Rules) -> str:
+        """Give means and difference as judged, lost queries, and what is not judged, in words."""
+        now = f"{self.means}, difference {signed(self.as_judged(rules))}{self.losses}"
+        return now + self.unjudged(bound, rules)
+
+    def unjudged(self, bound: Bound, rules: Rules) -> str:
+        """Say what the unjudged hits do to the verdict; empty where they do nothing."""
+        return self.open.said(bound, self._of_paired, rules) if self.open else ""
+
+    def settled(self, bound: Bound, rules: Rules) -> tuple[str, Cause]:
+        """Give what would settle an INCONCLUSIVE, in words, and its cause.
+
+        It is more queries where the judgements leave the verdict open too, else more judgements.
+        """
+        remedy = self.open.remedy(bound, self._of_paired, rules) if self.open else ""
+        if remedy:
+            return remedy, Cause.UNJUDGED
+        limit = bound.limit if self.paired.difference.mean() > 0 or not bound.both else -bound.limit
+        return self.needed(limit, rules), Cause.OPEN
+
+    def needed(self, bound: float, rules: Rules) -> str:
+        """Give the number of judged queries that would settle it, in words."""
+        values, groups, span = self.paired.difference, self.known, self.span
+        if self.every_look:
+            return needed_at_every_look(values, bound, span=span, clusters=groups, rules=rules)
+        return needed(values, bound, best=0.0, span=span, clusters=groups, rules=rules)
+
+    def toothless(self, margin: float) -> str:
+        """Say that a candidate without any hits would keep the margin; empty if it would not.
+
+        It would if the control's mean is the margin or less.
+        """
+        mean, least = float(self.paired.control.mean()), known_span(self.paired.measure).least
+        if mean - least > margin + TOUCH:
+            return ""
+        return (
+            f"losing everything would pass: the control's own mean is {mean:.4f},"
+            f" the margin {margin:g}"
+        )
+
+    def empty_pass(self, verdict: Verdict, estimate: Estimate, margin: float) -> str:
+        """Say why a PASS is meaningless; empty if it is not, as with a significant gain."""
+        if verdict is not Verdict.PASS or estimate.low > TOUCH:
+            return ""
+        return self.toothless(margin)
+
+    @property
+    def losses(self) -> str:
+        """List the lost queries by the arm without a value; empty if there is none."""
+        left, right = set(self.control.query_ids), set(self.candidate.query_ids)
+        unpaired = self.paired.unpaired
+        other = "queries that the other has one for"
+        said = [
+            f"; {arm} has no value for {len(ids)} {what} ({some(ids)})"
+            for arm, what, ids in (
+                (self.candidate_arm, other, tuple(q for q in unpaired if q in left)),
+                (self.control_arm, other, tuple(q for q in unpaired if q in right)),
+                ("neither arm", "queries", tuple(q for q in unpaired if q not in left | right)),
+            )
+            if ids
+        ]
+        return "".join(said)
+
+    @property
+    def answers(self) -> str:
+        """Hint for a comparison that lost queries leave open."""
+        return (
+            f"answers of both arms: find out why {some(self.paired.unpaired)} have none, and replay"
+        )
+
+    @property
+    def means(self) -> str:
+        """Both means over the paired queries, in words."""
+        paired = self.paired
+        known = self.known
+        groups = "" if known is None else f" in {many(len(np.unique(known)), 'cluster')}"
+        return (
+            f"{self.candidate_arm} {paired.candidate.mean():.4f},"
+            f" {self.control_arm} {paired.control.mean():.4f} over"
+            f" {many(len(paired.query_ids), 'query')}"
+            f"{groups}{said_of_parted(self.parted)}"
+        )
+
+    def _p_above(
+        self,
+        values: NDArray[np.float64],
+        groups: NDArray[np.int64] | None,
+        bound: float,
+        rules: Rules,
+    ) -> float:
+        if self.every_look:
+            return sequential.p_above(
+                values, bound, span=self.span, clusters=groups, largest=rules.largest_cluster
+            )
+        column, largest = values.reshape(-1, 1), rules.largest_cluster
+        found = chance_above(column, bound, span=self.span, clusters=groups, largest=largest)
+        return float(found[0])
+
+    def _over(
+        self, lost: NDArray[np.float64], groups: NDArray[np.int64] | None, rules: Rules
+    ) -> Estimate:
+        if self.open is None:
+            return self._interval(np.append(self.paired.difference, lost), groups, rules)
+        return self.open.over(
+            lost, lambda values, span, sure: self._interval(values, groups, sure, span), rules
+        )
+
+    def _of_paired(self, values: NDArray[np.float64], span: Span | None, rules: Rules) -> Estimate:
+        return self._interval(values, self.known, rules, span)
+
+    def _interval(
+        self,
+        values: NDArray[np.float64],
+        groups: NDArray[np.int64] | None,
+        rules: Rules,
+        span: Span | None = None,
+    ) -> Estimate:
+        span = span or self.span
+        if self.every_look:
+            column, sure = values.reshape(-1, 1), rules.confidence
+            (found,) = sequential.evalues_each(
+                column,
+                span=span,
+                confidence=sure,
+                clusters=groups,
+                largest=rules.largest_cluster,
+            )
+            return found
+        return interval(values, span=span, inference=rules, clusters=groups)
+
+
+def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) -> Comparison:
+    """Pair the candidate with the control, or with the arm ``versus``.
+
+    Raises:
+        EvidenceError: an arm or its scores are missing, or a score is NaN.
+        MismatchedQueries: the two arms have different queries.
+    """
+    base = evidence.control if versus is None else other(evidence, versus)
+    control, candidate = (
+        in_slice(scores_of(side, settings.measure), evidence, settings.slice)
+        for side in (base, evidence.candidate)
+    )
+    paired = Paired.of(control, candidate)
+    groups = codes((*paired.query_ids, *paired.unpaired), evidence.clusters)
+    arms = base.arm, evidence.candidate.arm
+    parted = len(evidence.parted.intersection(paired.query_ids))
+    open_ = completions(evidence, base, evidence.candidate, paired)
+    looks = settings.every_look
+    return Comparison(control, candidate, *arms, paired, groups, looks, parted, open_)
+
+
+def _smallest_error(decides: Callable[[Rules], bool], rules: Rules) -> float:
+    """Give the smallest error of one side at which an interval decides, by bisection."""
+    low, high = math.log(SMALLEST), 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        fits = decides(replace(rules, confidence=1 - min(2 * math.exp(middle), WIDEST_ERROR)))
+        low, high = (low, middle) if fits else (middle, high)
+    return math.exp(high)
+
+
+def judge_above(
+    gate: str,
+    settings: SampleSettings,
+    evidence: Evidence,
+    rules: Rules,
+    *,
+    limit: float,
+    versus: str | None,
+    from_nothing: bool = False,
+) -> Finding:
+    """Judge "the mean difference lies above ``limit``" (method, section 4).
+
+    A PASS must also hold when every lost query counts as the worst difference, -1. A PASS that a
+    candidate without any hits would get too becomes INCONCLUSIVE, unless ``from_nothing`` is set.
+    """
+    comparison, bound = compare(evidence, settings, versus), Bound(limit)
+    if thin := too_few(gate, settings, comparison.paired.query_ids, evidence, comparison.losses):
+        return thin
+    estimate = comparison.estimate(rules)
+    verdict = above(estimate, limit)
+    reason = f"{settings.where}: {comparison.said(bound, rules)}"
+    remedy, cause = "", Cause.OPEN
+    if verdict is Verdict.INCONCLUSIVE:
+        remedy, cause = comparison.settled(bound, rules)
+    if verdict is Verdict.PASS and comparison.paired.unpaired:
+        worst = comparison.with_unpaired(-1.0, rules)
+        verdict = (
+            above(worst, limit) if above(worst, limit) is Verdict.PASS else Verdict.INCONCLUSIVE
+        )
+        reason += f"; with these counted as -1 each {signed(worst)}"
+        remedy, cause = comparison.answers, Cause.UNANSWERED
+    if (
+        limit < 0
+        and not from_nothing
+        and (empty := comparison.empty_pass(verdict, estimate, -limit))
+    ):
+        verdict, reason, remedy = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
+        cause = Cause.EMPTY
+    return settings.finding(
+        gate,
+        verdict,
+        reason,
+        estimate=estimate,
+        remedy=remedy,
+        p_value=comparison.p_above(limit, rules),
+        cause=cause,
+    )

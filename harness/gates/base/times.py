@@ -1,0 +1,299 @@
+"""Gates on the times of a race, and budgets in milliseconds."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from harness.core.evidence import Evidence, Race
+from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import many
+from harness.core.scores import Estimate
+from harness.gates.base.rules import (
+    MOST_RATIO,
+    GateSettings,
+    Milliseconds,
+    Noise,
+    Ratio,
+    Rules,
+    Where,
+    below,
+    plain,
+)
+from harness.stats import times
+from harness.stats.times import Nanoseconds
+
+Percent = Literal["p50", "p90", "p95", "p99", "p99.5", "p99.9"]
+Times = Mapping[str, Nanoseconds]
+"""First answers by arm, shape (processes, queries)."""
+AGAIN = "run: harness race"
+
+
+class Hindrance(NamedTuple):
+    """The reason against a verdict, and what would help."""
+
+    cause: Cause
+    reason: str
+    remedy: str
+
+
+class TimedSettings(GateSettings):
+    """A gate on the times of a race, judged only if the machine was quiet enough."""
+
+    timed: ClassVar[bool] = True
+    granted: ClassVar[tuple[str, ...]] = ("starts", "slowest")
+    percent: Percent
+    """The share of answers that must lie below the bound; the others may take any time."""
+    max_noise: Noise
+    """Largest A/A ratio: an arm's slowest process over its fastest."""
+    max_stolen: Ratio
+    """Largest share of an arm's time that it may have lost to the system."""
+
+    @property
+    def number(self) -> float:
+        """The percentile as a number, between 0 and 100."""
+        return float(self.percent[1:])
+
+    @property
+    @abstractmethod
+    def limit(self) -> float:
+        """The bound on the estimate's scale."""
+
+    @abstractmethod
+    def measured(self, race: Race, times: Times, evidence: Evidence, confidence: float) -> Estimate:
+        """Compute what the gate judges from these times of the race."""
+
+    @abstractmethod
+    def said(self, race: Race, found: Estimate, evidence: Evidence) -> str:
+        """State in words what was found."""
+
+    def fewest(self, confidence: float) -> int:
+        """Compute the fewest queries of a PASS, from the percentile and the level."""
+        return times.fewest_for(self.number, confidence)
+
+    def hindered(self, race: Race) -> Hindrance | None:  # noqa: ARG002  a budget asks it
+        """Give a hindrance of this gate's own; None without one."""
+        return None
+
+
+def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where the whole interval of what is measured lies below the limit.
+
+    Of queries of one cluster the first counts, for they take much the same time.
+
+    Raises:
+        EvidenceError: a time is not above 0, or the arms ran different queries.
+    """
+    race = evidence.race
+    if race is None:
+        return settings.undecided(name, Cause.NO_EVIDENCE, "no race was run", AGAIN)
+    names = [evidence.clusters.get(query_id, query_id) for query_id in race.query_ids]
+    first = sorted({one: at for at, one in reversed([*enumerate(names)])}.values())
+    fewest = settings.fewest(rules.confidence)
+    arms = (evidence.control.arm, evidence.candidate.arm)
+    hindrance = _absent(race, arms, len(first), fewest)
+    for arm in arms:
+        hindrance = (
+            hindrance
+            or _stolen(race, settings, arm)
+            or _beside(race, settings, arm)
+            or _shared(race, settings, arm, rules)
+            or _kept(race, settings, arm, rules)
+            or _noise(race, settings, arm)
+        )
+    if hindrance := hindrance or settings.hindered(race):
+        return settings.undecided(name, hindrance.cause, hindrance.reason, hindrance.remedy)
+
+    def judged(times: Times) -> tuple[Verdict, Estimate]:
+        distinct = {arm: times[arm][:, first] for arm in arms}
+        found = settings.measured(race, distinct, evidence, rules.confidence)
+        return below(found, settings.limit), found
+
+    verdict, found, doubt = _steadfast(race, judged)
+    candidate = evidence.candidate.arm
+    return settings.finding(
+        name,
+        verdict,
+        f"{settings.said(race, found, evidence)}, {many(found.n, 'query')} in"
+        f" {many(len(race.elapsed_ns[candidate]), 'process')}, which stand for every start,"
+        f" on {race.machine}"
+        f"{_repeats(race, settings, candidate, rules)}{doubt}",
+        estimate=found,
+        remedy=f"more than {found.n} queries or a quieter machine in: harness race",
+        cause=Cause.MACHINE if doubt else None,
+    )
+
+
+def _steadfast(
+    race: Race, judge: Callable[[Times], tuple[Verdict, Estimate]]
+) -> tuple[Verdict, Estimate, str]:
+    """Judge times as measured, and once more without the waiting for processors.
+
+    If the two verdicts differ, the result is INCONCLUSIVE with that reason.
+    """
+    verdict, found = judge(race.elapsed_ns)
+    if verdict is Verdict.INCONCLUSIVE:
+        return verdict, found, ""
+    worked = {
+        arm: np.maximum(times - race.lost_ns[arm], 1) for arm, times in race.elapsed_ns.items()
+    }
+    without, other = judge(worked)
+    if without is verdict:
+        return verdict, found, ""
+    doubt = (
+        f"; without what the answers waited for a processor it is {plain(other)}, which is"
+        f" {without.value}: the verdict would be the machine's"
+    )
+    return Verdict.INCONCLUSIVE, found, doubt
+
+
+def _repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
+    """Report a cache: how fast an arm is when a text is repeated; empty if equally fast."""
+    found = times.repeat_ratio(
+        race.elapsed_ns[arm], race.repeated_ns[arm], confidence=rules.confidence
+    )
+    if found is None or found.high >= 1 / settings.max_noise:
+        return ""
+    return f"; {arm} has a cache: a text that comes again takes {found.value:.2g} of its first time"
+
+
+def _absent(race: Race, arms: tuple[str, ...], distinct: int, fewest: int) -> Hindrance | None:
+    if missing := [arm for arm in arms if arm not in race.elapsed_ns]:
+        absent = f"{', '.join(missing)} did not take part in the race"
+        return Hindrance(Cause.NO_EVIDENCE, absent, AGAIN)
+    if wrong := [arm for arm in arms if not race.verified.get(arm, False)]:
+        return Hindrance(
+            Cause.IDENTITY,
+            f"the rankings that {', '.join(wrong)} gave in the race were not verified as those of"
+            " its run, so its speed means nothing",
+            "replay the arm on the index that is raced, then run: harness race",
+        )
+    if distinct < fewest:
+        return Hindrance(
+            Cause.TOO_FEW,
+            f"{many(distinct, 'query was')} raced, and this percentile takes {fewest} at the"
+            " policy's confidence",
+            f"race {many(fewest - distinct, 'more query')}: race.queries in params.yaml",
+        )
+    if len(race.elapsed_ns[arms[0]]) <= 1:
+        return Hindrance(
+            Cause.TOO_FEW,
+            f"{arms[0]} was raced in one process, so it is unknown what another would have shown",
+            "race.processes of 3 or more in params.yaml, then run: harness race",
+        )
+    return None
+
+
+def _stolen(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
+    stolen = race.stolen[arm]
+    if stolen.share <= settings.max_stolen:
+        return None
+    return Hindrance(
+        Cause.MACHINE,
+        f"machine too busy while {arm} was timed: {stolen.by}, {stolen.share:.2%} of the time, and"
+        f" the policy allows {settings.max_stolen:.2%}",
+        "end the other programs, or take a machine of your own, then run: harness race",
+    )
+
+
+def _beside(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
+    beside = race.stolen[arm].beside
+    if beside <= settings.max_noise - 1:
+        return None
+    return Hindrance(
+        Cause.OFF_CLOCK,
+        f"{arm} works off the clock: its other threads used {beside:.0%} of the processor time of"
+        f" its answers after they were given, and {settings.max_noise - 1:.0%} is allowed",
+        "let the engine end its work before it answers, then run: harness race",
+    )
+
+
+def _shared(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindrance | None:
+    found = times.shared_ratio(race.elapsed_ns[arm], race.turns[arm], confidence=rules.confidence)
+    if found is None or found.high >= 1 / settings.max_noise:
+        return None
+    return Hindrance(
+        Cause.CACHE,
+        f"{arm} shares a cache with another arm of the race: a text that the other had before"
+        f" takes {found.value:.2g} of its time",
+        "keep the cache in what is opened and not in the module, then run: harness race",
+    )
+
+
+def _kept(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindrance | None:
+    found = times.seen_ratio(race.elapsed_ns[arm], race.unseen_ns[arm], confidence=rules.confidence)
+    if found is None:
+        return Hindrance(
+            Cause.CACHE,
+            f"it is unknown whether {arm} keeps answers: fewer than two variants were raced",
+            "race.repeated of 2 or more in params.yaml, then run: harness race",
+        )
+    if found.high >= 1 / settings.max_noise:
+        return None
+    return Hindrance(
+        Cause.CACHE,
+        f"{arm} keeps answers between processes: a text that another process had asked takes"
+        f" {found.value:.2g} of the time of other words that are as frequent",
+        "open the engine without what it kept, then run: harness race",
+    )
+
+
+def _noise(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
+    own = times.aa_ratio(race.elapsed_ns[arm], settings.number)
+    if own.high <= settings.max_noise:
+        return None
+    return Hindrance(
+        Cause.MACHINE,
+        f"machine too noisy: the {settings.percent} of {arm} in its slowest process is"
+        f" {own.high:.3g} times that in its fastest, and the policy allows"
+        f" {settings.max_noise:g}",
+        "a quiet machine or more queries, then run: harness race",
+    )
+
+
+NS_PER_MS = 1_000_000
+
+
+class BudgetSettings(GateSettings):
+    """A time of the candidate must lie below ``max_ms`` milliseconds.
+
+    The budget is for a machine that does the reference work in ``reference_ms``. Times of another
+    machine are scaled by its time for that work, by a factor of at most ``max_scale``.
+    """
+
+    max_ms: Milliseconds
+    reference_ms: Milliseconds
+    max_scale: Annotated[float, Field(ge=1, le=MOST_RATIO)]
+
+    @property
+    def passes(self) -> Where:
+        return "below"
+
+    @property
+    def limit(self) -> float:
+        return self.max_ms
+
+    @property
+    def unit(self) -> str:
+        return "ms"
+
+    def scale(self, reference_ns: NDArray[np.int64]) -> float:
+        """Ratio of the reference work's time to that on the machine of the budget."""
+        return float(np.median(reference_ns)) / (self.reference_ms * NS_PER_MS)
+
+    def unlike(self, reference_ns: NDArray[np.int64], machine: str) -> Hindrance | None:
+        """Give the hindrance if the machine is too different from that of the budget, else None."""
+        scale = self.scale(reference_ns)
+        if 1 / self.max_scale <= scale <= self.max_scale:
+            return None
+        return Hindrance(
+            Cause.MACHINE,
+            f"the reference work took {scale:.3g} times as long as on the machine of the budget,"
+            f" further from 1 than a factor of {self.max_scale:g}: {machine}",
+            "measure on a machine more like that of the budget, or state the budget for this one",
+        )

@@ -1,0 +1,327 @@
+"""The verdict on a mean over live traffic, and doubts about its interval."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.special import ndtri
+
+from harness.core.evidence import LOST, SHED, Evidence, Traffic
+from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import counted, many
+from harness.core.scores import Estimate
+from harness.gates.base.rules import A_DAY_S, GateSettings, Rules, Share, Where, above, below, plain
+from harness.stats.sequential import NS_PER_S, Blocks, blocks
+
+MEMORY = 0.2
+"""Largest correlation of neighbouring blocks that keeps the error rate (docs/decisions/0019)."""
+MOST_SHED = 0.5
+"""Largest share of shed attempts; above it, the compared ones depend on the machine's load."""
+
+
+class Doubt(NamedTuple):
+    """The reason against a PASS, and what would settle it."""
+
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Premises:
+    """A bound on a mean between 0 and 1, and what its PASS takes for granted."""
+
+    limit: float
+    passes_above: bool
+    period: str
+    period_s: float
+    max_query_share: float
+    max_client_share: float
+    clients_assumed: bool
+
+    def allow(self, mean: float) -> bool:
+        """Tell whether a mean lies on the side of the limit that passes."""
+        return mean > self.limit if self.passes_above else mean <= self.limit
+
+
+def doubts(
+    traffic: Traffic,
+    values: NDArray[np.float64],
+    at_ns: NDArray[np.int64],
+    cut: Blocks,
+    estimate: Estimate,
+    *,
+    premises: Premises,
+    rules: Rules,
+) -> Doubt | None:
+    """Give the first reason against a PASS, or None.
+
+    Pairs that the log lost count as the worst value. Other reasons are too many shed pairs, a query
+    or client with too many pairs, bursts longer than a block, and a latest period on the wrong
+    side. ``values`` and ``at_ns`` have shape (pairs,).
+    """
+    return (
+        _lost(traffic, estimate, premises)
+        or _shed(traffic)
+        or _clients(traffic, premises)
+        or _query(traffic, premises)
+        or _bursts(cut, premises, rules)
+        or _latest(values, at_ns, premises)
+    )
+
+
+def _lost(traffic: Traffic, estimate: Estimate, premises: Premises) -> Doubt | None:
+    lost, pairs = traffic.passed_over.get(LOST, 0), estimate.n
+    end, worst = (estimate.low, 0.0) if premises.passes_above else (estimate.high, 1.0)
+    at_worst = (end * pairs + worst * lost) / (pairs + lost)
+    if not lost or premises.allow(at_worst):
+        return None
+    return Doubt(
+        f"but {many(lost, 'numbered attempt is')} not in the log; if all of them were bad, it"
+        f" could be {at_worst:.4f}",
+        "the lines that are missing, or a log that is whole",
+    )
+
+
+def _shed(traffic: Traffic) -> Doubt | None:
+    shed = traffic.passed_over.get(SHED, 0)
+    if shed <= MOST_SHED * traffic.attempted:
+        return None
+    return Doubt(
+        f"but {shed} of {traffic.attempted} attempts were shed, more than {MOST_SHED:.0%}: what was"
+        " compared came when the machine had time",
+        "a smaller sample, of which fewer are shed",
+    )
+
+
+def _clients(traffic: Traffic, premises: Premises) -> Doubt | None:
+    pairs = int(traffic.asked.sum())
+    if traffic.unnamed and not premises.clients_assumed:
+        return Doubt(
+            f"but {traffic.unnamed} of {many(pairs, 'pair')} name no client, so one may have sent"
+            " them all",
+            "name the client of each query in the log, or say in the policy why no client has too"
+            " many: assume_clients",
+        )
+    return _too_many("client", traffic.largest_client, pairs, premises.max_client_share)
+
+
+def _query(traffic: Traffic, premises: Premises) -> Doubt | None:
+    most, pairs = int(traffic.asked.max(initial=0)), int(traffic.asked.sum())
+    return _too_many("query", most, pairs, premises.max_query_share)
+
+
+def _too_many(what: str, most: int, pairs: int, share: float) -> Doubt | None:
+    if most <= share * pairs:
+        return None
+    return Doubt(
+        f"but one {what} has {most / pairs:.1%} of the pairs, and {share:.1%} is the most",
+        f"a log without that {what}, or of more traffic by others",
+    )
+
+
+def _bursts(cut: Blocks, premises: Premises, rules: Rules) -> Doubt | None:
+    correlation, errors = cut.memory
+    if correlation <= MEMORY or errors <= ndtri(1 - (1 - rules.confidence) / 2):
+        return None
+    return Doubt(
+        f"but bursts last longer than a block: each has a correlation of {correlation:.2f} with the"
+        f" next one ({errors:.1f} standard errors), beyond the course of a {premises.period}",
+        "longer blocks, or weeks as the period, chosen before the next log begins",
+    )
+
+
+def _latest(
+    values: NDArray[np.float64], at_ns: NDArray[np.int64], premises: Premises
+) -> Doubt | None:
+    since = int(at_ns[-1]) - round(premises.period_s * NS_PER_S)
+    mean = float(values[at_ns > since].mean())
+    if premises.allow(mean):
+        return None
+    return Doubt(
+        f"but over the latest {premises.period} the mean is {mean:.4f}, beyond the bound",
+        f"a log that begins after what changed, or more {premises.period}s",
+    )
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+MIN_PERIODS = 2
+"""Fewest whole periods of a PASS: one alone cannot show that the next is like it."""
+SECONDS = {"day": A_DAY_S, "week": 7 * A_DAY_S}
+
+
+class LiveSettings(GateSettings):
+    """A gate on a mean over pairs of answers to live queries, by bets on blocks."""
+
+    timed: ClassVar[bool] = True
+    period: Literal["day", "week"]
+    """What traffic repeats itself by; only whole ones count."""
+    block_s: Annotated[float, Field(gt=0, le=A_DAY_S)]
+    """Length of a block in seconds: as long as the longest disturbance that goes unseen."""
+    max_query_share: Share
+    """Largest share of the pairs that one query may have."""
+    max_client_share: Share
+    """Largest share of the pairs that one client may have."""
+    assume_clients: str = Field("", pattern=r"\S|^$")
+    """Why no client has more, where the log names none; empty to assume nothing."""
+
+    @property
+    def every_look(self) -> bool:
+        return True
+
+    @property
+    @abstractmethod
+    def limit(self) -> float:
+        """The bound on the mean."""
+
+    @abstractmethod
+    def values(self, traffic: Traffic) -> Floats:
+        """Give the values to average, in [0, 1] and by time, shape (pairs,)."""
+
+    @abstractmethod
+    def at_ns(self, traffic: Traffic) -> Ints:
+        """Give the time of each of ``values``, in nanoseconds, shape (pairs,)."""
+
+    @abstractmethod
+    def said(self, traffic: Traffic) -> str:
+        """Describe the values, with notes for the reader."""
+
+    def premises(self) -> Premises:
+        """Give what a PASS takes for granted of traffic."""
+        return Premises(
+            limit=self.limit,
+            passes_above=self.passes == "above",
+            period=self.period,
+            period_s=SECONDS[self.period],
+            max_query_share=self.max_query_share,
+            max_client_share=self.max_client_share,
+            clients_assumed=bool(self.assume_clients),
+        )
+
+
+class RareSettings(LiveSettings):
+    """A gate on a rare event of live queries: its share must lie below ``max_share``."""
+
+    max_share: Share
+
+    @property
+    @abstractmethod
+    def befalls(self) -> str:
+        """The event, as a verb phrase after "live queries"."""
+
+    @abstractmethod
+    def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
+        """Tell which queries had the event, by time, shape (pairs,)."""
+
+    @property
+    def bound(self) -> str:
+        return f"fewer than {self.max_share:.2%} of the live queries {self.befalls}"
+
+    @property
+    def passes(self) -> Where:
+        return "below"
+
+    @property
+    def limit(self) -> float:
+        return self.max_share
+
+    @property
+    def unit(self) -> str:
+        return "share"
+
+    def values(self, traffic: Traffic) -> Floats:
+        return self.befell(traffic).astype(np.float64)
+
+
+def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where the interval lies on the right side of the limit (method, sections 4 and 9.7).
+
+    The interval is over blocks of whole periods, of which there must be two, and holds at the end
+    of every period. If blocks are independent, a mean on the limit itself ever passes at a rate of
+    at most (1 - confidence) / 2. A PASS also needs that ``doubts`` finds no reason against it. The
+    verdict is FAIL too if one period alone lies wholly beyond the limit, the k-th of them by 1 /
+    (k (k + 1)) of the error rate. So a long good past does not hide a candidate that breaks.
+
+    Raises:
+        EvidenceError: a value does not lie between 0 and 1.
+    """
+    traffic = evidence.traffic
+    if traffic is None:
+        return settings.undecided(
+            gate,
+            Cause.NO_EVIDENCE,
+            f"no live traffic of {evidence.candidate.arm} beside {evidence.control.arm} is there",
+            "compare the two on live queries, and take their log in: harness traffic",
+        )
+    values, at_ns, premises = settings.values(traffic), settings.at_ns(traffic), settings.premises()
+    cut = blocks(values, at_ns, block_s=settings.block_s, period_s=premises.period_s)
+    beside = f"{_asked(traffic)}{_passed_over(traffic)}"
+    said, whole = settings.said(traffic), many(cut.periods, f"whole {settings.period}")
+    if cut.periods < MIN_PERIODS:
+        return settings.undecided(
+            gate,
+            Cause.TOO_FEW,
+            f"{said}: {many(len(values), 'pair')} in {whole}, and {MIN_PERIODS} are needed{beside}",
+            f"{many(MIN_PERIODS - cut.periods, f'more {settings.period}')} of traffic",
+        )
+    found = cut.interval(rules.confidence)
+    over = (
+        f"{many(found.n, 'pair')} in {whole} and {len(cut.sums)} blocks of {settings.block_s:g} s,"
+        f" taken to be independent of each other{beside}"
+    )
+    judged = above if premises.passes_above else below
+    verdict = judged(found, settings.limit)
+    if verdict is not Verdict.FAIL and (at := _broken(cut, premises, rules)):
+        return settings.finding(
+            gate,
+            Verdict.FAIL,
+            f"{said}: {found.value:.4f} over {over}; on {settings.period} {at} alone it was"
+            f" {cut.of(at - 1).mean:.4f}, surely beyond the bound",
+        )
+    reason = f"{said}: {plain(found)} over {over}"
+    if settings.assume_clients and traffic.unnamed:
+        reason += f"; clients are taken to be many: {settings.assume_clients}"
+    if verdict is Verdict.PASS:
+        doubt = doubts(traffic, values, at_ns, cut, found, premises=premises, rules=rules)
+        if doubt:
+            return settings.undecided(
+                gate, Cause.SAMPLE, f"{reason}; {doubt.why}", doubt.remedy, estimate=found
+            )
+    remedy = _more(cut, settings, rules) if verdict is Verdict.INCONCLUSIVE else ""
+    return settings.finding(gate, verdict, reason, estimate=found, remedy=remedy)
+
+
+def _passed_over(traffic: Traffic) -> str:
+    """Count the attempts that tell nothing, by reason."""
+    counts = sorted(traffic.passed_over.items())
+    return "".join(f"; {count} {why}" for why, count in counts if count)
+
+
+def _asked(traffic: Traffic) -> str:
+    """Say how many different queries there were, and how often the most asked was."""
+    most = int(traffic.asked.max(initial=0)) / max(int(traffic.asked.sum()), 1)
+    return f"; {counted(len(traffic.asked), 'different query')}, the most asked {most:.1%} of all"
+
+
+def _broken(cut: Blocks, premises: Premises, rules: Rules) -> int | None:
+    """Find a period, from 1, whose own mean is surely on the wrong side."""
+    for at in range(1, cut.periods + 1):
+        own = cut.of(at - 1)
+        confidence = 1 - (1 - rules.confidence) / (at * (at + 1))
+        wrong_side = not premises.passes_above
+        if len(own.sums) and own.surely(premises.limit, above=wrong_side, confidence=confidence):
+            return at
+    return None
+
+
+def _more(cut: Blocks, settings: LiveSettings, rules: Rules) -> str:
+    needed = cut.periods_needed(settings.limit, rules.confidence)
+    if needed is None:
+        return "the mean is close to the bound: more traffic will not help, change the candidate"
+    more = max(1, needed - cut.periods)
+    return f"about {many(more, f'more {settings.period}')} of traffic, if it comes like this"

@@ -1,1 +1,0 @@
-"""Measures over arrays: judgements encoded once, rankings graded, all queries of a run at once."""

@@ -1,0 +1,364 @@
+"""Judgements as columns, and look-ups of pairs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import chain, repeat
+from typing import Any
+from weakref import ref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import DatasetError
+from harness.core.records import Qrels
+
+SPARSE = 4
+"""Rows are laid side by side unless that takes more than so many times their own room."""
+
+
+def repeats(docs: NDArray[np.int32], offsets: NDArray[np.int64]) -> bool:
+    """Whether any row has a code twice; row i is ``docs[offsets[i] : offsets[i + 1]]``.
+
+    ``docs`` of shape (hits,) holds codes from 0, ``offsets`` of shape (rows + 1,) rises from 0 to
+    the number of hits.
+    """
+    lengths = np.diff(offsets)
+    rows, width = len(lengths), int(lengths.max(initial=0))
+    if rows * width == len(docs):
+        grid = docs.reshape(rows, width)
+    elif rows * width <= SPARSE * len(docs):
+        grid = np.broadcast_to(-1 - np.arange(width, dtype=np.int32), (rows, width)).copy()
+        grid[np.arange(width) < lengths[:, None]] = docs
+    else:
+        grid = (np.repeat(np.arange(rows), lengths) << 32 | docs)[None]
+    told = np.sort(grid, axis=1)
+    return bool((told[:, 1:] == told[:, :-1]).any())
+
+
+MULTIPLIERS = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
+"""One level of slots each: odd numbers that spread codes over 32 bits (Knuth, vol. 3, 6.4)."""
+ROOM = 4
+"""Slots for each pair, so that most pairs get the slot they ask for."""
+EMPTY = -1
+UNKNOWN = -2
+"""Stands for a document that no pair has."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Level:
+    bits: int
+    """Every query owns 2^bits slots, which lie together: the hits of a query look at few lines."""
+    multiplier: np.uint32
+    docs: NDArray[np.int32]
+    """Shape (queries * 2^bits,): the document in each slot, ``EMPTY`` where there is none."""
+    pair: NDArray[np.int32]
+    """Shape (queries * 2^bits,): which pair it is of."""
+
+    def slots(self, rows: NDArray[np.int64], docs: NDArray[np.int32]) -> NDArray[np.int64]:
+        spread = docs.view(np.uint32) * self.multiplier
+        spread >>= np.uint32(32 - self.bits)
+        found = rows << self.bits
+        found += spread
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup:
+    """Pairs in slots. A pair whose slot is taken goes a level down; at last it is searched for."""
+
+    levels: tuple[_Level, ...]
+    keys: NDArray[np.int64]
+    """Shape (pairs without a slot,): ``row << 32 | doc``, sorted."""
+    pair: NDArray[np.int32]
+    """Shape (pairs without a slot,): which pair each is."""
+
+    @classmethod
+    def of(cls, rows: NDArray[np.int64], docs: NDArray[np.int32], queries: int) -> Lookup:
+        """Take in pairs, each once; ``rows`` from 0 to ``queries`` - 1, ``docs`` from 0."""
+        left = np.arange(len(rows), dtype=np.int32)
+        levels = []
+        for multiplier in MULTIPLIERS:
+            if not len(left):
+                break
+            each = -(-len(left) * ROOM // queries)
+            bits = max(1, int(each - 1).bit_length())
+            size = queries << bits
+            level = _Level(
+                bits,
+                np.uint32(multiplier),
+                np.full(size, EMPTY, dtype=np.int32),
+                np.full(size, EMPTY, dtype=np.int32),
+            )
+            slots = level.slots(rows[left], docs[left])
+            level.pair[slots] = left
+            level.docs[slots] = docs[level.pair[slots]]
+            levels.append(level)
+            left = left[level.pair[slots] != left]
+        keys = rows[left] << 32 | docs[left]
+        order = np.argsort(keys)
+        return cls(tuple(levels), keys[order], left[order])
+
+    def find(
+        self, rows: NDArray[np.int64], docs: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Places in ``docs`` of the pairs that are known, in order, and which pair each is.
+
+        ``docs`` may hold ``UNKNOWN``, which is in no pair.
+        """
+        pairs = np.full(len(docs), EMPTY, dtype=np.int32)
+        asking = np.arange(len(docs), dtype=np.int64)
+        for level in self.levels:
+            slots = level.slots(rows, docs)
+            stored = level.docs.take(slots)
+            same = stored == docs
+            here = np.flatnonzero(same)
+            pairs[asking.take(here)] = level.pair.take(slots.take(here))
+            same |= stored == EMPTY
+            further = np.flatnonzero(~same)
+            asking, rows, docs = asking.take(further), rows.take(further), docs.take(further)
+        if len(self.keys):
+            wanted = rows << 32 | docs
+            at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+            here = np.flatnonzero(self.keys[at] == wanted)
+            pairs[asking[here]] = self.pair[at[here]]
+        known = np.flatnonzero(pairs != EMPTY)
+        return known, pairs.take(known)
+
+
+Slots = tuple[NDArray[np.int32], ...]
+Probe = Callable[..., int]
+
+
+@cache
+def probe() -> Probe | None:
+    """Compile ``walk`` once a process; None where numba is not installed."""
+    if find_spec("numba") is None:
+        return None
+    numba: Any = import_module("numba")
+    compiled: Probe = numba.njit(nogil=True, cache=True)(walk)
+    return compiled
+
+
+def find(
+    lookup: Lookup,
+    rows: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    docs: NDArray[np.int32],
+    through: Probe,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Places in ``docs`` of the known pairs, in order, and which pair each is.
+
+    ``rows``, ``offsets`` and ``docs`` are those of ``Graded.of_rows``, translated.
+    """
+    place = np.empty(len(docs), dtype=np.int64)
+    pair = np.empty(len(docs), dtype=np.int32)
+    levels = lookup.levels
+    if not levels:
+        return place[:0], pair[:0]
+    found = through(
+        rows,
+        offsets,
+        docs,
+        np.array([level.bits for level in levels], dtype=np.uint32),
+        np.array([level.multiplier for level in levels], dtype=np.uint32),
+        tuple(level.docs for level in levels),
+        tuple(level.pair for level in levels),
+        lookup.keys,
+        lookup.pair,
+        place,
+        pair,
+    )
+    return place[:found].copy(), pair[:found].copy()
+
+
+def walk(  # noqa: C901, PLR0917  one loop over plain arrays, as the machine runs it
+    rows: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    docs: NDArray[np.int32],
+    bits: NDArray[np.uint32],
+    multipliers: NDArray[np.uint32],
+    slots: Slots,
+    pairs: Slots,
+    keys: NDArray[np.int64],
+    of_key: NDArray[np.int32],
+    place: NDArray[np.int64],
+    pair: NDArray[np.int32],
+) -> int:
+    """Fill ``place`` and ``pair`` from the front; how many were found."""
+    found = 0
+    for query in range(len(rows)):
+        row = rows[query]
+        if row < 0:
+            continue
+        for at in range(offsets[query], offsets[query + 1]):
+            doc = docs[at]
+            known = EMPTY
+            further = True
+            for level in range(len(slots)):
+                spread = (np.int64(doc) * np.int64(multipliers[level])) & 0xFFFFFFFF
+                slot = (row << np.int64(bits[level])) + (spread >> np.int64(32 - bits[level]))
+                stored = slots[level][slot]
+                if stored == doc:
+                    known = pairs[level][slot]
+                    further = False
+                elif stored == EMPTY:
+                    further = False
+                if not further:
+                    break
+            if further and len(keys):
+                key = (row << 32) | doc
+                where = np.searchsorted(keys, key)
+                if where < len(keys) and keys[where] == key:
+                    known = of_key[where]
+            if known != EMPTY:
+                place[found] = at
+                pair[found] = known
+                found += 1
+    return found
+
+
+KEY_BITS = 63
+_last: dict[str, tuple[ref[Qrels], EncodedQrels]] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedQrels:
+    """Pairs of query and document with their grades: by query, the best grade first."""
+
+    query_ids: tuple[str, ...]
+    vocabulary: Sequence[str]
+    """Every judged document once; ``docs`` are codes into it."""
+    rows: NDArray[np.int64]
+    """Shape (pairs,): rising positions in ``query_ids``."""
+    docs: NDArray[np.int32]
+    """Shape (pairs,)."""
+    grades: NDArray[np.int32]
+    """Shape (pairs,): falling within a query."""
+    place: NDArray[np.int64]
+    """Shape (pairs,): of each within its query, from 0; its rank in the ideal ranking."""
+
+    def __len__(self) -> int:
+        """Count the judged queries."""
+        return len(self.query_ids)
+
+    @classmethod
+    def of(cls, qrels: Qrels) -> EncodedQrels:
+        """Encode judgements; the latest are cached, because every arm needs them."""
+        if (kept := _last.get("qrels")) is not None and kept[0]() is qrels:
+            return kept[1]
+        coded = cls._of(qrels)
+        _last["qrels"] = ref(qrels), coded
+        return coded
+
+    @classmethod
+    def _of(cls, qrels: Qrels) -> EncodedQrels:
+        judged = qrels.grades
+        each = np.fromiter(map(len, judged.values()), dtype=np.int64, count=len(judged))
+        pairs = int(each.sum())
+        flat = list(chain.from_iterable(judged.values()))
+        vocabulary = tuple(dict.fromkeys(flat))
+        code = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
+        grades = chain.from_iterable(docs.values() for docs in judged.values())
+        return cls.of_columns(
+            tuple(judged),
+            vocabulary,
+            np.repeat(np.arange(len(judged), dtype=np.int64), each),
+            np.fromiter(map(code.__getitem__, flat), dtype=np.int32, count=pairs),
+            np.fromiter(grades, dtype=np.int32, count=pairs),
+        )
+
+    @classmethod
+    def of_columns(
+        cls,
+        query_ids: tuple[str, ...],
+        vocabulary: Sequence[str],
+        rows: NDArray[np.int64],
+        docs: NDArray[np.int32],
+        grades: NDArray[np.int32],
+    ) -> EncodedQrels:
+        """Sort pairs; the columns have shape (pairs,).
+
+        Raises:
+            DatasetError: a pair comes twice.
+        """
+        order = _best_first(rows, grades)
+        rows, docs, grades = rows[order], docs[order], grades[order]
+        first = np.searchsorted(rows, np.arange(len(query_ids) + 1))
+        if repeats(docs, first):
+            pairs = np.sort(rows << 32 | docs)
+            row, doc = divmod(int(pairs[:-1][pairs[1:] == pairs[:-1]][0]), 1 << 32)
+            raise DatasetError(
+                f"{vocabulary[doc]} is judged twice for query {query_ids[row]};"
+                " keep one of the two rows"
+            )
+        place = np.arange(len(rows), dtype=np.int64) - first[rows]
+        return cls(query_ids, vocabulary, rows, docs, grades, place)
+
+    @cached_property
+    def lookup(self) -> Lookup:
+        """Index of pairs, built at first use."""
+        return Lookup.of(self.rows, self.docs, len(self))
+
+    @cached_property
+    def code(self) -> Mapping[str, int]:
+        """Code of each judged document."""
+        return dict(zip(self.vocabulary, range(len(self.vocabulary)), strict=True))
+
+    @cached_property
+    def position(self) -> Mapping[str, int]:
+        """Position of each judged query."""
+        return {query_id: at for at, query_id in enumerate(self.query_ids)}
+
+    def part(self, queries: NDArray[np.int64]) -> EncodedQrels:
+        """Keep some queries, by their rising positions; the vocabulary stays."""
+        low = np.searchsorted(self.rows, queries)
+        each = np.searchsorted(self.rows, queries, side="right") - low
+        rows = np.repeat(np.arange(len(queries), dtype=np.int64), each)
+        at = np.arange(len(rows)) - np.repeat(np.cumsum(each) - each, each) + np.repeat(low, each)
+        return EncodedQrels(
+            tuple(self.query_ids[query] for query in queries.tolist()),
+            self.vocabulary,
+            rows,
+            self.docs[at],
+            self.grades[at],
+            self.place[at],
+        )
+
+    def translation(self, vocabulary: Sequence[str]) -> NDArray[np.int32]:
+        """Our code of each document of another vocabulary, shape (that vocabulary,)."""
+        ours = map(self.code.get, vocabulary, repeat(UNKNOWN))
+        return np.fromiter(ours, dtype=np.int32, count=len(vocabulary))
+
+    def relevant(self, rel: int) -> NDArray[np.int64]:
+        """Documents of grade ``rel`` or above, shape (queries,); counted once."""
+        found = self._relevant.get(rel)
+        if found is None:
+            counted = np.bincount(self.rows[self.grades >= rel], minlength=len(self))
+            found = self._relevant[rel] = counted.astype(np.int64, copy=False)
+            found.flags.writeable = False
+        return found
+
+    @cached_property
+    def _relevant(self) -> dict[int, NDArray[np.int64]]:
+        return {}
+
+
+def _best_first(rows: NDArray[np.int64], grades: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Order by row, the best grade first, equal ones as they came; shape (pairs,).
+
+    Where row, grade and place fit into one number, numbers are sorted, which is many times quicker.
+    """
+    worse = grades.max(initial=0) - grades.astype(np.int64)
+    place = len(rows).bit_length()
+    grade = int(worse.max(initial=0)).bit_length()
+    if int(rows.max(initial=0)).bit_length() + grade + place > KEY_BITS:
+        return np.lexsort((worse, rows))
+    keys: NDArray[np.int64] = (rows << grade | worse) << place | np.arange(len(rows))
+    keys.sort()
+    keys &= (1 << place) - 1
+    return keys

@@ -1,0 +1,496 @@
+"""Bounds of differences over all completions of missing judgements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.elementary import log2
+from harness.core.errors import UnknownName
+from harness.measures.kernels import MeasureSpec
+from harness.measures.name import as_gains, parse
+
+STEPS = 100
+"""More than Dinkelbach's method takes: each step but the last takes another completion."""
+
+
+class Level(NamedTuple):
+    """One level of gain above the one before it."""
+
+    gain: float
+    """What it gains more than the level before."""
+    judged: int
+    """Judged documents of this level or above."""
+
+
+class Part(NamedTuple):
+    """What a choice for some of the levels adds."""
+
+    score: float
+    top: float
+    bottom: float
+
+
+class Ratio(NamedTuple):
+    """A measure as a function of the grades of its unjudged documents."""
+
+    base: float
+    """The sum over the judged documents."""
+    weights: tuple[float, ...]
+    """What each unjudged document adds a unit of gain, in any order."""
+    levels: tuple[Level, ...]
+    """Levels that a document may have, the lowest first; none is relevance 0."""
+    worth: Sequence[float]
+    """What the ideal list of n documents is worth a unit of gain, for n from 0."""
+    constant: float
+    """What is below the line whatever is judged, e.g. the k of P@k."""
+
+    @property
+    def defined(self) -> bool:
+        """Whether there is anything below the line as it is judged now."""
+        return self._judged_bottom > 0
+
+    @property
+    def as_judged(self) -> float:
+        """The value with every unjudged document irrelevant."""
+        return self.base / self._judged_bottom
+
+    @property
+    def smallest(self) -> float:
+        """The smallest value over all completions."""
+        negated = tuple(-weight for weight in self.weights)
+        return -self._replace(base=-self.base, weights=negated).largest
+
+    @property
+    def largest(self) -> float:
+        """The largest value over all completions that give one, exact but for rounding.
+
+        Where nothing is judged relevant yet, the search begins at the best single document.
+        Of all completions with the same counts by level, the best gives the highest levels to the
+        documents that add most (rearrangement). So only counts by level are searched. The ratio is
+        maximized by Dinkelbach's method (Management Science 1967), each step level by level. A
+        document of a level is also of all levels below it.
+        """
+        sums = (0.0, *accumulate(sorted(self.weights, reverse=True)))
+        found = self.as_judged if self.defined else max(self.weights) / self.worth[1]
+        for _ in range(STEPS):
+            part = self._best(sums, found)
+            bottom = self._judged_bottom + part.bottom
+            better = (self.base + part.top) / bottom if bottom else found
+            if not better > found:
+                break
+            found = better
+        return found
+
+    @property
+    def _judged_bottom(self) -> float:
+        return self.constant + sum(level.gain * self.worth[level.judged] for level in self.levels)
+
+    def _best(self, sums: Sequence[float], price: float) -> Part:
+        """Find the completion that adds most to ``top - price * bottom``."""
+        rows = [Part(0.0, 0.0, 0.0)] * len(sums)
+        for gain, judged in reversed(self.levels):
+            best = rows[0]
+            for count, (rest, summed) in enumerate(zip(rows, sums, strict=True)):
+                top = gain * summed + rest.top
+                more = self.worth[judged + count] - self.worth[judged]
+                bottom = gain * more + rest.bottom
+                if (score := top - price * bottom) > best.score or not count:
+                    best = Part(score, top, bottom)
+                rows[count] = best
+        return rows[-1]
+
+
+def average_precision(
+    shown: Sequence[str], judged: Mapping[str, bool], unjudged: Collection[str]
+) -> tuple[float, float]:
+    """Give the smallest and the largest AP of the documents ``shown``, down to the cutoff.
+
+    ``judged`` says of each judged document whether it is relevant, and one is; ``unjudged`` may or
+    may not be, and some of them may not be shown here. For a fixed number of relevant ones among
+    them, AP is largest if they come first in the ranking. It is smallest if they are not in it, or
+    come last. So all numbers are tried.
+    """
+    relevant = sum(judged.values())
+    places = [at for at, doc_id in enumerate(shown) if doc_id in unjudged]
+    good = [at for at, doc_id in enumerate(shown) if judged.get(doc_id, False)]
+    elsewhere = len(unjudged) - len(places)
+    largest = (
+        _summed([*good, *places[:count]]) / (relevant + count) for count in range(len(places) + 1)
+    )
+    smallest = (
+        _summed([*good, *places[len(places) - max(count - elsewhere, 0) :]]) / (relevant + count)
+        for count in range(len(unjudged) + 1)
+    )
+    return min(smallest), max(largest)
+
+
+def _summed(places: Sequence[int]) -> float:
+    """Sum the precision at each relevant place, from 0."""
+    return sum(nth / (place + 1) for nth, place in enumerate(sorted(places), start=1))
+
+
+BOUNDED = ("nDCG@k", "RR@k", "P@k", "R@k", "AP@k")
+RATIOS = frozenset({"nDCG", "P", "R"})
+
+
+class Span(NamedTuple):
+    """The worst and the best value."""
+
+    worst: float
+    best: float
+
+    @property
+    def width(self) -> float:
+        """Width of the range that missing judgements leave open."""
+        return self.best - self.worst
+
+
+class Case(NamedTuple):
+    """One query: the full lists of both arms, and their judgements."""
+
+    control: tuple[str, ...]
+    candidate: tuple[str, ...]
+    grades: Mapping[str, int]
+
+    def with_judged(self, doc_id: str, grade: int) -> Case:
+        """Judge one more document."""
+        return self._replace(grades={**self.grades, doc_id: grade})
+
+
+@dataclass(frozen=True, slots=True)
+class Bounding:
+    """Bounds of one measure under one scale of grades."""
+
+    asked: MeasureSpec
+    scale: tuple[int, ...]
+    """Grades that a completion may give, the lowest, 0, first."""
+
+    @classmethod
+    def of(cls, measure: str, grades: Iterable[int]) -> Bounding:
+        """Read a measure; ``grades`` are all that the judgements hold.
+
+        Raises:
+            UnknownName: the measure is unknown, or has no bounds here.
+        """
+        scale = sorted({0, *(grade for grade in grades if grade > 0)})
+        asked = MeasureSpec.of(as_gains(parse(measure), scale))
+        if asked is None or asked.judged_only or asked.name not in {*RATIOS, "RR", "AP"}:
+            raise UnknownName("measure with bounds", measure, BOUNDED)
+        return cls(asked, tuple(scale))
+
+    @property
+    def exact(self) -> bool:
+        """Whether the bounds of the difference are reached by a completion."""
+        return self.asked.name != "AP"
+
+    def unjudged(self, case: Case) -> tuple[str, ...]:
+        """Unjudged documents within the cutoff of either arm, in byte order."""
+        shown = {*case.control[: self.asked.cutoff], *case.candidate[: self.asked.cutoff]}
+        return tuple(sorted(shown.difference(case.grades)))
+
+    def defined(self, case: Case) -> bool:
+        """Whether the query has a value as it is judged now."""
+        return any(self.gain(grade) > 0 for grade in case.grades.values())
+
+    def gain(self, grade: int) -> int:
+        """Gain of a grade; 1 or 0 for measures of binary relevance."""
+        if self.asked.name != "nDCG":
+            return int(grade >= self.asked.rel)
+        gains = self.asked.gains
+        return max(grade if gains is None else gains.get(grade, grade), 0)
+
+    def control(self, case: Case) -> Span:
+        """Bounds of the control's value, for any completion."""
+        return self._alone(case, case.control)
+
+    def candidate(self, case: Case) -> Span:
+        """Bounds of the candidate's value."""
+        return self._alone(case, case.candidate)
+
+    def difference(self, case: Case) -> Span:
+        """Bounds of candidate - control, both under the same completion."""
+        match self.asked.name:
+            case "RR":
+                return self._reciprocal(case, lambda one, other: one - other)
+            case "AP":
+                control, candidate = self.control(case), self.candidate(case)
+                worst, best = candidate.worst - control.best, candidate.best - control.worst
+                return Span(worst, best) if self.unjudged(case) else Span(worst, worst)
+        ratio = self._ratio(case, ((case.candidate, 1.0), (case.control, -1.0)))
+        return Span(ratio.smallest, ratio.largest)
+
+    def as_judged(self, case: Case) -> float:
+        """Give candidate - control with every unjudged document irrelevant."""
+        nothing = dict.fromkeys(self.unjudged(case), 0)
+        return self.difference(case._replace(grades={**nothing, **case.grades})).worst
+
+    def _alone(self, case: Case, shown: tuple[str, ...]) -> Span:
+        match self.asked.name:
+            case "RR":
+                itself = case._replace(candidate=shown)
+                return self._reciprocal(itself, lambda one, _: one)
+            case "AP":
+                judged = {doc: self.gain(grade) > 0 for doc, grade in case.grades.items()}
+                open_ = self.unjudged(case) if self._may_be_relevant else ()
+                return Span(*average_precision(shown[: self.asked.cutoff], judged, open_))
+        ratio = self._ratio(case, ((shown, 1.0),))
+        return Span(ratio.smallest, ratio.largest)
+
+    @property
+    def _may_be_relevant(self) -> bool:
+        return self.gain(self.scale[-1]) > 0
+
+    def _ratio(self, case: Case, arms: Sequence[tuple[tuple[str, ...], float]]) -> Ratio:
+        gained = [self.gain(grade) for grade in case.grades.values()]
+        unjudged = self.unjudged(case)
+        worth_at = self._worth_at(len(gained) + len(unjudged))
+        weights = dict.fromkeys(unjudged, 0.0)
+        base = 0.0
+        for shown, sign in arms:
+            for doc_id, worth in zip(shown[: self.asked.cutoff], worth_at, strict=False):
+                if doc_id in weights:
+                    weights[doc_id] += sign * worth
+                else:
+                    base += sign * worth * self.gain(case.grades[doc_id])
+        gains = sorted({0, *gained, *map(self.gain, self.scale)})
+        levels = [
+            Level(high - low, sum(gain >= high for gain in gained)) for low, high in pairwise(gains)
+        ]
+        ideal: Sequence[float] = (0.0, *accumulate(worth_at[: self.asked.cutoff]))
+        beyond = len(gained) + len(unjudged) + 1 - len(ideal)
+        ideal = (*ideal, *[ideal[-1]] * max(beyond, 0))
+        constant = 0.0
+        if self.asked.name == "R":
+            ideal = range(len(ideal))
+        elif self.asked.name == "P":
+            ideal, constant = [0.0] * len(ideal), float(self.asked.cutoff or 1)
+        return Ratio(base, tuple(weights.values()), tuple(levels), ideal, constant)
+
+    def _worth_at(self, documents: int) -> Sequence[float]:
+        """Say what a unit of gain is worth at each rank."""
+        depth = documents if self.asked.cutoff is None else max(self.asked.cutoff, 1)
+        if self.asked.name != "nDCG":
+            return [1.0] * depth
+        return [1 / math.log2(at + 2) for at in range(depth)]
+
+    def _reciprocal(self, case: Case, value: Callable[[float, float], float]) -> Span:
+        """Try no further relevant document, and each one alone.
+
+        One is enough at each end of the difference: the first relevant document of the arm that is
+        to gain; any other could only help the other arm. For one arm alone it is enough too.
+        """
+        judged = {doc for doc, grade in case.grades.items() if self.gain(grade) > 0}
+        open_ = self.unjudged(case) if self._may_be_relevant else ()
+        found = [
+            value(self._rr(case.candidate, good), self._rr(case.control, good))
+            for good in (judged, *({*judged, doc_id} for doc_id in open_))
+        ]
+        return Span(min(found), max(found))
+
+    def _rr(self, shown: tuple[str, ...], good: set[str]) -> float:
+        ranks = enumerate(shown[: self.asked.cutoff], start=1)
+        return next((1 / rank for rank, doc_id in ranks if doc_id in good), 0.0)
+
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+class Hits(NamedTuple):
+    """What two arms show of each query within the cutoff; gains in the place of grades."""
+
+    queries: int
+    query: Rows
+    """Shape (shown,), rising."""
+    control: Rows
+    """Rank from 1; 0 where the arm does not show it; shape (shown,)."""
+    candidate: Rows
+    gains: Floats
+    """Shape (shown,): 0 for what is not judged."""
+    open: Rows
+    """Positions of what is not judged."""
+    judged_query: Rows
+    """Shape (judgements,): of every judgement, shown or not."""
+    judged_gains: Floats
+
+    @property
+    def answerable(self) -> NDArray[np.bool_]:
+        """Queries with a relevant document, shape (queries,)."""
+        good = self.judged_query[self.judged_gains > 0]
+        return np.bincount(good, minlength=self.queries) > 0
+
+
+class Effects(NamedTuple):
+    """What completions do to the difference of each query; see ``Missing``."""
+
+    difference: Floats
+    worst: Floats
+    best: Floats
+    loss: Floats
+    gain: Floats
+
+
+def effects_of_rr(hits: Hits, may_be_relevant: bool) -> Effects:  # noqa: FBT001  a fact
+    """Give the effects on the reciprocal rank: one further relevant document is enough.
+
+    It is the first relevant one of the arm that is to gain; any other only helps the other arm.
+    """
+    each = [
+        np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=ranks > 0)
+        for ranks in (hits.control, hits.candidate)
+    ]
+    now = [np.zeros(hits.queries) for _ in each]
+    good = np.flatnonzero(hits.gains > 0)
+    for found, values in zip(now, each, strict=True):
+        np.maximum.at(found, hits.query[good], values[good])
+    before = now[1] - now[0]
+    of = hits.query[hits.open]
+    moved = [
+        np.maximum(found[of], values[hits.open]) for found, values in zip(now, each, strict=True)
+    ]
+    after = moved[1] - moved[0] if may_be_relevant else before[of]
+    worst, best = before.copy(), before.copy()
+    np.minimum.at(worst, of, after)
+    np.maximum.at(best, of, after)
+    change = after - before[of]
+    return Effects(before, worst, best, np.maximum(-change, 0), np.maximum(change, 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ratios:
+    """nDCG, P or R of many queries: a sum over documents by rank, divided by the best possible sum.
+
+    The difference of two arms has this form too (``harness.measures.completion_bounds``).
+    """
+
+    hits: Hits
+    base: Floats
+    """Shape (queries,): the sum over the judged documents, candidate - control."""
+    weights: Floats
+    """Shape (open hits,): what each adds a unit of gain."""
+    levels: tuple[tuple[float, Rows], ...]
+    """Gain of each level above the one before, and the judged documents of it or above a query."""
+    ideal: Floats
+    """What the best list of n documents is worth a unit of gain, for n from 0."""
+    constant: float
+    """What is below the line whatever is judged."""
+
+    @classmethod
+    def of(cls, hits: Hits, wanted: Bounding) -> Ratios:
+        """Sum what is judged."""
+        name, cutoff = wanted.asked.name, wanted.asked.cutoff
+        judged = np.bincount(hits.judged_query, minlength=hits.queries)
+        unjudged = np.bincount(hits.query[hits.open], minlength=hits.queries)
+        most = int((judged + unjudged).max(initial=0)) + 1
+        depth = max(most if cutoff is None else cutoff, 1)
+        worth = np.ones(depth) if name != "nDCG" else 1 / log2(np.arange(depth) + 2)
+        by_rank = np.append(0.0, worth)
+        each = by_rank[hits.candidate] - by_rank[hits.control]
+        base = np.zeros(hits.queries)
+        np.add.at(base, hits.query, each * hits.gains)
+        ideal: Floats = np.append(0.0, np.cumsum(worth))[: most + 1]
+        ideal = np.append(ideal, np.full(max(most + 1 - len(ideal), 0), ideal[-1]))
+        constant = 0.0
+        if name == "R":
+            ideal = np.cumsum(np.append(0.0, np.ones(most)))
+        elif name == "P":
+            ideal, constant = np.zeros(most + 1), float(depth)
+        gains = sorted({0, *map(wanted.gain, wanted.scale)})
+        levels = tuple(
+            (
+                float(high - low),
+                np.bincount(hits.judged_query[hits.judged_gains >= high], minlength=hits.queries),
+            )
+            for low, high in pairwise(gains)
+        )
+        return cls(hits, base, each[hits.open], levels, ideal, constant)
+
+    @property
+    def defined(self) -> NDArray[np.bool_]:
+        """Queries with a value, shape (queries,): something is relevant, also for P."""
+        return self.hits.answerable
+
+    @property
+    def bottom(self) -> Floats:
+        """What is below the line as it is judged, shape (queries,)."""
+        found = np.full(self.hits.queries, self.constant)
+        for gain, judged in self.levels:
+            found += gain * self.ideal[judged]
+        return np.where(self.defined, found, 1.0)
+
+    def effects(self) -> Effects:
+        """Bound each query, and each hit alone (``Missing.loss``).
+
+        B and I stand above and below the line as judged, I_j below it with hit j relevant. Some
+        hits S take ``B (1/I - 1/I_S) + sum(a_j) / I_S`` from the difference, where the control
+        gains a_j by j. I is a submodular function of S that grows, so this is at most the sum
+        over j of ``max(B, 0) (1/I - 1/I_j) + max(a_j, 0) / I_j``; the gains likewise.
+        """
+        bottom = self.bottom
+        before = self.base / bottom
+        negated = replace(self, base=-self.base, weights=-self.weights)
+        of, top = self.hits.query[self.hits.open], sum(gain for gain, _ in self.levels)
+        more = np.zeros(self.hits.queries)
+        for gain, judged in self.levels:
+            more += gain * (self.ideal[judged + 1] - self.ideal[judged])
+        alone = (bottom + more)[of]
+        thinner, moved = (1 / bottom[of] - 1 / alone), top * self.weights / alone
+        base = self.base[of]
+        return Effects(
+            before,
+            -negated.largest(),
+            self.largest(),
+            np.maximum(base, 0) * thinner + np.maximum(-moved, 0),
+            np.maximum(-base, 0) * thinner + np.maximum(moved, 0),
+        )
+
+    def largest(self) -> Floats:
+        """Give the largest ratio of each query over all completions, by Dinkelbach's method.
+
+        Of all completions with the same counts by level, the best gives the highest levels to the
+        documents that add most. So only counts by level are searched, for all queries at once.
+        """
+        of = self.hits.query[self.hits.open]
+        counts = np.bincount(of, minlength=self.hits.queries)
+        order = np.lexsort((-self.weights, of))
+        place = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        each = np.zeros((self.hits.queries, int(counts.max(initial=0)) + 1))
+        each[of[order], place + 1] = self.weights[order]
+        sums = np.cumsum(each, axis=1)
+        allowed = np.arange(sums.shape[1]) <= counts[:, None]
+        bottom = self.bottom
+        found = self.base / bottom
+        moving = np.flatnonzero(counts)
+        for _ in range(STEPS):
+            if not len(moving):
+                break
+            top, below = self._best(moving, sums[moving], allowed[moving], found[moving])
+            now = (self.base[moving] + top) / (bottom[moving] + below)
+            better = now > found[moving]
+            moving = moving[better]
+            found[moving] = now[better]
+        return found
+
+    def _best(
+        self, rows: Rows, sums: Floats, allowed: NDArray[np.bool_], price: Floats
+    ) -> tuple[Floats, Floats]:
+        """Find the completions that add most to ``top - price * bottom``."""
+        top, below = np.zeros(sums.shape), np.zeros(sums.shape)
+        counts = np.arange(sums.shape[1])
+        for gain, judged in reversed(self.levels):
+            at = np.minimum(judged[rows, None] + counts, len(self.ideal) - 1)
+            top = gain * sums + top
+            below = gain * (self.ideal[at] - self.ideal[at[:, :1]]) + below
+            score = np.where(allowed, top - price[:, None] * below, -np.inf)
+            best = np.maximum.accumulate(score, axis=1)
+            first = np.maximum.accumulate(np.where(score == best, counts, 0), axis=1)
+            top = np.take_along_axis(top, first, axis=1)
+            below = np.take_along_axis(below, first, axis=1)
+        return top[:, -1], below[:, -1]

@@ -1,0 +1,458 @@
+"""Measures of a graded ranking, all queries at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from ir_measures import Measure
+from numpy.typing import NDArray
+
+from harness.core.errors import DatasetError, RunError
+from harness.core.run import Run, Status
+from harness.measures.columns import UNKNOWN, EncodedQrels, Lookup, find, probe, repeats
+
+CUT_OR_NOT = frozenset({"nDCG", "RR", "AP", "Judged"})
+CUT = frozenset({"P", "R", "Success"})
+UNCUT = frozenset({"Rprec", "Bpref", "NumRet"})
+
+
+class MeasureSpec(NamedTuple):
+    """One measure, as ``ir_measures`` names and defines it."""
+
+    name: str
+    cutoff: int | None = None
+    rel: int = 1
+    """The lowest grade that counts as relevant. ``NumRet`` without one has 0 here."""
+    gains: Mapping[int, int] | None = None
+    """Of each grade, in nDCG; without them a grade is its gain."""
+    judged_only: bool = False
+
+    @classmethod
+    def of(cls, measure: Measure) -> MeasureSpec | None:
+        """Read a measure, its gains written out (``as_gains``); None without a kernel."""
+        name, given = str(measure.NAME), dict(measure.params)
+        cutoff = given.pop("cutoff", None)
+        wanted = cls(
+            name,
+            cutoff,
+            given.pop("rel", 0 if name == "NumRet" else 1),
+            given.pop("gains", None),
+            given.pop("judged_only", False),
+        )
+        given.pop("dcg", None)
+        fits = name in CUT_OR_NOT or name in (UNCUT if cutoff is None else CUT)
+        return wanted if fits and not given else None
+
+
+BLOCK = 32_768
+"""Hits graded at a time: their arrays stay in the cache of a core."""
+WORTH_COMPILING = 1_000_000
+"""Number of hits from which loading numba pays, if it is installed."""
+OTHER = -1
+"""Stands for a query without judgements."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graded:
+    """Judged hits of one run; hits of a query lie together, by rank."""
+
+    qrels: EncodedQrels
+    lengths: NDArray[np.int64]
+    """Shape (judged queries,): hits shown, judged or not."""
+    start: NDArray[np.int64]
+    """Shape (judged queries,): where in the run's columns the hits of each query start."""
+    row: NDArray[np.int64]
+    """Shape (judged hits,): positions in ``qrels.query_ids``."""
+    rank: NDArray[np.int64]
+    """Shape (judged hits,): from 0."""
+    grade: NDArray[np.int32]
+    """Shape (judged hits,)."""
+    _relevant: dict[int, Graded] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, run: Run, qrels: EncodedQrels) -> Graded:
+        """Grade the answered queries of a run; queries without judgements are left out."""
+        at = map(qrels.position.get, run.query_ids, repeat(OTHER))
+        rows = np.fromiter(at, dtype=np.int64, count=len(run))
+        rows[run.status != Status.ANSWERED] = OTHER
+        translation = (
+            None if run.vocabulary is qrels.vocabulary else qrels.translation(run.vocabulary)
+        )
+        return cls.of_rows(qrels, rows, run.offsets, run.docs, translation)
+
+    @classmethod
+    def of_rows(
+        cls,
+        qrels: EncodedQrels,
+        rows: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        docs: NDArray[np.int32],
+        translation: NDArray[np.int32] | None = None,
+    ) -> Graded:
+        """Grade compressed rows.
+
+        ``rows`` of shape (queries,) is the position of each query in ``qrels.query_ids``, each at
+        most once, or ``OTHER``; ``offsets`` and ``docs`` are those of a ``Run``. ``translation``
+        turns ``docs`` into codes of ``qrels.vocabulary``; without it they are such codes.
+        """
+        lengths = np.zeros(len(qrels), dtype=np.int64)
+        known = rows >= 0
+        lengths[rows[known]] = np.diff(offsets)[known]
+        through = probe() if len(docs) >= WORTH_COMPILING else None
+        if through is not None:
+            codes = docs if translation is None else translation[docs]
+            place, pair = find(qrels.lookup, rows, offsets, codes, through)
+        else:
+            place, pair = _found(qrels.lookup, rows, offsets, docs, translation)
+        start = np.zeros(len(qrels), dtype=np.int64)
+        start[rows[known]] = offsets[:-1][known]
+        row = qrels.rows[pair]
+        return cls(qrels, lengths, start, row, place - start[row], qrels.grades[pair])
+
+    def only(self, keep: NDArray[np.bool_]) -> Graded:
+        """Judged hits of which ``keep``, of their shape, is true, at their ranks."""
+        at = np.flatnonzero(keep)
+        return replace(self, row=self.row[at], rank=self.rank[at], grade=self.grade[at])
+
+    def relevant(self, rel: int) -> Graded:
+        """Hits of grade ``rel`` or above, at their ranks; found once for all measures."""
+        found = self._relevant.get(rel)
+        if found is None:
+            found = self._relevant[rel] = self.only(self.grade >= rel)
+        return found
+
+    def condensed(self, lowest: int | None = None) -> Graded:
+        """Remove unjudged documents from the rankings; the rest closes up (Sakai 2007).
+
+        With ``lowest``, documents graded below it are removed too. With 0 this is the option ``-J``
+        of trec_eval and ``judged_only`` of ir-measures.
+        """
+        kept = self if lowest is None else self.only(self.grade >= lowest)
+        lengths = np.bincount(kept.row, minlength=len(self.qrels)).astype(np.int64, copy=False)
+        return replace(kept, lengths=lengths, rank=running(kept.row))
+
+
+def _found(
+    lookup: Lookup,
+    rows: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    docs: NDArray[np.int32],
+    translation: NDArray[np.int32] | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Places of the judged hits in ``docs``, in order, and which judgement each is."""
+    places = [np.empty(0, dtype=np.int64)]
+    pairs = [np.empty(0, dtype=np.int32)]
+    for low, high in _blocks(offsets):
+        span = slice(int(offsets[low]), int(offsets[high]))
+        each = np.diff(offsets[low : high + 1])
+        asked = docs[span] if translation is None else translation[docs[span]]
+        row = np.repeat(rows[low:high], each)
+        if (rows[low:high] < 0).any():
+            asked = np.where(row >= 0, asked, np.int32(UNKNOWN))
+            row = np.maximum(row, 0)
+        place, pair = lookup.find(row, asked)
+        places.append(place + span.start)
+        pairs.append(pair)
+    return np.concatenate(places), np.concatenate(pairs)
+
+
+def running(row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many of the same row stand before each; rows lie together; the shape of ``row``."""
+    at = np.arange(len(row), dtype=np.int64)
+    first = np.zeros(len(row), dtype=np.int64)
+    new = np.flatnonzero(row[1:] != row[:-1]) + 1
+    first[new] = new
+    return at - np.maximum.accumulate(first)
+
+
+def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Cut the queries into stretches of about ``BLOCK`` hits, one query at least."""
+    low, queries = 0, len(offsets) - 1
+    while low < queries:
+        high = int(np.searchsorted(offsets, offsets[low] + BLOCK, side="right")) - 1
+        high = min(max(high, low + 1), queries)
+        yield low, high
+        low = high
+
+
+ONE_CHUNK = 1 << 31
+"""Bytes of strings that one chunk can hold; chunks joined first need no joining of dictionaries."""
+
+
+def code_table(qrels: pa.Table) -> EncodedQrels:
+    """Encode judgements from the columns ``query_id``, ``doc_id`` and ``grade``.
+
+    Raises:
+        DatasetError: a grade is not an integer, a cell is empty, or a pair comes twice.
+    """
+    grades = qrels.column("grade")
+    if not pa.types.is_integer(grades.type):
+        raise DatasetError(
+            f"grade is {grades.type}, not an integer; map the scale to integers (gains are linear)"
+        )
+    if any(column.null_count for column in qrels.columns):
+        raise DatasetError("a cell of the judgements is empty; leave the row out")
+    queries, docs = _encoded(qrels.column("query_id")), _encoded(qrels.column("doc_id"))
+    order = pc.sort_indices(queries.dictionary)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order.to_numpy()] = np.arange(len(order))
+    return EncodedQrels.of_columns(
+        tuple(queries.dictionary.take(order).to_pylist()),
+        tuple(docs.dictionary.to_pylist()),
+        place[queries.indices.to_numpy()],
+        docs.indices.to_numpy(),
+        grades.to_numpy().astype(np.int32),
+    )
+
+
+def grade_table(run: pa.Table, qrels: EncodedQrels) -> Graded:
+    """Grade the hits in the columns ``query_id``, ``doc_id`` and ``score``, in any order.
+
+    The order is that of trec_eval with float64: by falling scores, then by falling document id, in
+    bytes. The best place of a repeated document counts. Pass a pandas frame as
+    ``pa.Table.from_pandas(frame)``.
+
+    Raises:
+        RunError: a score is missing, NaN or infinite.
+    """
+    score = run.column("score").to_numpy().astype(np.float64, copy=False)
+    if not np.isfinite(score).all():
+        row = int(np.flatnonzero(~np.isfinite(score))[0])
+        raise RunError(f"row {row} has the score {score[row]}; a score must be a finite number")
+    queries, docs = _encoded(run.column("query_id")), _encoded(run.column("doc_id"))
+    query, doc = queries.indices.to_numpy().astype(np.int64), docs.indices.to_numpy()
+    order = _order(query, score, docs)
+    if order is not None:
+        query, doc = query[order], doc[order]
+    starts = np.flatnonzero(np.diff(query, prepend=-1))
+    if repeats(doc, np.append(starts, len(doc))):
+        first = np.sort(np.unique(query << 32 | doc, return_index=True)[1])
+        query, doc = query[first], doc[first]
+        starts = np.flatnonzero(np.diff(query, prepend=-1))
+    known = pa.array(qrels.query_ids, queries.dictionary.type)
+    rows = _places(queries.dictionary, known, -1)[query[starts]].astype(np.int64)
+    ours = pa.array(qrels.vocabulary, docs.dictionary.type)
+    translation = _places(docs.dictionary, ours, UNKNOWN)
+    offsets = np.append(starts, len(query)).astype(np.int64, copy=False)
+    return Graded.of_rows(qrels, rows, offsets, doc, translation)
+
+
+def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    if pa.types.is_dictionary(column.type):
+        return column.unify_dictionaries().combine_chunks()
+    if column.nbytes < ONE_CHUNK:
+        return column.combine_chunks().dictionary_encode()
+    return column.dictionary_encode().unify_dictionaries().combine_chunks()
+
+
+def _places(values: pa.Array, among: pa.Array, other: int) -> NDArray[np.int32]:
+    """Where each value stands in ``among``, ``other`` where it does not."""
+    found = pc.index_in(values, value_set=among).fill_null(other).to_numpy()
+    return np.asarray(found, dtype=np.int32)
+
+
+def _order(
+    query: NDArray[np.int64], score: NDArray[np.float64], docs: pa.DictionaryArray
+) -> NDArray[np.int64] | None:
+    """Positions of the hits by query, then rank; None where they stand so already."""
+    same = query[1:] == query[:-1]
+    order: NDArray[np.int64] | None = None
+    if (query[1:] < query[:-1]).any() or (same & (score[1:] > score[:-1])).any():
+        order = np.lexsort((-score, query))
+        query, score = query[order], score[order]
+        same = query[1:] == query[:-1]
+    tied = same & (score[1:] == score[:-1])
+    if not tied.any():
+        return order
+    order = np.arange(len(query)) if order is None else order
+    inside = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+    tie = np.cumsum(~np.append(False, tied))[inside]
+    codes = docs.indices.to_numpy()[order[inside]]
+    shown, at = np.unique(codes, return_inverse=True)
+    by_bytes = np.empty(len(shown), dtype=np.int64)
+    by_bytes[pc.sort_indices(docs.dictionary.take(pa.array(shown))).to_numpy()] = np.arange(
+        len(shown)
+    )
+    order[inside] = order[inside][np.lexsort((-by_bytes[at], tie))]
+    return order
+
+
+Values = NDArray[np.float64]
+
+
+def evaluate(graded: Graded, asked: MeasureSpec) -> Values:
+    """Compute one measure.
+
+    Raises:
+        KeyError: missing kernel for the measure.
+    """
+    seen = graded.condensed(lowest=0) if asked.judged_only else graded
+    return KERNELS[asked.name](seen, asked)
+
+
+def has_value(qrels: EncodedQrels, asked: MeasureSpec) -> NDArray[np.bool_]:
+    """Whether the judgements give each query a value, shape (judged queries,) (method, section 2).
+
+    A query without a relevant document has a value only for measures of judging or length.
+    """
+    if asked.name == "Judged" or (asked.name == "NumRet" and not asked.rel):
+        return np.ones(len(qrels), dtype=bool)
+    good = gains_of(qrels.grades, asked.gains) >= asked.rel
+    return np.bincount(qrels.rows[good], minlength=len(qrels)) > 0
+
+
+def _ndcg(graded: Graded, asked: MeasureSpec) -> Values:
+    """Järvelin and Kekäläinen (2002), the ideal over all judged documents."""
+    deepest = int(graded.rank.max(initial=0)) + 1
+    cutoff = deepest if asked.cutoff is None else min(asked.cutoff, deepest)
+    gain = gains_of(graded.grade, asked.gains)
+    gained = _discounted(graded.row, graded.rank, gain, discounts(cutoff), len(graded.qrels))
+    return ratio(gained, ideal(graded.qrels, asked))
+
+
+def ideal(qrels: EncodedQrels, asked: MeasureSpec) -> Values:
+    """DCG of the ideal ranking, shape (judged queries,)."""
+    deepest = int(qrels.place.max(initial=0)) + 1
+    cutoff = deepest if asked.cutoff is None else min(asked.cutoff, deepest)
+    rows, best = qrels.rows, gains_of(qrels.grades, asked.gains)
+    if asked.gains is not None:
+        order = np.lexsort((-best, rows))
+        rows, best = rows[order], best[order]
+    return _discounted(rows, qrels.place, best, discounts(cutoff), len(qrels))
+
+
+def discounts(deepest: int) -> Values:
+    """log2(rank + 1) of the ranks 1 to ``deepest``, shape (deepest,)."""
+    return np.array([math.log2(at + 2) for at in range(deepest)])
+
+
+def gains_of(grades: NDArray[np.int32], gains: Mapping[int, int] | None) -> NDArray[np.int32]:
+    """Gain of each grade, shape of ``grades``; negative gains become 0."""
+    if gains is None:
+        return grades
+    levels, at = np.unique(grades, return_inverse=True)
+    written = [gains.get(grade, grade) for grade in levels.tolist()]
+    return np.array(written, dtype=np.int32)[at]
+
+
+def _discounted(
+    row: NDArray[np.int64],
+    rank: NDArray[np.int64],
+    gain: NDArray[np.int32],
+    discount: Values,
+    queries: int,
+) -> Values:
+    at = np.flatnonzero((rank < len(discount)) & (gain > 0))
+    summed = np.bincount(row[at], weights=gain[at] / discount[rank[at]], minlength=queries)
+    return summed.astype(np.float64, copy=False)
+
+
+def _within(found: Graded, cutoff: int | None) -> NDArray[np.int64]:
+    row = found.row if cutoff is None else found.row[found.rank < cutoff]
+    return np.bincount(row, minlength=len(found.qrels)).astype(np.int64, copy=False)
+
+
+def _rr(graded: Graded, asked: MeasureSpec) -> Values:
+    found = graded.relevant(asked.rel)
+    first = running(found.row) == 0
+    if asked.cutoff is not None:
+        first &= found.rank < asked.cutoff
+    values = np.zeros(len(graded.qrels))
+    values[found.row[first]] = 1 / (found.rank[first] + 1)
+    return values
+
+
+def _p(graded: Graded, asked: MeasureSpec) -> Values:
+    return _within(graded.relevant(asked.rel), asked.cutoff) / _cut(asked)
+
+
+def _r(graded: Graded, asked: MeasureSpec) -> Values:
+    return ratio(
+        _within(graded.relevant(asked.rel), asked.cutoff), graded.qrels.relevant(asked.rel)
+    )
+
+
+def _success(graded: Graded, asked: MeasureSpec) -> Values:
+    return (_within(graded.relevant(asked.rel), asked.cutoff) > 0).astype(np.float64)
+
+
+def _ap(graded: Graded, asked: MeasureSpec) -> Values:
+    found = graded.relevant(asked.rel)
+    precision = (running(found.row) + 1) / (found.rank + 1)
+    if asked.cutoff is not None:
+        precision[found.rank >= asked.cutoff] = 0.0
+    summed = np.bincount(found.row, weights=precision, minlength=len(graded.qrels))
+    return ratio(summed, graded.qrels.relevant(asked.rel))
+
+
+def _rprec(graded: Graded, asked: MeasureSpec) -> Values:
+    found = graded.relevant(asked.rel)
+    relevant = graded.qrels.relevant(asked.rel)
+    inside = found.rank < relevant[found.row]
+    return ratio(np.bincount(found.row[inside], minlength=len(relevant)), relevant)
+
+
+def _bpref(graded: Graded, asked: MeasureSpec) -> Values:
+    """Buckley and Voorhees (2004), as trec_eval has it: divided by the smaller of R and N."""
+    qrels, seen = graded.qrels, graded.only(graded.grade >= 0)
+    relevant = qrels.relevant(asked.rel)
+    others = qrels.relevant(0) - relevant
+    good = seen.grade >= asked.rel
+    before = running(seen.row) - _before(seen.row, good)
+    row, before = seen.row[good], before[good]
+    most = np.minimum(relevant, others)[row]
+    worth = 1 - np.minimum(before, relevant[row]) / np.maximum(most, 1)
+    return ratio(np.bincount(row, weights=worth, minlength=len(qrels)), relevant)
+
+
+def _before(row: NDArray[np.int64], good: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many of the same row that are ``good`` stand before each."""
+    counted: NDArray[np.int64] = np.cumsum(good) - good
+    first = np.arange(len(row)) - running(row)
+    found: NDArray[np.int64] = counted - counted[first]
+    return found
+
+
+def _judged(graded: Graded, asked: MeasureSpec) -> Values:
+    """Divide by the hits that there are where those are fewer than the cutoff."""
+    shown = graded.lengths if asked.cutoff is None else np.minimum(graded.lengths, asked.cutoff)
+    return ratio(_within(graded, asked.cutoff), shown)
+
+
+def _numret(graded: Graded, asked: MeasureSpec) -> Values:
+    if not asked.rel:
+        return graded.lengths.astype(np.float64)
+    return _within(graded.relevant(asked.rel), None).astype(np.float64)
+
+
+def _cut(asked: MeasureSpec) -> int:
+    if asked.cutoff is None:
+        raise KeyError(f"{asked.name} without a cutoff")
+    return asked.cutoff
+
+
+def ratio(top: NDArray[np.float64] | NDArray[np.int64], bottom: NDArray[np.generic]) -> Values:
+    """``top / bottom``, 0 where ``bottom`` is 0; shape (queries,)."""
+    below = bottom.astype(np.float64)
+    return np.divide(top, below, out=np.zeros(len(below)), where=below > 0)
+
+
+KERNELS: Mapping[str, Callable[[Graded, MeasureSpec], Values]] = {
+    "nDCG": _ndcg,
+    "RR": _rr,
+    "P": _p,
+    "R": _r,
+    "Success": _success,
+    "AP": _ap,
+    "Rprec": _rprec,
+    "Bpref": _bpref,
+    "Judged": _judged,
+    "NumRet": _numret,
+}

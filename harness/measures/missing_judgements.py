@@ -1,0 +1,559 @@
+"""Missing judgements of two runs: as columns, as pools, and as random samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import NamedTuple
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.elementary import expm1, log1p
+from harness.core.errors import EvidenceError, UnknownName
+from harness.core.evidence import Sample
+from harness.core.records import Qrels
+from harness.core.run import Run
+from harness.measures.columns import EncodedQrels
+from harness.measures.completion_bounds import Bounding, Case, Hits, Ratios, effects_of_rr
+from harness.measures.name import parse, span_of_difference
+from harness.measures.quality import rests_on_judging_only
+from harness.stats.bounded import Span
+
+
+def bounding(measure: str, qrels: Qrels) -> Bounding:
+    """Read a measure, on the scale of all the judgements.
+
+    Raises:
+        UnknownName: the measure is unknown, or has no bounds here.
+    """
+    return Bounding.of(measure, {g for docs in qrels.grades.values() for g in docs.values()})
+
+
+def cases(
+    control: Run, candidate: Run, qrels: Qrels, query_ids: Sequence[str], depth: int | None
+) -> Iterator[tuple[str, Case]]:
+    """Yield both lists of each query, at most ``depth`` documents of each arm.
+
+    Raises:
+        EvidenceError: a query was not asked, or has no judgement.
+    """
+    rows = control.positions, candidate.positions
+    for query_id in query_ids:
+        if query_id not in qrels.grades or any(query_id not in found for found in rows):
+            raise EvidenceError(
+                f"query {query_id} was not judged, or not asked of both {control.arm} and"
+                f" {candidate.arm}; score and compare the arms once more"
+            )
+        yield (
+            query_id,
+            Case(
+                _shown(control, rows[0][query_id], depth),
+                _shown(candidate, rows[1][query_id], depth),
+                qrels.grades[query_id],
+            ),
+        )
+
+
+def narrowing(
+    control: Run, candidate: Run, qrels: Qrels, measure: str, query_ids: Sequence[str]
+) -> Mapping[tuple[str, str], float]:
+    """How much narrower the bounds of the mean difference get by judging one pair more.
+
+    By query and document, the mean over the lowest and the highest grade, for pairs that
+    narrow them at all. That a document is worth judging for what it moves, and not for where it
+    ranks, is of Carterette, Allan and Sitaraman (SIGIR 2006).
+    """
+    wanted = bounding(measure, qrels)
+    ends = wanted.scale[0], wanted.scale[-1]
+    found: dict[tuple[str, str], float] = {}
+    for query_id, case in cases(control, candidate, qrels, query_ids, wanted.asked.cutoff):
+        width = wanted.difference(case).width
+        if width <= ROUNDING:
+            continue
+        for doc_id in wanted.unjudged(case):
+            left = [wanted.difference(case.with_judged(doc_id, grade)).width for grade in ends]
+            narrower = width - sum(left) / len(left)
+            if narrower > ROUNDING:
+                found[query_id, doc_id] = narrower / len(query_ids)
+    return found
+
+
+ROUNDING = 1e-12
+"""Narrowing up to this is rounding."""
+
+
+def _shown(run: Run, row: int, depth: int | None) -> tuple[str, ...]:
+    low, high = int(run.offsets[row]), int(run.offsets[row + 1])
+    high = high if depth is None else min(high, low + depth)
+    return tuple(run.vocabulary[doc] for doc in run.docs[low:high].tolist())
+
+
+def condense(run: Run, qrels: Qrels) -> Run:
+    """Take unjudged documents out of each ranking; the rest close up (Sakai 2007).
+
+    Its score is the value of a measure without unjudged documents; compared with the plain value,
+    it shows their weight. A grade below 0 is a judgement here, as it is for ``Judged``, though not
+    for ``judged_only`` of trec_eval's code. Queries without any judgement keep their rankings: no
+    measure of quality looks at them.
+    """
+    keep = np.ones(len(run.docs), dtype=bool)
+    docs = run.docs.tolist()
+    for row, query_id in enumerate(run.query_ids):
+        judged = qrels.grades.get(query_id)
+        if judged is None:
+            continue
+        low, high = int(run.offsets[row]), int(run.offsets[row + 1])
+        keep[low:high] = [run.vocabulary[doc] in judged for doc in docs[low:high]]
+    kept = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
+    return replace(
+        run,
+        offsets=kept[run.offsets].astype(np.int64),
+        docs=run.docs[keep],
+        score=run.score[keep],
+        raw_score=run.raw_score[keep],
+    )
+
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Missing:
+    """What the missing judgements leave open, candidate - control."""
+
+    measure: str
+    query_ids: tuple[str, ...]
+    difference: Floats
+    """Shape (queries,): as judged, with every unjudged document irrelevant."""
+    worst: Floats
+    """Shape (queries,): the smallest difference over all completions."""
+    best: Floats
+    """Shape (queries,): the largest."""
+    query: Rows
+    """Shape (hits,): position in ``query_ids`` of each unjudged document that an arm shows."""
+    doc_ids: tuple[str, ...]
+    """Of each of these hits."""
+    loss: Floats
+    """Shape (hits,): what the hit alone takes from the difference at most; 0 or above."""
+    gain: Floats
+    """Shape (hits,): what it adds at most. The losses of some hits together are at most their sum,
+    and so are the gains."""
+    exact: bool = True
+    """Whether some completion reaches the worst and the best; else they are outer bounds."""
+
+    @property
+    def counts(self) -> Rows:
+        """Unjudged documents by query, shape (queries,)."""
+        return np.bincount(self.query, minlength=len(self.query_ids))
+
+    @property
+    def weight(self) -> Floats:
+        """What a hit can move the difference either way, shape (hits,)."""
+        return np.maximum(self.loss, self.gain)
+
+    @property
+    def can_be_drawn(self) -> bool:
+        """Whether single hits have a known largest effect, so that a sample says something."""
+        return not len(self.query) or bool(np.isfinite(self.loss).all())
+
+    def of(self, query_ids: Sequence[str]) -> Missing:
+        """Keep some queries, in this order.
+
+        Raises:
+            EvidenceError: a query was not asked, or has no value.
+        """
+        place = {query_id: at for at, query_id in enumerate(self.query_ids)}
+        try:
+            rows = np.array([place[query_id] for query_id in query_ids], dtype=np.int64)
+        except KeyError as exc:
+            raise EvidenceError(
+                f"query {exc.args[0]} has no {self.measure}: it was not asked of both arms, or no"
+                " document answers it; score and compare the arms once more"
+            ) from exc
+        now = np.full(len(self.query_ids), -1)
+        now[rows] = np.arange(len(rows))
+        kept = np.flatnonzero(now[self.query] >= 0)
+        return Missing(
+            self.measure,
+            tuple(query_ids),
+            self.difference[rows],
+            self.worst[rows],
+            self.best[rows],
+            now[self.query[kept]],
+            tuple(self.doc_ids[at] for at in kept.tolist()),
+            self.loss[kept],
+            self.gain[kept],
+            self.exact,
+        )
+
+
+def judged_by_relevance(measure: str) -> bool:
+    """Tell whether a missing judgement can move a measure: not ``Judged``, nor an agreement."""
+    try:
+        return not rests_on_judging_only(parse(measure))
+    except UnknownName:
+        return False
+
+
+def missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing:
+    """Find what is not judged of all queries with a value; computed once for the same runs.
+
+    A measure without known bounds may be anything where an unjudged document is shown.
+    """
+    kept = _kept.setdefault(control, {})
+    key = id(candidate), id(qrels), measure
+    if key in kept:
+        one, judged, found = kept[key]
+        if one() is candidate and judged() is qrels:
+            return found
+    found = _missing(control, candidate, qrels, measure)
+    kept[key] = ref(candidate), ref(qrels), found
+    return found
+
+
+_kept: WeakKeyDictionary[Run, dict[tuple[int, int, str], tuple[ref[Run], ref[Qrels], Missing]]] = (
+    WeakKeyDictionary()
+)
+
+
+def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing:
+    try:
+        wanted = bounding(measure, qrels)
+    except UnknownName:
+        return _anything(control, candidate, qrels, measure)
+    found = _Shown.of(control, candidate, qrels, wanted.asked.cutoff)
+    if wanted.asked.name == "AP":
+        return _one_by_one(found, control, candidate, qrels, wanted, measure)
+    hits = found.hits(wanted)
+    if wanted.asked.name == "RR":
+        effects, defined = effects_of_rr(hits, wanted.gain(wanted.scale[-1]) > 0), hits.answerable
+    else:
+        ratios = Ratios.of(hits, wanted)
+        effects, defined = ratios.effects(), ratios.defined
+    every = Missing(
+        measure,
+        found.query_ids,
+        effects.difference,
+        effects.worst,
+        effects.best,
+        hits.query[hits.open],
+        found.named(hits.open),
+        effects.loss,
+        effects.gain,
+    )
+    return every.of(_those(found.query_ids, defined))
+
+
+def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing:
+    """Leave the whole span open where a document is not judged."""
+    span, cutoff = span_of_difference(measure), parse(measure).params.get("cutoff")
+    if span is None:
+        raise EvidenceError(f"{measure} has no known least and greatest value; judge by another")
+    found = _Shown.of(control, candidate, qrels, cutoff)
+    open_ = np.flatnonzero(found.grades == UNJUDGED)
+    has = np.bincount(found.query[open_], minlength=len(found.query_ids)) > 0
+    unknown = np.full(len(open_), np.inf)
+    return Missing(
+        measure,
+        found.query_ids,
+        np.zeros(len(has)),
+        np.where(has, span.least, 0.0),
+        np.where(has, span.most, 0.0),
+        found.query[open_],
+        found.named(open_),
+        unknown,
+        unknown,
+        exact=False,
+    )
+
+
+def _one_by_one(  # noqa: PLR0917  all of it is needed
+    found: _Shown, control: Run, candidate: Run, qrels: Qrels, wanted: Bounding, measure: str
+) -> Missing:
+    """Bound AP, which is quadratic in the grades; each hit may move a query by all that is open."""
+    each = dict(cases(control, candidate, qrels, found.query_ids, wanted.asked.cutoff))
+    ids = tuple(query_id for query_id, case in each.items() if wanted.defined(case))
+    spans = np.array([wanted.difference(each[q]) for q in ids], dtype=np.float64).reshape(-1, 2)
+    judged = np.array([wanted.as_judged(each[q]) for q in ids], dtype=np.float64)
+    place = np.full(len(found.query_ids), -1)
+    place[[found.place[query_id] for query_id in ids]] = np.arange(len(ids))
+    open_ = np.flatnonzero((found.grades == UNJUDGED) & (place[found.query] >= 0))
+    query = place[found.query[open_]]
+    loss, gain = (judged - spans[:, 0])[query], (spans[:, 1] - judged)[query]
+    docs = found.named(open_)
+    return Missing(
+        measure, ids, judged, spans[:, 0], spans[:, 1], query, docs, loss, gain, exact=False
+    )
+
+
+UNJUDGED = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """Every document that one of two arms shows within the cutoff, once a query."""
+
+    query_ids: tuple[str, ...]
+    query: Rows
+    docs: Rows
+    """Codes into ``vocabulary``, as ``query`` of shape (shown,)."""
+    vocabulary: tuple[str, ...]
+    control: Rows
+    """Rank that the control gives it, from 1; 0 where it does not show it."""
+    candidate: Rows
+    grades: Rows
+    """``UNJUDGED`` without a judgement."""
+    encoded: EncodedQrels
+    judged_rows: Rows
+    """Shape (queries,): position of each among the judged ones."""
+
+    @classmethod
+    def of(cls, control: Run, candidate: Run, qrels: Qrels, cutoff: int | None) -> _Shown:
+        encoded = EncodedQrels.of(qrels)
+        both = candidate.positions
+        ids = tuple(q for q in control.query_ids if q in both and q in encoded.position)
+        words = control.vocabulary
+        if candidate.vocabulary != words:
+            words = tuple(sorted({*words, *candidate.vocabulary}))
+        code = {doc_id: at for at, doc_id in enumerate(words)}
+        columns = [_flat(run, ids, code, cutoff) for run in (control, candidate)]
+        keys = [query * len(words) + docs for query, docs, _ in columns]
+        shown, place = np.unique(np.concatenate(keys), return_inverse=True)
+        ranks = [np.zeros(len(shown), dtype=np.int64) for _ in columns]
+        ranks[0][place[: len(keys[0])]] = columns[0][2]
+        ranks[1][place[len(keys[0]) :]] = columns[1][2]
+        query, docs = np.divmod(shown, max(len(words), 1))
+        rows = np.array([encoded.position[query_id] for query_id in ids], dtype=np.int64)
+        grades = np.full(len(shown), UNJUDGED)
+        if len(shown):
+            known, pair = encoded.lookup.find(rows[query], encoded.translation(words)[docs])
+            grades[known] = encoded.grades[pair]
+        return cls(ids, query, docs, words, ranks[0], ranks[1], grades, encoded, rows)
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Position of each query."""
+        return {query_id: at for at, query_id in enumerate(self.query_ids)}
+
+    def named(self, at: Rows) -> tuple[str, ...]:
+        """Ids of some of the documents."""
+        return tuple(self.vocabulary[doc] for doc in self.docs[at].tolist())
+
+    def hits(self, wanted: Bounding) -> Hits:
+        """Give gains in the place of grades."""
+        gains = self._gains(self.grades, wanted)
+        judged = self._gains(self.encoded.grades.astype(np.int64), wanted)
+        row = np.full(len(self.encoded), -1)
+        row[self.judged_rows] = np.arange(len(self.query_ids))
+        of = row[self.encoded.rows]
+        mine = of >= 0
+        return Hits(
+            len(self.query_ids),
+            self.query,
+            self.control,
+            self.candidate,
+            gains,
+            np.flatnonzero(self.grades == UNJUDGED),
+            of[mine],
+            judged[mine],
+        )
+
+    @staticmethod
+    def _gains(grades: Rows, wanted: Bounding) -> Floats:
+        known, at = np.unique(grades, return_inverse=True)
+        each = [0 if grade == UNJUDGED else wanted.gain(int(grade)) for grade in known.tolist()]
+        return np.array(each, dtype=np.float64)[at] if len(known) else np.zeros(0)
+
+
+def _flat(
+    run: Run, ids: Sequence[str], code: dict[str, int], cutoff: int | None
+) -> tuple[Rows, Rows, Rows]:
+    """Position of the query, code of the document and rank of each hit within the cutoff."""
+    at = np.array([run.positions[query_id] for query_id in ids], dtype=np.int64)
+    first = run.offsets[at]
+    length = run.offsets[at + 1] - first if len(at) else first
+    length = length if cutoff is None else np.minimum(length, cutoff)
+    query = np.repeat(np.arange(len(at)), length)
+    place = np.arange(len(query)) - np.repeat(np.cumsum(length) - length, length)
+    translation = np.array([code[doc_id] for doc_id in run.vocabulary], dtype=np.int64)
+    docs = translation[run.docs[np.repeat(first, length) + place]] if len(query) else query
+    return query, docs, place + 1
+
+
+def _those(query_ids: Sequence[str], kept: NDArray[np.bool_]) -> list[str]:
+    return [query_id for query_id, keep in zip(query_ids, kept.tolist(), strict=True) if keep]
+
+
+HALVINGS = 80
+"""Steps of a bisection between the smallest and the largest rate that is sensible."""
+
+
+class Draw(NamedTuple):
+    """Which hits were drawn, shape (hits,) each."""
+
+    chance: Floats
+    taken: NDArray[np.bool_]
+
+
+class Judged(NamedTuple):
+    """What a sample says of each query."""
+
+    certain: Floats
+    """Shape (queries,): change of the difference where all that can move it was judged."""
+    change: Floats
+    """Shape (queries,): of the others, D / P; its mean is that of all their changes."""
+    span: Span
+    """The least and the greatest that ``change`` can be; both 0 where all is certain."""
+    drawn: int
+    relevant: int
+    """Drawn hits that are relevant."""
+    left: tuple[tuple[str, str], ...]
+    """Pairs without a grade yet; the sample says nothing while there are any."""
+
+
+def draw(missing: Missing, rate: float, seed: int) -> Draw:
+    """Draw hits; of a higher rate, all that a lower one draws are drawn too."""
+    chance = np.minimum(1.0, rate * missing.weight)
+    taken = np.zeros(len(chance), dtype=bool)
+    for at in np.flatnonzero(chance > 0).tolist():
+        query_id = missing.query_ids[missing.query[at]]
+        taken[at] = _coin(seed, query_id, missing.doc_ids[at]) < chance[at]
+    return Draw(chance, taken)
+
+
+def _coin(seed: int, query_id: str, doc_id: str) -> float:
+    """Give a number between 0 and 1 that nothing but its arguments changes."""
+    text = f"{seed}\0{query_id}\0{doc_id}".encode()
+    return int.from_bytes(blake2b(text, digest_size=8).digest()) / 2.0**64
+
+
+def rate_of(missing: Missing, size: int) -> float:
+    """Give the rate at which ``size`` hits are drawn on average, or all that can move anything."""
+    weight = missing.weight[missing.weight > 0]
+    if not len(weight):
+        return 1.0
+    if size >= len(weight):
+        return float(1 / weight.min())
+    low, high = 0.0, float(1 / weight.min())
+    for _ in range(HALVINGS):
+        rate = (low + high) / 2
+        low, high = (rate, high) if np.minimum(1, rate * weight).sum() < size else (low, rate)
+    return high
+
+
+def expected_size(missing: Missing, rate: float) -> int:
+    """Count the hits that are drawn at this rate on average."""
+    return int(np.ceil(np.minimum(1.0, rate * missing.weight).sum()))
+
+
+def span_at(missing: Missing, rate: float) -> Span:
+    """Give the least and the greatest change of a query that is not known for certain."""
+    open_ = ~_certain(missing, np.minimum(1.0, rate * missing.weight))
+    least, most = (
+        _reach((end[open_]).max(initial=0.0), rate)
+        for end in (missing.difference - missing.worst, missing.best - missing.difference)
+    )
+    return Span(-least, most)
+
+
+def _reach(whole: float, rate: float) -> float:
+    """Give the most that one query can count for; it grows with what it can lose at all."""
+    return float(whole / -math.expm1(-rate * whole)) if whole > 0 else 0.0
+
+
+def rate_within(missing: Missing, down: float, up: float) -> float | None:
+    """Give the lowest rate at which no query counts for more than this; None if none is so."""
+    most = rate_of(missing, len(missing.query))
+
+    def fits(rate: float) -> bool:
+        span = span_at(missing, rate)
+        return -span.least <= down and span.most <= up
+
+    if not fits(most):
+        return None
+    low, high = 0.0, most
+    for _ in range(HALVINGS):
+        rate = (low + high) / 2
+        low, high = (low, rate) if fits(rate) else (rate, high)
+    return high
+
+
+def judge(missing: Missing, runs: tuple[Run, Run], qrels: Qrels, sample: Sample) -> Judged:
+    """Say what the judgements of a sample say of the queries of ``missing``."""
+    wanted, grades = bounding(missing.measure, qrels), sample.grades
+    drawn = draw(missing, sample.rate, sample.seed)
+    count = len(missing.query_ids)
+    known = np.full(len(missing.query), -1.0)
+    for at in range(len(known)):
+        of = grades.get(missing.query_ids[missing.query[at]], {})
+        if (grade := of.get(missing.doc_ids[at])) is not None:
+            known[at] = wanted.gain(grade)
+    relevant = known > 0
+    seen = seen_by(missing, drawn, relevant)
+    wants = (drawn.taken | seen[missing.query]) & (known < 0)
+    left = tuple(
+        (missing.query_ids[missing.query[at]], missing.doc_ids[at])
+        for at in np.flatnonzero(wants).tolist()
+    )
+    moved = np.zeros(count)
+    if not left:
+        ids = tuple(missing.query_ids[row] for row in np.flatnonzero(seen).tolist())
+        rows = dict(zip(missing.query_ids, range(count), strict=True))
+        for query_id, case in cases(*runs, qrels, ids, wanted.asked.cutoff):
+            judged = case._replace(grades={**grades[query_id], **case.grades})
+            moved[rows[query_id]] = wanted.as_judged(judged) - wanted.as_judged(case)
+    found = weighed(missing, drawn, relevant, moved, sample.rate)
+    return found._replace(left=left)
+
+
+def seen_by(missing: Missing, drawn: Draw, relevant: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Find the queries of which a relevant hit was drawn, shape (queries,)."""
+    seen = np.zeros(len(missing.query_ids), dtype=bool)
+    seen[missing.query[drawn.taken & relevant]] = True
+    return seen
+
+
+def weighed(
+    missing: Missing,
+    drawn: Draw,
+    relevant: NDArray[np.bool_],
+    moved: Floats,
+    rate: float,
+) -> Judged:
+    """Weigh the changes of a whole sample; arrays alone, for simulations too.
+
+    ``relevant`` has shape (hits,): whether each is, where its query was judged whole. ``moved`` has
+    shape (queries,): what all judgements change the difference by. Both are looked at only where
+    the sample shows them (``seen_by``).
+    """
+    seen = seen_by(missing, drawn, relevant)
+    unseen, certain = np.zeros(len(seen)), _certain(missing, drawn.chance)
+    np.add.at(unseen, missing.query[relevant], _log1m(drawn.chance[relevant]))
+    change = np.zeros(len(seen))
+    np.divide(moved, -expm1(unseen), out=change, where=seen)
+    return Judged(
+        np.where(certain, change, 0.0),
+        np.where(certain, 0.0, change),
+        span_at(missing, rate),
+        int(drawn.taken.sum()),
+        int((drawn.taken & relevant).sum()),
+        (),
+    )
+
+
+def _certain(missing: Missing, chance: Floats) -> NDArray[np.bool_]:
+    """Find queries of which all that can move the difference is drawn for sure."""
+    unsure = np.zeros(len(missing.query_ids), dtype=bool)
+    unsure[missing.query[(chance < 1) & (missing.weight > 0)]] = True
+    return ~unsure
+
+
+def _log1m(chance: Floats) -> Floats:
+    """Logarithm of the probability that a hit is not drawn."""
+    return log1p(-chance)

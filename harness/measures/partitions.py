@@ -1,0 +1,170 @@
+"""Scores of a run that does not fit in memory: a row group of its file at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from harness.core.errors import BadFile, UnknownName
+from harness.core.run import Status
+from harness.core.scores import Scores
+from harness.corpus.parquet import row_groups
+from harness.corpus.runs import COLUMNS
+from harness.measures import kernels
+from harness.measures.columns import UNKNOWN, EncodedQrels
+from harness.measures.kernels import OTHER, Graded, MeasureSpec
+from harness.measures.name import as_gains, parse
+
+WANTED = pa.schema([COLUMNS.field(name) for name in ("query_id", "status", "docs")])
+
+
+class Partial(NamedTuple):
+    """What one file says of the judged queries that it has."""
+
+    rows: NDArray[np.int64]
+    """Their places among the judged queries, ascending."""
+    status: NDArray[np.uint8]
+    """Shape (rows,)."""
+    values: NDArray[np.float64]
+    """Shape (measures, rows)."""
+
+
+def score_partitions(
+    path: Path, qrels: EncodedQrels, measures: Sequence[str]
+) -> Mapping[str, Scores]:
+    """Score all judged queries with a run file that ``harness.corpus.runs`` wrote.
+
+    Results equal those of ``harness.measures.quality.score``. Memory holds the judgements, the
+    values and one row group. A query lies in one row, so in one row group.
+
+    Raises:
+        BadFile: the file is missing, damaged or not a run.
+        UnknownName: missing kernel for a measure.
+    """
+    return joined([(path, partial_scores(path, qrels, measures))], qrels, measures)
+
+
+def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> Partial:
+    """Score the judged queries of one run file.
+
+    Raises:
+        BadFile, UnknownName: as ``score_partitions``.
+    """
+    asked = [_asked(name, qrels) for name in measures]
+    values = np.zeros((len(asked), len(qrels)))
+    shown: pa.Array | None = None
+    vocabulary = pa.array(qrels.vocabulary, pa.string())
+    ended = np.full(len(qrels), Status.NOT_ASKED, dtype=np.uint8)
+    for table in _row_groups(path):
+        found = _positions(qrels, table.column("query_id").to_pylist())
+        known = found != OTHER
+        status = _statuses(path, table.column("status"))
+        ended[found[known]] = status[known]
+        rising = np.sort(found[known & (status == Status.ANSWERED)])
+        part = qrels.part(rising)
+        lists = table.column("docs").combine_chunks()
+        if shown is None or not shown.equals(lists.values.dictionary):
+            shown = lists.values.dictionary
+            seen = pc.index_in(shown, value_set=vocabulary)
+            ours = seen.fill_null(UNKNOWN).to_numpy().astype(np.int32, copy=False)
+        graded = _graded(lists, part, _among(rising, found), ours)
+        for row, one in enumerate(asked):
+            values[row, rising] = kernels.evaluate(graded, one)
+    rows = np.flatnonzero(ended != Status.NOT_ASKED)
+    return Partial(rows, ended[rows], values[:, rows])
+
+
+def joined(
+    parts: Iterable[tuple[Path, Partial]], qrels: EncodedQrels, measures: Sequence[str]
+) -> Mapping[str, Scores]:
+    """Put together what the files of one run say.
+
+    Raises:
+        BadFile: a query is in two of them.
+    """
+    values = np.zeros((len(measures), len(qrels)))
+    ended = np.full(len(qrels), Status.NOT_ASKED, dtype=np.uint8)
+    for path, part in parts:
+        twice = part.rows[ended[part.rows] != Status.NOT_ASKED]
+        if len(twice):
+            query_id = qrels.query_ids[int(twice[0])]
+            hint = "Give each part of a run once, with queries of its own."
+            raise BadFile(path, f"{query_id} is in another file too", hint)
+        ended[part.rows] = part.status
+        values[:, part.rows] = part.values
+    return {
+        name: _scores(name, _asked(name, qrels), qrels, of, ended)
+        for name, of in zip(measures, values, strict=True)
+    }
+
+
+def _asked(name: str, qrels: EncodedQrels) -> MeasureSpec:
+    asked = MeasureSpec.of(as_gains(parse(name), np.unique(qrels.grades).tolist()))
+    if asked is None:
+        raise UnknownName("kernel", name, tuple(sorted(kernels.KERNELS)))
+    return asked
+
+
+def _row_groups(path: Path) -> Iterator[pa.Table]:
+    try:
+        yield from row_groups(path, WANTED)
+    except (OSError, ValueError) as exc:
+        raise BadFile(path, f"not a run ({exc})", "Write it with write_run.") from exc
+
+
+def _positions(qrels: EncodedQrels, query_ids: Sequence[str]) -> NDArray[np.int64]:
+    at = (qrels.position.get(query_id, OTHER) for query_id in query_ids)
+    return np.fromiter(at, dtype=np.int64, count=len(query_ids))
+
+
+def _statuses(path: Path, column: pa.ChunkedArray) -> NDArray[np.uint8]:
+    code = {status.name.lower(): status.value for status in Status}
+    try:
+        return np.array([code[name] for name in column.to_pylist()], dtype=np.uint8)
+    except KeyError as exc:
+        raise BadFile(path, f"knows the unknown status {exc}", "Rebuild it.") from exc
+
+
+def _among(rising: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each of ``found`` stands in ``rising``, ``OTHER`` where it does not."""
+    at = np.searchsorted(rising, found)
+    known = np.append(rising, OTHER)[at] == found
+    return np.where(known & (found != OTHER), at, OTHER)
+
+
+def _graded(
+    lists: pa.ListArray, part: EncodedQrels, rows: NDArray[np.int64], ours: NDArray[np.int32]
+) -> Graded:
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    return Graded.of_rows(part, rows, offsets, lists.values.indices.to_numpy(), ours)
+
+
+def _scores(
+    name: str,
+    asked: MeasureSpec,
+    qrels: EncodedQrels,
+    values: NDArray[np.float64],
+    ended: NDArray[np.uint8],
+) -> Scores:
+    """Leave out the queries without a value, each under the first reason that fits."""
+    reason = np.full(len(qrels), "", dtype=object)
+    reason[ended == Status.NOT_ASKED] = "not_asked"
+    reason[ended == Status.TIMED_OUT] = "timed_out"
+    reason[ended == Status.FAILED] = "failed"
+    reason[~kernels.has_value(qrels, asked)] = "negative_query"
+    undefined: dict[str, list[str]] = {}
+    for at in np.flatnonzero(reason != "").tolist():
+        undefined.setdefault(reason[at], []).append(qrels.query_ids[at])
+    kept = np.flatnonzero(reason == "")
+    return Scores(
+        name,
+        tuple(qrels.query_ids[at] for at in kept.tolist()),
+        values[kept],
+        {why: tuple(ids) for why, ids in undefined.items()},
+    )

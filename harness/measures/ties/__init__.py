@@ -1,1 +1,0 @@
-"""Equal scores: the effect of their order on a measure."""

@@ -1,1 +1,0 @@
-"""Unjudged documents: the range of values that they leave open."""

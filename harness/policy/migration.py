@@ -1,0 +1,544 @@
+"""The state of a migration, its events, and the blockers of its next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.core.errors import EvidenceError
+from harness.core.formats import Moment
+from harness.core.gate import Outcome, Verdict
+from harness.policy.age import check_age, check_past
+from harness.policy.model import Policy, Step
+
+Name = Annotated[str, Field(min_length=1)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Said(_Kept):
+    """What a decision says of one step."""
+
+    step: Name
+    control: Name
+    candidate: Name
+    verdict: Verdict
+    outcome: Outcome
+    waits_for: str
+    failed: tuple[str, ...]
+    """Gates that fail."""
+    open: tuple[str, ...]
+    """Gates that are inconclusive."""
+    control_setup: Sha256
+    """Of engine, version and settings of the control: not of its documents, which grow."""
+    candidate_setup: Sha256
+    compared: Count
+    """Queries that both arms answered."""
+    replayed_at: Moment | None
+    """When the arms were replayed, the earlier of the two; None if unknown."""
+
+
+class Decided(_Kept):
+    """A decision, as far as a migration rests on it."""
+
+    sha256: Sha256
+    """Of the file ``decision.json``."""
+    decided_at: Moment
+    raced_at: Moment | None
+    policy_sha256: Sha256
+    steps: tuple[Said, ...]
+
+    def of(self, step: str) -> Said | None:
+        """Give what it says of ``step``; None where it does not speak of it."""
+        return next((said for said in self.steps if said.step == step), None)
+
+    @property
+    def newest(self) -> Moment:
+        """The latest of all its times."""
+        replays = (said.replayed_at for said in self.steps)
+        return max(filter(None, (self.decided_at, self.raced_at, *replays)))
+
+    @property
+    def oldest(self) -> Moment:
+        """Time of the oldest evidence in it, as far as it tells."""
+        replays = (said.replayed_at for said in self.steps)
+        return min(filter(None, (self.decided_at, self.raced_at, *replays)))
+
+
+class Day(_Kept):
+    """Control and candidate were compared on a day (UTC)."""
+
+    day: date
+    control: Name
+    candidate: Name
+    pairs: Annotated[int, Field(ge=1)]
+    source: Literal["streams", "replay"]
+    """A live comparison, or the replay behind a decision."""
+
+
+class _Event(_Kept):
+    at: Moment
+    by: Name
+    """Who did it."""
+
+
+class Begun(_Event):
+    """The migration begins: nothing is taken yet."""
+
+    kind: Literal["begun"] = "begun"
+    policy: Name
+    """Name of the policy that it follows."""
+    switch: Name
+    """Value of the kill switch that leaves the old engine in place."""
+
+
+class Observed(_Event):
+    """Evidence was looked at; nothing else changed."""
+
+    kind: Literal["observed"] = "observed"
+    decision: Decided | None
+    days: tuple[Day, ...]
+
+
+class Advanced(_Event):
+    """A step was taken."""
+
+    kind: Literal["advanced"] = "advanced"
+    step: Name
+    switch: Name
+    decision: Decided | None
+    """What it rests on; None only where it was overridden."""
+    overridden: tuple[str, ...] = ()
+    """Blocking findings that a person overrode; usually empty."""
+    reason: str = ""
+    """Why it was set aside."""
+
+
+class RolledBack(_Event):
+    """The last steps were taken back."""
+
+    kind: Literal["rolled_back"] = "rolled_back"
+    to: str
+    """The step that is in force again; empty for the state before the first."""
+    switch: Name
+    reason: Name
+
+
+class Drilled(_Event):
+    """The way back was walked, and forth again; a drill that failed stays on the old engine."""
+
+    kind: Literal["drilled"] = "drilled"
+    step: Name
+    old: Name
+    """Value of the switch before the step."""
+    new: Name
+    passed: bool
+    said: Name
+    """What was seen, or why it failed."""
+    questions: Count
+    back_ns: Count
+    """From writing the old value to its first own answer; 0 where there was none."""
+    forth_ns: Count
+
+
+class Interleaved(_Event):
+    """Users see lists mixed from the rankings of several engines, or no longer do."""
+
+    kind: Literal["interleaved"] = "interleaved"
+    arms: tuple[Name, ...]
+    """The engine that serves first; empty where mixing ends."""
+    reason: Name
+
+
+Event = Annotated[
+    Begun | Observed | Advanced | RolledBack | Drilled | Interleaved, Field(discriminator="kind")
+]
+
+
+START = "start"
+"""The state before the first step, as a person names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A step that is in force."""
+
+    step: str
+    switch: str
+    since: datetime
+    decision: Decided | None
+    drilled_at: datetime | None = None
+    """When its rollback was last drilled with success; None where it never was."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is in force, and what was seen; the old engine serves where nothing is taken."""
+
+    policy: str
+    begun_at: datetime
+    start: str
+    """Value of the switch before the first step."""
+    taken: tuple[Taken, ...] = ()
+    """In the order of the policy."""
+    decisions: tuple[Decided, ...] = ()
+    """Every decision that was looked at, oldest first."""
+    days: tuple[Day, ...] = ()
+    overrides: tuple[Advanced, ...] = ()
+    """Steps that were taken against the rules; kept for ever, also where they were taken back."""
+    turned_back: Mapping[str, datetime] = field(default_factory=dict)
+    """When each step was last taken back."""
+    interleaved: Interleaved | None = None
+    """What switched the mixing of rankings on; None where it is off. A move of a step ends it."""
+
+    @property
+    def step(self) -> str:
+        """The step in force; empty before the first."""
+        return self.taken[-1].step if self.taken else ""
+
+    @property
+    def switch(self) -> str:
+        """What the kill switch is set to."""
+        return self.taken[-1].switch if self.taken else self.start
+
+    @property
+    def since(self) -> datetime:
+        """When the last of the steps in force was taken, or the migration began."""
+        return self.taken[-1].since if self.taken else self.begun_at
+
+    @property
+    def before(self) -> str:
+        """Value of the switch one step back; the old engine's before the first step."""
+        return self.taken[-2].switch if len(self.taken) > 1 else self.start
+
+    def next_of(self, policy: Policy) -> Step | None:
+        """Give the step that is to be taken next; None where all are.
+
+        Raises:
+            EvidenceError: the policy is another one, or lost or moved a step that was taken.
+        """
+        if policy.name != self.policy:
+            raise EvidenceError(
+                f"the migration follows the policy {self.policy!r}, not {policy.name!r};"
+                " name its policy"
+            )
+        taken = [one.step for one in self.taken]
+        if [step.name for step in policy.steps[: len(taken)]] != taken:
+            raise EvidenceError(
+                f"the steps {', '.join(taken)} are in force, but the policy begins with"
+                f" {', '.join(step.name for step in policy.steps)}; bring its steps back"
+            )
+        return next(iter(policy.steps[len(taken) :]), None)
+
+    def newest(self, step: str, other: Decided | None = None) -> Decided | None:
+        """Give the newest decision about ``step``; ``other`` is one that was not noted yet."""
+        rests_on = (one.decision for one in self.taken if one.decision)
+        known = (other, *reversed(self.decisions), *rests_on)
+        about = [found for found in known if found and found.of(step)]
+        return max(about, key=lambda found: found.decided_at, default=None)
+
+    def shadow_days(self, step: Step) -> frozenset[date]:
+        """Days on which the arms of ``step`` were compared, as far as they count for it.
+
+        They count from the day on which the previous step was taken. They restart after a day on
+        which a gate of ``step`` failed or the step was taken back.
+        """
+        spoilt = [
+            decision.decided_at
+            for decision in self.decisions
+            if (said := decision.of(step.name)) and said.failed
+        ]
+        if step.name in self.turned_back:
+            spoilt.append(self.turned_back[step.name])
+        until = max((at.astimezone(UTC).date() for at in spoilt), default=date.min)
+        return frozenset(
+            day.day
+            for day in self.days
+            if (day.control, day.candidate) == (step.control, step.candidate)
+            and day.day >= self.since.astimezone(UTC).date()
+            and day.day > until
+        )
+
+
+def state_of(events: Iterable[Event]) -> State:
+    """Add up the events of a ledger, oldest first.
+
+    Raises:
+        EvidenceError: they are not of one migration. The beginning is missing, time runs backwards,
+            a decision is later than its event, or a step was taken back or drilled but never taken.
+    """
+    state: State | None = None
+    last: datetime | None = None
+    for event in events:
+        if last is not None and event.at < last:
+            raise EvidenceError(
+                f"an event of {event.at.isoformat()} follows one of {last.isoformat()};"
+                " correct the clock"
+            )
+        last = event.at
+        if isinstance(event, Observed | Advanced) and event.decision:
+            check_past(event.decision.newest, now=event.at)
+        state = applied(state, event)
+    if state is None:
+        raise EvidenceError("the migration has not begun. Run: harness migrate begin")
+    return state
+
+
+def applied(state: State | None, event: Event) -> State:
+    """Give the state after ``event``.
+
+    Raises:
+        EvidenceError: it cannot happen in this state.
+    """
+    if isinstance(event, Begun):
+        if state is not None:
+            raise EvidenceError(f"the migration began already, on {state.begun_at.date()}")
+        return State(event.policy, event.at, event.switch)
+    if state is None:
+        raise EvidenceError("the migration has not begun. Run: harness migrate begin")
+    if isinstance(event, Observed):
+        noted = (event.decision,) if event.decision else ()
+        decisions = tuple(sorted((*state.decisions, *noted), key=lambda one: one.decided_at))
+        return replace(state, decisions=decisions, days=(*state.days, *event.days))
+    if isinstance(event, Advanced):
+        taken = Taken(event.step, event.switch, event.at, event.decision)
+        overrides = (*state.overrides, event) if event.overridden else state.overrides
+        steps = (*state.taken, taken)
+        return replace(state, taken=steps, overrides=overrides, interleaved=None)
+    if isinstance(event, RolledBack):
+        return _state_before(state, event.to, event.at)
+    if isinstance(event, Interleaved):
+        return replace(state, interleaved=event if event.arms else None)
+    return _drilled(state, event)
+
+
+def _state_before(state: State, to: str, at: datetime) -> State:
+    """Take back every step after ``to``."""
+    names = [one.step for one in state.taken]
+    if to and to not in names:
+        raise EvidenceError(f"the step {to} is not in force; there is {', '.join(names) or 'none'}")
+    kept = state.taken[: names.index(to) + 1] if to else ()
+    back = dict.fromkeys(names[len(kept) :], at)
+    turned_back = {**state.turned_back, **back}
+    return replace(state, taken=kept, turned_back=turned_back, interleaved=None)
+
+
+def _drilled(state: State, event: Drilled) -> State:
+    if event.step != state.step:
+        raise EvidenceError(f"a drill of {event.step}, where {state.step or 'no step'} is in force")
+    if not event.passed:
+        return _state_before(state, state.taken[-2].step if len(state.taken) > 1 else "", event.at)
+    return replace(state, taken=(*state.taken[:-1], replace(state.taken[-1], drilled_at=event.at)))
+
+
+PREFIX = 12
+
+
+class Action(StrEnum):
+    """What is to be done, most urgent first."""
+
+    ROLLBACK = "rollback"
+    MEND = "mend"
+    MEASURE = "measure"
+    DRILL = "drill"
+    ADVANCE = "advance"
+    WAIT = "wait"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One thing to do, and why."""
+
+    action: Action
+    why: str
+    to: str = ""
+    """Of a rollback: the step to go back to, or ``start``."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentDecision:
+    """A decision as it lies there today."""
+
+    decision: Decided | None
+    refused: str
+    """Why it is not believed; empty where every digest below it was counted again."""
+    policy_sha256: str
+    """Of the policy as it is today."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A migration on one day."""
+
+    state: State
+    now: datetime
+    next: Step | None
+    shadow_days: int
+    """Days of shadow that count for the next step."""
+    hindrances: tuple[str, ...]
+    """A blocker of the next step."""
+    asks: tuple[Ask, ...]
+    """Most urgent first; never empty."""
+
+    @property
+    def evidence_age(self) -> timedelta | None:
+        """Age of the decision that the step in force rests on; None where there is none."""
+        rests_on = self.state.taken[-1].decision if self.state.taken else None
+        return self.now - rests_on.oldest if rests_on else None
+
+
+def standing(state: State, policy: Policy, evidence: CurrentDecision, *, now: datetime) -> Standing:
+    """Say where the migration stands and what it asks for; ``now`` is aware of its zone.
+
+    Raises:
+        EvidenceError: the policy is not the one that the migration follows.
+    """
+    step = state.next_of(policy)
+    hindrances = tuple(hindrances_of(state, policy, evidence, now=now))
+    asks = [*_rollback_asks(state, _believed(evidence)), *_expired(state, policy, evidence, now)]
+    if state.taken and state.taken[-1].drilled_at is None:
+        asks.append(Ask(Action.DRILL, f"the way back from {state.step} was never walked"))
+    if step is None:
+        asks.append(Ask(Action.DONE, f"{state.step} is the last step of the policy"))
+    elif not hindrances:
+        asks.append(Ask(Action.ADVANCE, f"nothing blocks {step.name}"))
+    else:
+        asks.append(Ask(Action.WAIT, f"{step.name}: {hindrances[0]}"))
+    days = len(state.shadow_days(step)) if step else 0
+    return Standing(state, now, step, days, hindrances, tuple(asks))
+
+
+def hindrances_of(
+    state: State, policy: Policy, evidence: CurrentDecision, *, now: datetime
+) -> Iterator[str]:
+    """Yield the blockers of the next step; none if it may be taken.
+
+    Raises:
+        EvidenceError: the policy is not the one that the migration follows.
+    """
+    step = state.next_of(policy)
+    if step is None:
+        yield f"{state.step} is the last step of the policy"
+        return
+    if step.switch is None:
+        yield f"the policy names no switch for {step.name}; write switch = ... in its step"
+    for ask in _rollback_asks(state, _believed(evidence)):
+        yield f"roll back to {ask.to} first: {ask.why}"
+    yield from _of_decision(state, policy, step, evidence, now)
+    if state.taken and state.taken[-1].drilled_at is None:
+        yield f"the rollback of {state.step} was not drilled since it was taken"
+    days = len(state.shadow_days(step))
+    if days < step.shadow_days:
+        yield f"{days} of the {step.shadow_days} days of shadow that the policy asks for"
+
+
+def _of_decision(
+    state: State, policy: Policy, step: Step, evidence: CurrentDecision, now: datetime
+) -> Iterator[str]:
+    """Yield why the decision at hand does not allow the step."""
+    decision = evidence.decision
+    if evidence.refused:
+        yield f"the decision is not believed: {evidence.refused}"
+    if decision is None:
+        if not evidence.refused:
+            yield "nothing was decided yet"
+        return
+    if decision.policy_sha256 != evidence.policy_sha256:
+        yield (
+            f"it was decided by a policy {decision.policy_sha256[:PREFIX]}, and the policy is"
+            f" {evidence.policy_sha256[:PREFIX]} now; decide again"
+        )
+    try:
+        check_age(decision.oldest.isoformat(), now=now, evidence_days=policy.evidence_days)
+        check_past(decision.newest, now=now)
+    except EvidenceError as stale:
+        yield str(stale)
+    turned_back = state.turned_back.get(step.name)
+    if turned_back and decision.decided_at <= turned_back:
+        yield f"it was decided before {step.name} was taken back; measure what was fixed"
+    said = decision.of(step.name)
+    if said is None:
+        yield f"the decision does not speak of {step.name}"
+        return
+    yield from _of_step(state, decision, step, said)
+
+
+def _of_step(state: State, decision: Decided, step: Step, said: Said) -> Iterator[str]:
+    arms, asked = (said.control, said.candidate), (step.control, step.candidate)
+    if arms != asked:
+        yield (
+            f"it was decided of {' against '.join(arms)}, and the step is {' against '.join(asked)}"
+        )
+    if said.outcome is not Outcome.PROMOTE:
+        why = [
+            *(f"{gate} fails" for gate in said.failed),
+            *(f"{gate} is open" for gate in said.open),
+        ]
+        if said.waits_for:
+            why.append(f"it waits for {said.waits_for}")
+        yield f"the decision is {said.outcome.upper()}: {'; '.join(why)}"
+    last = state.taken[-1] if state.taken else None
+    accepted = last.decision.of(last.step) if last and last.decision else None
+    if last is None or accepted is None:
+        return
+    setups = {
+        accepted.control: accepted.control_setup,
+        accepted.candidate: accepted.candidate_setup,
+    }
+    if step.control not in setups:
+        yield f"{accepted.candidate} serves since {last.step}, and the control is {step.control}"
+    elif setups[step.control] != said.control_setup and not _passes(decision, last):
+        yield (
+            f"{step.control} is another engine, version or setting than when {last.step} was"
+            f" taken, and {last.step} does not pass with it"
+        )
+
+
+def _passes(decision: Decided, taken: Taken) -> bool:
+    said = decision.of(taken.step)
+    return said is not None and said.verdict is Verdict.PASS
+
+
+def _believed(evidence: CurrentDecision) -> Decided | None:
+    return None if evidence.refused else evidence.decision
+
+
+def _rollback_asks(state: State, today: Decided | None) -> Iterator[Ask]:
+    """Ask for a rollback where a step in force fails on evidence newer than its own."""
+    for at, taken in enumerate(state.taken):
+        newest = state.newest(taken.step, today)
+        said = newest.of(taken.step) if newest else None
+        if newest is None or said is None or newest == taken.decision:
+            continue
+        if said.verdict is Verdict.FAIL:
+            to = state.taken[at - 1].step if at else START
+            gates = ", ".join(said.failed)
+            why = f"{taken.step} is in force and fails since {newest.decided_at.date()}: {gates}"
+            yield Ask(Action.ROLLBACK, why, to)
+            return
+
+
+def _expired(
+    state: State, policy: Policy, evidence: CurrentDecision, now: datetime
+) -> Iterator[Ask]:
+    """Ask for new evidence of the step in force."""
+    if not state.taken:
+        return
+    newest = state.newest(state.step, _believed(evidence))
+    if newest is None:
+        yield Ask(Action.MEASURE, f"{state.step} is in force and no decision speaks of it")
+        return
+    try:
+        check_age(newest.oldest.isoformat(), now=now, evidence_days=policy.evidence_days)
+    except EvidenceError as stale:
+        yield Ask(Action.MEASURE, f"of {state.step}: {stale}")

@@ -1,0 +1,559 @@
+"""The number of queries that the gates of a policy need, and what is at hand."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Evidence
+from harness.core.printable import counted
+from harness.core.records import Qrels
+from harness.core.scores import codes, independent
+from harness.gates import agreement_floor, identity, negatives, no_slice_harmed, queueing
+from harness.gates.agreement_floor import Settings as FloorSettings
+from harness.gates.base.differences import Comparison, compare, known_span
+from harness.gates.base.queries import SampleSettings, ShareSettings, checked, in_slice
+from harness.gates.base.rules import GateSettings, Rules
+from harness.gates.base.times import TimedSettings
+from harness.gates.base.traffic import MIN_PERIODS, LiveSettings
+from harness.measures.name import floor_in_words, gain_in_words, loss_in_words, share_in_words
+from harness.policy.decision import AskedMean, asked_means
+from harness.policy.model import Gate, Policy, Step
+from harness.replay.load_rates import fewest_rounds
+from harness.stats.bounded import Span
+from harness.stats.interval import size_for
+from harness.stats.sample_size import (
+    Codes,
+    Floats,
+    Pilot,
+    Target,
+    assumed,
+    dependence,
+    min_queries,
+    min_queries_at_every_look,
+    planned_equal,
+    planned_share,
+)
+from harness.stats.sample_size import planned as planned_queries
+from harness.stats.sequential import blocks_needed
+
+
+class Counted(NamedTuple):
+    """Some queries, and how many of them do not depend on each other."""
+
+    queries: int
+    independent: int
+
+
+class Raced(NamedTuple):
+    """How a race was run, or is set up to be run."""
+
+    processes: int
+    queries: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """A query set with its judgements, and its race."""
+
+    queries: frozenset[str]
+    answerable: frozenset[str]
+    """With a relevant document."""
+    negative: frozenset[str]
+    """Judged, without one."""
+    slices: Mapping[str, frozenset[str]]
+    clusters: Mapping[str, str]
+    """Cluster by query id; one that is not in there stands alone."""
+    race: Raced | None
+
+    @classmethod
+    def of(
+        cls,
+        queries: Iterable[str],
+        qrels: Qrels,
+        slices: Mapping[str, frozenset[str]],
+        clusters: Mapping[str, str],
+        race: Raced | None,
+    ) -> AtHand:
+        """Count judgements of queries that are in the set."""
+        ids = frozenset(queries)
+        answerable, negative = (ids & frozenset(one) for one in (qrels.answerable, qrels.negative))
+        return cls(ids, answerable, negative, slices, clusters, race)
+
+    def every(self) -> Counted:
+        """Count all queries, judged or not."""
+        return self._counted(self.queries)
+
+    def of_quality(self, name: str | None) -> Counted:
+        """Count the queries of a slice, or of the set, that have a value of quality."""
+        return self._counted(self.answerable & self._slice(name))
+
+    def of_agreement(self, name: str | None) -> Counted:
+        """Count the queries of a slice, or of the set; agreement needs no judgement."""
+        return self._counted(self._slice(name))
+
+    def without_answer(self) -> Counted:
+        """Count the negative queries."""
+        return self._counted(self.negative)
+
+    def _slice(self, name: str | None) -> frozenset[str]:
+        return self.queries if name is None else self.slices.get(name, frozenset())
+
+    def _counted(self, ids: frozenset[str]) -> Counted:
+        return Counted(len(ids), independent(sorted(ids), self.clusters))
+
+
+class Forecast(Protocol):
+    """The truth that is assumed of one gate, and what it would take."""
+
+    @property
+    @abstractmethod
+    def said(self) -> str:
+        """What is assumed, in words."""
+
+    @abstractmethod
+    def queries(self, rules: Rules, power: float) -> int | None:
+        """Count the queries that pass the gate with ``power``; None where no number does."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanForecast:
+    """A mean whose values spread as those of a pilot, or as they are assumed to."""
+
+    values: Floats
+    """Shape (queries,)."""
+    clusters: Codes | None
+    span: Span
+    wanted: Target
+    spread_known: bool
+    """Whether the spread is assumed, and not that of a pilot."""
+    said: str
+
+    @classmethod
+    def of_pilot(cls, compared: Comparison, wanted: Target) -> MeanForecast:
+        """Take the spread and the clusters of differences that were seen."""
+        values = compared.paired.difference
+        spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        effect = dependence(values, compared.known).design_effect
+        said = (
+            f"{_truth(wanted)}, spread {spread:.3f} per query and design effect {effect:.2f} as in"
+            f" {counted(len(values), 'query')} of the pilot"
+        )
+        return cls(values, compared.known, compared.span, wanted, spread_known=False, said=said)
+
+    @classmethod
+    def of_spread(cls, spread: float, wanted: Target, span: Span) -> MeanForecast:
+        """Assume a standard deviation of the differences.
+
+        Raises:
+            EvidenceError: no differences have it.
+        """
+        values = assumed(spread, truth=wanted.truth, span=span)
+        said = f"{_truth(wanted)}, spread {spread:g} per query as assumed"
+        return cls(values, None, span, wanted, spread_known=True, said=said)
+
+    @classmethod
+    def of_agreement(cls, settings: FloorSettings, evidence: Evidence) -> MeanForecast:
+        """Take agreement as it was seen, with its mean.
+
+        Raises:
+            EvidenceError: it was not computed, or for no query.
+        """
+        every = checked(evidence.agreement.scores, settings.measure, "agreement")
+        scores = in_slice(every, evidence, settings.slice)
+        if scores.mean is None:
+            raise EvidenceError(f"the pilot has no value of {settings.where}")
+        wanted = Target(scores.mean, settings.floor)
+        groups, span = codes(scores.query_ids, evidence.clusters), known_span(settings.measure)
+        said = f"mean {scores.mean:.4f} as in {counted(len(scores.values), 'query')} of the pilot"
+        return cls(scores.values, groups, span, wanted, spread_known=False, said=said)
+
+    def decides(self, rules: Rules, queries: int) -> tuple[float, float] | None:
+        """Give the measured means from which so many queries pass, and below which they fail.
+
+        The queries differ as those in ``values``. None where the mean has a bound on both sides.
+        """
+        if self.wanted.both_sides or not queries:
+            return None
+        pilot = Pilot.of(
+            self.values, span=self.span, clusters=self.clusters, largest=rules.largest_cluster
+        )
+        up, down = (pilot.bounded(queries, rules.level / 2, upwards=at) for at in (False, True))
+        return self.wanted.bound + up, self.wanted.bound - down
+
+    def queries(self, rules: Rules, power: float) -> int | None:
+        """Plan with the interval that decides."""
+        return planned_queries(
+            self.values,
+            self.wanted,
+            span=self.span,
+            confidence=rules.confidence,
+            power=power,
+            clusters=self.clusters,
+            largest=rules.largest_cluster,
+            known=self.spread_known,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShareForecast:
+    """A share of queries that something bad happens to."""
+
+    rate: float
+    ceiling: float
+
+    @classmethod
+    def of_pilot(
+        cls, gate: Gate, settings: ShareSettings, evidence: Evidence, rules: Rules
+    ) -> ShareForecast:
+        """Take the share that the gate itself counted in a pilot."""
+        found = gate.judge(evidence, rules).estimate
+        if found is None:
+            raise EvidenceError("the pilot has no query")
+        return cls(found.value, settings.max_share)
+
+    @property
+    def said(self) -> str:
+        """What is assumed, in words."""
+        return f"a share of {self.rate:.2%}"
+
+    def queries(self, rules: Rules, power: float) -> int | None:
+        """Plan with the exact interval of a share."""
+        return planned_share(
+            self.rate, ceiling=self.ceiling, confidence=rules.confidence, power=power
+        )
+
+
+def _truth(wanted: Target) -> str:
+    return f"a true gain of {wanted.truth:g}" if wanted.truth else "no true difference"
+
+
+class Assumed(NamedTuple):
+    """What the planner takes to be true."""
+
+    gain: float | None = None
+    """Where a gate asks for a gain."""
+    spread: float | None = None
+    """Standard deviation of a query's difference, without a pilot."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Need:
+    """What one gate, or one slice of it, needs."""
+
+    of: str
+    """What is counted."""
+    means: str = ""
+    """The bound in what people see."""
+    least: int = 0
+    """Independent ones without which it cannot pass; 0 where its rule counts none."""
+    have: Counted | None = None
+    """None where no query set is at hand."""
+    forecast: Forecast | None = None
+    processes: int = 0
+    """Of a race; 0 where none is timed."""
+    raced: int = 0
+    """Processes of the race at hand."""
+    independent: bool = False
+    """Whether independent queries are planned, and not queries like those of the pilot."""
+    equal: tuple[tuple[float, int], ...] = ()
+    """Queries that pass an equal candidate, by the share of queries that it moves."""
+    note: str = ""
+    """Why nothing more is planned; empty where all is."""
+
+
+PROCESSES = 3
+"""Of a race: of two, the error of the processes rests on one degree of freedom."""
+MOVED = (0.02, 0.1, 0.3, 0.6)
+"""Shares of the queries that an equal candidate may move."""
+TIMES_MARGIN = 2
+"""A gain is assumed to be so many times the margin where none is named."""
+
+
+def needs(
+    gate: Gate, rules: Rules, at_hand: AtHand | None, pilot: Evidence | None, assume: Assumed
+) -> tuple[Need, ...]:
+    """Give what a gate needs, one for each mean or share that it judges.
+
+    ``pilot`` is evidence of the same two arms, where there is any. A rule that is not planned
+    gives a need with a note that says so.
+    """
+    return tuple(_Planner(gate, rules, at_hand, pilot, assume).needs())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Planner:
+    gate: Gate
+    rules: Rules
+    at_hand: AtHand | None
+    pilot: Evidence | None
+    assume: Assumed
+
+    @property
+    def level(self) -> float:
+        return (1 - self.rules.confidence) / 2
+
+    def needs(self) -> Iterator[Need]:
+        settings = self.gate.settings
+        slices = self.at_hand.slices if self.at_hand else {}
+        if means := tuple(asked_means(settings, slices)):
+            yield from map(self.mean, means)
+            return
+        for kind, planned in PLANNED:
+            if isinstance(settings, kind):
+                yield planned(self, settings)
+                return
+        yield Need("not known", note=f"rule {self.gate.rule.name} cannot be planned")
+
+    def mean(self, asked: AskedMean) -> Need:
+        settings, bound = asked.settings, asked.limit
+        truth = self._gain(bound) if bound >= 0 else 0.0
+        have = self.at_hand.of_quality(settings.slice) if self.at_hand else None
+        need = Need(
+            _queries(settings.slice),
+            _words(settings.measure, bound),
+            settings.required_queries,
+            have,
+        )
+        if truth <= bound:
+            note = f"no true gain above {bound:g} is assumed: name one with --gain"
+            return replace(need, note=note)
+        wanted = Target(truth, abs(bound) if asked.both_sides else bound, asked.both_sides)
+        least = max(need.least, self._fewest(settings, truth, bound))
+        need = replace(need, least=least, equal=tuple(self._equal(settings, wanted)))
+        if settings.every_look:
+            return replace(need, note="judged at every look: queries are added until it answers")
+        return self.forecast(need, asked, wanted)
+
+    def forecast(self, need: Need, asked: AskedMean, wanted: Target) -> Need:
+        settings = asked.settings
+        if self.pilot is not None:
+            try:
+                compared = compare(self.pilot, settings, asked.versus)
+                return replace(need, forecast=MeanForecast.of_pilot(compared, wanted))
+            except EvidenceError as exc:
+                return replace(need, note=f"the pilot says nothing of it: {exc}")
+        if self.assume.spread is None:
+            note = "no pilot, so its power is not planned: --dataset, or --spread"
+            return replace(need, note=note)
+        span = known_span(settings.measure).differences
+        return replace(need, forecast=MeanForecast.of_spread(self.assume.spread, wanted, span))
+
+    def _fewest(self, settings: SampleSettings, truth: float, bound: float) -> int:
+        span = known_span(settings.measure).differences
+        if settings.every_look:
+            return min_queries_at_every_look(truth, bound, span=span, level=self.level)
+        largest = self.rules.largest_cluster
+        return min_queries(truth, bound, span=span, level=self.level, largest=largest)
+
+    def _equal(self, settings: SampleSettings, wanted: Target) -> Iterator[tuple[float, int]]:
+        """Plan for candidates that are equal, where a gate does not ask for more."""
+        span, rules = known_span(settings.measure).differences, self.rules
+        for moved in () if wanted.truth or settings.every_look else MOVED:
+            found = planned_equal(
+                moved, wanted, span=span, confidence=rules.confidence, power=rules.power,
+                largest=rules.largest_cluster,
+            )  # fmt: skip
+            if found is not None:
+                yield moved, max(found, settings.required_queries)
+
+    def _gain(self, margin: float) -> float:
+        return TIMES_MARGIN * margin if self.assume.gain is None else self.assume.gain
+
+    def negative(self, settings: negatives.Settings) -> Need:
+        bound = -settings.max_more
+        have = self.at_hand.without_answer() if self.at_hand else None
+        least = max(settings.required_queries, self._fewest(_named(settings), 0.0, bound))
+        words = loss_in_words(settings.unit, settings.max_more)
+        need = Need("negative queries", words, least, have)
+        if self.pilot is None:
+            return replace(need, note="no pilot, so its power is not planned: --dataset")
+        empty, silent = negatives.emptiness(settings, self.pilot)
+        silently = replace(self, pilot=silent)
+        return silently.forecast(need, AskedMean(empty, bound), Target(0.0, bound))
+
+    def agreement(self, settings: agreement_floor.Settings) -> Need:
+        span = known_span(settings.measure)
+        least = min_queries(
+            span.most,
+            settings.floor,
+            span=span,
+            level=self.level,
+            largest=self.rules.largest_cluster,
+        )
+        have = self.at_hand.of_agreement(settings.slice) if self.at_hand else None
+        words = floor_in_words(settings.measure, settings.floor)
+        need = Need(_queries(settings.slice), words, max(least, settings.required_queries), have)
+        if self.pilot is None:
+            return replace(need, note="no pilot, so its power is not planned: --dataset")
+        try:
+            return replace(need, forecast=MeanForecast.of_agreement(settings, self.pilot))
+        except EvidenceError as exc:
+            return replace(need, note=f"the pilot says nothing of it: {exc}")
+
+    def share(self, settings: ShareSettings) -> Need:
+        least = size_for(0, ceiling=settings.max_share, confidence=self.rules.confidence)
+        have = self.at_hand.every() if self.at_hand else None
+        need = Need("queries", share_in_words(settings.max_share), least, have, independent=True)
+        if self.pilot is None:
+            return replace(need, forecast=ShareForecast(0.0, settings.max_share))
+        arms = (self.pilot, replace(self.pilot, candidate=self.pilot.control))
+        every = [ShareForecast.of_pilot(self.gate, settings, one, self.rules) for one in arms]
+        return replace(need, forecast=max(every, key=lambda one: one.rate))
+
+    def timed(self, settings: TimedSettings) -> Need:
+        race = self.at_hand.race if self.at_hand else None
+        have = Counted(race.queries, race.queries) if race else None
+        note = "how far processes differ is known after a race, so its power is not planned"
+        least = settings.fewest(self.rules.confidence)
+        raced = race.processes if race else 0
+        return Need("queries raced", "", least, have, processes=PROCESSES, raced=raced, note=note)
+
+    def each_slice(self, _: no_slice_harmed.Settings) -> Need:
+        return Need("queries of each slice", note="it asks for slices, and none is at hand")
+
+    def live(self, settings: LiveSettings) -> Need:
+        note = f"of {settings.block_s:g} s, in {MIN_PERIODS} whole {settings.period}s or more"
+        room = 1 - settings.limit if settings.passes == "above" else settings.limit
+        return Need("live blocks", least=blocks_needed(room, self.rules.confidence), note=note)
+
+    def load(self, settings: queueing.Settings) -> Need:
+        of = f"rounds of load with {settings.min_arrivals:,} arrivals at {settings.rate:g} a second"
+        note = "how far rounds differ is known after a load test, so its power is not planned"
+        return Need(of, least=fewest_rounds(self.rules.confidence), note=note)
+
+    def whole(self, _: GateSettings) -> Need:
+        return Need("the whole query set", note="it counts all queries and samples none")
+
+
+PLANNED: tuple[tuple[type[GateSettings], Callable[[_Planner, Any], Need]], ...] = (
+    (no_slice_harmed.Settings, _Planner.each_slice),
+    (negatives.Settings, _Planner.negative),
+    (agreement_floor.Settings, _Planner.agreement),
+    (ShareSettings, _Planner.share),
+    (LiveSettings, _Planner.live),
+    (TimedSettings, _Planner.timed),
+    (queueing.Settings, _Planner.load),
+    (identity.Settings, _Planner.whole),
+)
+"""How the gates of each kind are planned, beside those on means of differences."""
+
+
+def _named(settings: negatives.Settings) -> negatives.Settings:
+    return settings.model_copy(update={"measure": settings.unit})
+
+
+def _words(measure: str, bound: float) -> str:
+    if not bound:
+        return "any sure gain"
+    return gain_in_words(measure, bound) if bound > 0 else loss_in_words(measure, -bound)
+
+
+def _queries(name: str | None) -> str:
+    return "queries" if name is None else f"queries of slice {name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """One need of one gate, in numbers."""
+
+    gate: Gate
+    need: Need
+    alone: int | None
+    """Queries with which this passes with the policy's power; None where it is not planned."""
+    together: int | None
+    """Queries with which all gates of the step pass with that power, if each has so many."""
+
+    def decides(self, rules: Rules) -> tuple[float, float] | None:
+        """Give the measured means from which the queries at hand pass, and below which they fail.
+
+        None without a pilot of a mean, or without queries.
+        """
+        forecast, have = self.need.forecast, self.need.have
+        if not isinstance(forecast, MeanForecast) or have is None:
+            return None
+        return forecast.decides(rules, have.queries)
+
+    @property
+    def queries(self) -> int:
+        """Queries to plan with: for all gates together where that is known."""
+        return max(self.need.least, self.together or 0)
+
+    @property
+    def impossible(self) -> bool:
+        """Whether no number of queries passes it where the truth is as assumed."""
+        return self.need.forecast is not None and self.alone is None
+
+    @property
+    def lacks(self) -> int:
+        """Queries that are not at hand; 0 where no query set is."""
+        have = self.need.have
+        if have is None:
+            return 0
+        count = have.independent if self.need.independent else have.queries
+        return max(0, self.queries - count, self.need.least - have.independent)
+
+    @property
+    def lacks_processes(self) -> int:
+        """Processes that the race at hand is short of; 0 where none is at hand."""
+        return max(0, self.need.processes - self.need.raced) if self.need.have else 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedStep:
+    """One step with all that it needs."""
+
+    step: Step
+    needs: tuple[Planned, ...]
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Say what is not at hand: of each kind of query as many as its largest need asks for."""
+        most: dict[str, int] = {}
+        for one in self.needs:
+            for count, of in ((one.lacks, one.need.of), (one.lacks_processes, "processes")):
+                most[of] = max(count, most.get(of, 0))
+        return tuple(f"{count:,} {of}" for of, count in most.items() if count)
+
+
+def plan(
+    policy: Policy,
+    at_hand: AtHand | None,
+    pilots: Mapping[str, Evidence],
+    assume: Assumed = Assumed(),  # noqa: B008  a tuple of nothing
+) -> tuple[PlannedStep, ...]:
+    """Plan every step; ``pilots`` is evidence by step, for those that have some.
+
+    For m gates to pass together with a given power, each may fail with probability (1 - power) / m
+    (Bonferroni). So their correlations need not be known.
+
+    Raises:
+        EvidenceError: the spread that is assumed cannot be.
+    """
+    return tuple(
+        _step(policy, step, at_hand, pilots.get(step.name), assume) for step in policy.steps
+    )
+
+
+def _step(
+    policy: Policy, step: Step, at_hand: AtHand | None, pilot: Evidence | None, assume: Assumed
+) -> PlannedStep:
+    rules = policy.rules
+    found = [
+        (gate, need) for gate in step.gates for need in needs(gate, rules, at_hand, pilot, assume)
+    ]
+    many = max(1, sum(need.forecast is not None for _, need in found))
+    each = 1 - (1 - rules.power) / many
+    planned = tuple(
+        Planned(
+            gate,
+            need,
+            need.forecast.queries(rules, rules.power) if need.forecast else None,
+            need.forecast.queries(rules, each) if need.forecast else None,
+        )
+        for gate, need in found
+    )
+    return PlannedStep(step, planned)

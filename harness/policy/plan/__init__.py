@@ -1,1 +1,0 @@
-"""Planning: how many queries each gate needs."""

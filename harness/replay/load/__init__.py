@@ -1,1 +1,0 @@
-"""Open-loop load: arrivals, workers, trials, and the highest rate within a budget."""

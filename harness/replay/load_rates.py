@@ -1,0 +1,221 @@
+"""Arms under load against each other, and the highest rate within a budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import bdtr
+
+from harness.core.errors import EvidenceError
+from harness.core.gate import Verdict
+from harness.core.printable import many
+from harness.core.scores import Estimate
+
+
+class Noise(NamedTuple):
+    """Whether the A/A run of an arm repeats well enough to compare others by."""
+
+    verdict: Verdict
+    """PASS or INCONCLUSIVE; noise never fails an engine."""
+    ratios: tuple[float, ...]
+    """Second opening over first, one a round."""
+    reason: str
+
+
+def noise(first_ns: Sequence[int], second_ns: Sequence[int], *, max_noise: float) -> Noise:
+    """Hold a percentile of two openings of one arm against each other, round by round (A/A).
+
+    Raises:
+        EvidenceError: the rounds are not the same, there are none, or a time is not above 0.
+    """
+    found = ratios(second_ns, first_ns)
+    most = max(max(one, 1 / one) for one in found)
+    quiet = most <= max_noise
+    return Noise(
+        Verdict.PASS if quiet else Verdict.INCONCLUSIVE,
+        found,
+        f"the first arm's p99 is up to {most:.3g} times as long in one of its openings as in the"
+        f" other, over {len(found)} rounds, and {max_noise:g} times is allowed",
+    )
+
+
+def ratios(above_ns: Sequence[int], below_ns: Sequence[int]) -> tuple[float, ...]:
+    """Divide round by round.
+
+    Raises:
+        EvidenceError: the rounds are not the same, there are none, or a time is not above 0.
+    """
+    if len(above_ns) != len(below_ns) or not above_ns:
+        raise EvidenceError(
+            f"{len(above_ns)} rounds cannot be compared with {len(below_ns)}; load both arms alike"
+        )
+    if min(*above_ns, *below_ns) <= 0:
+        raise EvidenceError("a time is not above 0: a clock stood still")
+    return tuple(above / below for above, below in zip(above_ns, below_ns, strict=True))
+
+
+def median_of(values: Sequence[float], *, confidence: float) -> Estimate | None:
+    """Median with its order-statistic interval; None where there are too few for one.
+
+    How many of n lie below the median is binomial with an even chance, which makes two of them
+    the ends (Conover, "Practical Nonparametric Statistics", 3rd ed., section 3.2).
+    """
+    count = len(values)
+    tail = (1 - confidence) / 2
+    chance = bdtr(np.arange(max(count, 1), dtype=np.float64), count, 0.5)
+    low = int((chance <= tail).sum()) - 1
+    if low < 0:
+        return None
+    ordered = sorted(values)
+    return Estimate(float(np.median(ordered)), ordered[low], ordered[count - 1 - low], count)
+
+
+def fewest_rounds(confidence: float) -> int:
+    """Count the rounds of which a median has an interval: the largest must be above it surely."""
+    return math.ceil(math.log2(2 / (1 - confidence)))
+
+
+TRIES = 4
+"""How often an end may move outward before the machine is called too noisy."""
+STEPS_UP = 6
+"""How often twice the rate is tried to find one that misses."""
+
+Probe = Callable[[float], bool | None]
+"""Runs one trial at a rate: whether it kept the budget, or None where it says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Highest:
+    """What was found."""
+
+    verdict: Verdict
+    """PASS: a rate with its interval. FAIL: no rate keeps the budget. INCONCLUSIVE: too noisy."""
+    reason: str
+    estimate: Estimate | None
+    """Queries a second; ``n`` counts all trials."""
+    tried: tuple[tuple[float, bool | None], ...]
+    """Every rate in the order of the trials, and whether it was kept."""
+
+
+class _NothingSaidError(Exception):
+    """A trial said nothing, several times."""
+
+
+def trials_an_end(confidence: float) -> int:
+    """Trials that must agree at either end of the interval."""
+    if not 0 < confidence < 1:
+        raise EvidenceError(f"a confidence of {confidence:g} is not between 0 and 1")
+    return math.ceil(math.log2(2 * TRIES / (1 - confidence)))
+
+
+def highest_rate(
+    probe: Probe,
+    *,
+    capacity: float,
+    floor: float,
+    resolution: float,
+    confidence: float,
+    retries: int,
+) -> Highest:
+    """Search below and above ``capacity``, the rate of a closed loop with the same workers.
+
+    ``floor`` is the lowest rate at which a trial is long enough to say anything. ``resolution`` is
+    the ratio of the two ends at which bisection stops, above 1. A trial that
+    says nothing is run again ``retries`` times.
+
+    Raises:
+        EvidenceError: the capacity is not above 0, or the resolution not above 1.
+    """
+    if not (capacity > 0 and resolution > 1):
+        raise EvidenceError(
+            f"a capacity of {capacity:g} and a resolution of {resolution:g}: give more than 0 and 1"
+        )
+    search = _Search(probe, floor, resolution, trials_an_end(confidence), retries)
+    try:
+        return search.run(capacity)
+    except _NothingSaidError:
+        rate = search.tried[-1][0]
+        return search.result(
+            Verdict.INCONCLUSIVE,
+            f"{many(retries + 1, 'trial')} in a row at {rate:.4g} a second said nothing: the"
+            " generator could not keep its schedule",
+        )
+
+
+class _Search:
+    def __init__(
+        self, probe: Probe, floor: float, resolution: float, agree: int, retries: int
+    ) -> None:
+        self._probe = probe
+        self._floor = floor
+        self._resolution = resolution
+        self._agree = agree
+        self._retries = retries
+        self.tried: list[tuple[float, bool | None]] = []
+
+    def run(self, capacity: float) -> Highest:
+        low, floor = capacity / 2, self._floor
+        if low < floor:
+            return self.result(
+                Verdict.INCONCLUSIVE,
+                f"a closed loop asked {capacity:.4g} a second, too few for trials of this length:"
+                f" they say something from {floor:.4g} a second on. Make them longer",
+            )
+        while not self._kept(low):
+            if low == floor:
+                return self.result(Verdict.FAIL, f"even {low:.4g} queries a second miss the budget")
+            low = max(low / 4, floor)
+        high = capacity
+        for _ in range(STEPS_UP):
+            if not self._kept(high):
+                break
+            low, high = high, high * 2
+        else:
+            return self.result(
+                Verdict.INCONCLUSIVE,
+                f"{low:.4g} queries a second keep the budget, far more than the {capacity:.4g}"
+                " that a closed loop reached: it was disturbed, or the budget is a very long one",
+            )
+        while high / low > self._resolution:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self._kept(middle) else (low, middle)
+        value = math.sqrt(low * high)
+        below = self._confirmed(low, 1 / self._resolution, kept=True)
+        above = self._confirmed(high, self._resolution, kept=False)
+        if below is None or above is None:
+            return self.result(
+                Verdict.INCONCLUSIVE,
+                f"near {value:.4g} queries a second trials do not agree, and neither do they"
+                f" up to {TRIES} steps of {self._resolution:g} away: the machine is too noisy",
+            )
+        return self.result(
+            Verdict.PASS,
+            f"{below:.4g} a second were kept by {self._agree} of {self._agree} trials,"
+            f" {above:.4g} by none of {self._agree}",
+            Estimate(value, below, above, len(self.tried)),
+        )
+
+    def _kept(self, rate: float) -> bool:
+        for _ in range(1 + self._retries):
+            said = self._probe(rate)
+            self.tried.append((rate, said))
+            if said is not None:
+                return said
+        raise _NothingSaidError
+
+    def _confirmed(self, rate: float, step: float, *, kept: bool) -> float | None:
+        """Move outward until all trials agree; None where they never do."""
+        for _ in range(TRIES):
+            if rate < self._floor:
+                return None
+            if all(self._kept(rate) is kept for _ in range(self._agree)):
+                return rate
+            rate *= step
+        return None
+
+    def result(self, verdict: Verdict, reason: str, estimate: Estimate | None = None) -> Highest:
+        return Highest(verdict, reason, estimate, tuple(self.tried))

@@ -1,1 +1,0 @@
-"""``explore.html``: any two arms, query by query."""

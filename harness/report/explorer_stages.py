@@ -1,0 +1,254 @@
+"""A difference taken apart by stages, as tables of the explorer."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import BadFile
+from harness.core.formats import cell
+from harness.core.records import Query
+from harness.measures.decompose import Parts
+from harness.report.html import named
+from harness.report.inputs import Apart, ReportInput, Step
+from harness.report.rounding import for_json
+
+HINT = "Run again: harness decompose"
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The same in columns; ``queries`` are rows of the table, the rest is in their order."""
+
+    control: int
+    candidate: int
+    measure: str
+    stages: list[str]
+    queries: list[int]
+    shown: list[list[float]]
+    """By stage."""
+    order: list[list[float]]
+
+
+def from_json(written: Mapping[str, Any], path: Path) -> Apart:
+    """Read what ``stages_table.to_json`` wrote.
+
+    Raises:
+        BadFile: it is something else.
+    """
+    try:
+        stages = tuple(step["stage"] for step in written["steps"])
+        rows = {row["query_id"]: row for row in written["queries"]}
+        return Apart(
+            control=written["control"],
+            candidate=written["candidate"],
+            measure=written["measure"],
+            stages=stages,
+            values={q: (float(row["control"]), float(row["candidate"])) for q, row in rows.items()},
+            steps={
+                q: tuple(
+                    Step(float(row[f"{stage}_shown"]), float(row[f"{stage}_order"]))
+                    for stage in stages
+                )
+                for q, row in rows.items()
+            },
+        )
+    except (KeyError, TypeError, ValueError) as exc:
+        raise BadFile(path, f"not what harness decompose writes ({exc!r})", HINT) from exc
+
+
+def stages(report: ReportInput) -> list[Stages]:
+    """Put what still holds into columns."""
+    row = {query_id: at for at, query_id in enumerate(report.queries)}
+    arms = list(report.arms)
+    found = []
+    for one in report.apart:
+        if not holds(report, one):
+            continue
+        known = [query_id for query_id in one.steps if query_id in row]
+        each = range(len(one.stages))
+        found.append(
+            Stages(
+                control=arms.index(one.control),
+                candidate=arms.index(one.candidate),
+                measure=one.measure,
+                stages=list(map(named, one.stages)),
+                queries=[row[query_id] for query_id in known],
+                shown=[[one.steps[query_id][at].shown for query_id in known] for at in each],
+                order=[[one.steps[query_id][at].order for query_id in known] for at in each],
+            )
+        )
+    return found
+
+
+def holds(report: ReportInput, apart: Apart) -> bool:
+    """Tell whether both arms still have every value that was taken apart."""
+    for at, arm in enumerate((apart.control, apart.candidate)):
+        side = report.arms.get(arm)
+        if side is None or apart.measure not in side.scores:
+            return False
+        now = side.scores[apart.measure].by_query
+        if any(for_json(now.get(q)) != values[at] for q, values in apart.values.items()):
+            return False
+    return True
+
+
+Floats = NDArray[np.float64]
+Part = Literal["shown", "order"]
+DIGITS = 12
+"""After which a part of a difference is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What one step did to one slice."""
+
+    slice: str
+    step: str
+    mean: float
+    queries: int
+    p_value: float
+    """Of "this step does nothing here", adjusted over the slices (``fdr_adjusted``)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decomposed:
+    """Differences candidate - control by query, in parts; arrays are of shape (queries,)."""
+
+    dataset: str
+    names: tuple[str, str]
+    """Control and candidate."""
+    measure: str
+    queries: tuple[Query, ...]
+    control: Floats
+    candidate: Floats
+    steps: Mapping[str, Parts]
+    """By the stage that the step leads to, in order; all parts sum to the difference."""
+    beside: Mapping[str, Floats]
+    """What the lists that feed a stage score by themselves."""
+    moved: tuple[Moved, ...]
+    """Every slice and step, the most surprising first."""
+    level: float
+    """Share of false finds that is allowed among ``moved``."""
+    lost: Mapping[str, str]
+    """Why a query that has a difference is not taken apart, by query id."""
+
+    @property
+    def difference(self) -> Floats:
+        """Candidate - control."""
+        return self.candidate - self.control
+
+
+class Mean(NamedTuple):
+    """One step, as means over the queries."""
+
+    name: str
+    shown: float
+    order: float
+    both: float
+
+
+class Blame(NamedTuple):
+    """The part that took most from a query."""
+
+    step: str
+    part: Part
+    value: float
+
+
+def means(decomposed: Decomposed) -> tuple[Mean, ...]:
+    """Give each step, and last their sum; empty without queries."""
+    if not decomposed.queries:
+        return ()
+    steps = [
+        Mean(name, *(float(column.mean()) for column in (one.shown, one.order, one.total)))
+        for name, one in decomposed.steps.items()
+    ]
+    sums = (sum(column) for column in zip(*(step[1:] for step in steps), strict=True))
+    return (*steps, Mean("all", *sums))
+
+
+def losers(decomposed: Decomposed, limit: int) -> tuple[int, ...]:
+    """Rows of the queries that lost most, at most ``limit``; equals by id."""
+    ids = [query.query_id for query in decomposed.queries]
+    order = sorted(range(len(ids)), key=lambda at: (decomposed.difference[at], ids[at]))
+    return tuple(at for at in order if decomposed.difference[at] < 0)[:limit]
+
+
+def blamed(decomposed: Decomposed, at: int) -> Blame:
+    """Say which part took most from the query in row ``at``; the first of equals."""
+    every = [
+        Blame(name, part, float(column[at].round(DIGITS)))
+        for name, one in decomposed.steps.items()
+        for part, column in _columns(one)
+    ]
+    return min(every, key=lambda blame: blame.value)
+
+
+def to_csv(decomposed: Decomposed) -> str:
+    """Write one line a query, in the order of the query set."""
+    text = io.StringIO()
+    rows = _rows(decomposed)
+    writer = csv.DictWriter(text, list(rows[0]) if rows else ["query_id"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def to_json(decomposed: Decomposed) -> Mapping[str, Any]:
+    """Give everything, ready to be written; numbers are cut as in other files of the report."""
+    control, candidate = decomposed.names
+    return {
+        "dataset": decomposed.dataset,
+        "control": control,
+        "candidate": candidate,
+        "measure": decomposed.measure,
+        "steps": [
+            {"stage": one.name, "shown": for_json(one.shown), "order": for_json(one.order)}
+            for one in means(decomposed)[:-1]
+        ],
+        "slices": [
+            {
+                "slice": one.slice,
+                "stage": one.step,
+                "mean": for_json(one.mean),
+                "queries": one.queries,
+                "p_adjusted": for_json(one.p_value),
+            }
+            for one in decomposed.moved
+        ],
+        "queries": _rows(decomposed),
+        "lost": dict(decomposed.lost),
+    }
+
+
+def _columns(parts: Parts) -> tuple[tuple[Part, Floats], ...]:
+    return ("shown", parts.shown), ("order", parts.order)
+
+
+def _rows(decomposed: Decomposed) -> list[dict[str, Any]]:
+    rows = []
+    for at, query in enumerate(decomposed.queries):
+        blame = blamed(decomposed, at)
+        row: dict[str, Any] = {
+            "query_id": query.query_id,
+            "text": query.text,
+            "control": for_json(float(decomposed.control[at])),
+            "candidate": for_json(float(decomposed.candidate[at])),
+            "difference": for_json(float(decomposed.difference[at].round(DIGITS))),
+            "lost_most_by": f"{blame.step} {blame.part}" if blame.value < 0 else "",
+        }
+        for name, one in decomposed.steps.items():
+            for part, column in _columns(one):
+                row[f"{name}_{part}"] = for_json(float(column[at].round(DIGITS)))
+        for name, values in decomposed.beside.items():
+            row[f"{name}_alone"] = for_json(float(values[at]))
+        rows.append(row)
+    return rows

@@ -1,1 +1,0 @@
-"""``load.html``: a load test in tables and figures."""

@@ -1,1 +1,0 @@
-"""A shadow log as a page, as words and as JSON."""

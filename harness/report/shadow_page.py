@@ -1,0 +1,318 @@
+"""The page of a shadow log: figures, and divergences side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from numpy.typing import NDArray
+
+from harness.core.printable import counted, one_line
+from harness.core.run import Status
+from harness.core.scores import Estimate
+from harness.report import shadow_words
+from harness.report.html import TEMPLATES, environment
+from harness.report.page.figures import WIDTH
+from harness.report.page.queries import DEPTH, TITLE, move
+from harness.report.page.queries import QUERY as PAGE_QUERY
+from harness.report.rounding import NS_PER_MS, Cell, Table, milliseconds, number, time_cell, watched
+from harness.report.shadow_words import Shadowed, troubles, what_was_typed
+from harness.report.svg import ARMS, INK, MARKS, MUTED, draw, key, note, quiet
+from harness.shadow.alarms import ARMS as ALARM_ARMS
+from harness.shadow.counts import Point
+from harness.shadow.divergences import BLOCKING, Standing, Trace
+from harness.shadow.record import Divergence, LoggedAnswer
+
+SIZE = WIDTH, 4.6
+"""Inches of the picture of the sequences."""
+CURVE = 240
+"""Points of a distribution curve."""
+MARKED = (0.50, 0.95, 0.99)
+"""Shares that are marked on a distribution curve."""
+TITLES = {
+    "overlap": "overlap (mean Jaccard)",
+    "failures": "failures of the candidate",
+    "slow": "slow pairs",
+    "ratio": "median time ratio",
+}
+RATIO = "ratio"
+OPEN_END = 4
+"""An axis whose upper end is unbounded reaches so many times as far as the value."""
+WIDE = 1_000
+"""Ends of an axis of times further apart than this leave room for whole powers of ten only."""
+ROOM = 0.01
+"""Height of an axis on which nothing moves."""
+
+
+def sequences(name: str, tracks: Mapping[str, Sequence[Point]]) -> str | None:
+    """Draw each estimate and its confidence sequence over the pairs seen; None without any."""
+    shown = {what: points for what, points in tracks.items() if points}
+    if not shown:
+        return None
+    return draw(name, say(shown), SIZE, partial(paint, shown))
+
+
+def say(shown: Mapping[str, Sequence[Point]]) -> str:
+    """Put into words what ``paint`` draws."""
+    said = "; ".join(
+        f"{TITLES[what]} {number(points[-1].estimate.value)} {watched(points[-1].estimate)}"
+        for what, points in shown.items()
+    )
+    return f"Confidence sequences, as they stand: {said}"
+
+
+def paint(shown: Mapping[str, Sequence[Point]], figure: Figure) -> None:
+    """Paint at most four sequences, a panel each; each has a point."""
+    panels = figure.subplots(2, 2, squeeze=True).ravel()
+    for axes, (what, points) in zip(panels, shown.items(), strict=False):
+        _panel(axes, what, points)
+    for axes in panels[len(shown) :]:
+        axes.set_visible(False)
+    figure.subplots_adjust(0.07, 0.10, 0.98, 0.93, wspace=0.18, hspace=0.5)
+
+
+def _panel(axes: Axes, what: str, points: Sequence[Point]) -> None:
+    quiet(axes, grid="y")
+    pairs = [point.estimate.n for point in points]
+    values = [point.estimate.value for point in points]
+    floor, ceiling = _range(points)
+    floor = max(floor, ceiling / 1e3) if what == RATIO else floor
+    low = [max(point.estimate.low, floor) for point in points]
+    high = [min(point.estimate.high, ceiling) for point in points]
+    axes.fill_between(pairs, low, high, color=ARMS[0], alpha=0.22, linewidth=0)
+    axes.plot(pairs, low, color=ARMS[0], linewidth=0.8)
+    axes.plot(pairs, high, color=ARMS[0], linewidth=0.8)
+    axes.plot(pairs, values, color=INK, linewidth=1.5)
+    if what == RATIO:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.axhline(1, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)))
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set(xlim=(0, max(pairs)), ylim=(floor, ceiling), title=TITLES[what], xlabel="pairs")
+
+
+def _range(points: Sequence[Point]) -> tuple[float, float]:
+    """Give the ends of the axis: what all but the first quarter of the track needs."""
+    later = [point.estimate for point in points[len(points) // 4 :]]
+    low = min(min(one.low, one.value) for one in later)
+    ends = [max(one.high, one.value) for one in later if math.isfinite(one.high)]
+    high = max(ends, default=OPEN_END * max(one.value for one in later))
+    return low, high if high > low else low + ROOM
+
+
+def curves(name: str, times: Mapping[str, NDArray[np.int64]]) -> str | None:
+    """Draw the share of answers within a time, each arm on its own clock; None without times."""
+    if not any(len(found) for found in times.values()):
+        return None
+    share = np.linspace(0.0, 1.0, CURVE)
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.09, 0.15, 0.66, 0.78))
+        quiet(axes, grid="y")
+        for at, (arm, found) in enumerate(times.items()):
+            colour = ARMS[at % len(ARMS)]
+            axes.plot(np.quantile(found / NS_PER_MS, share), share, color=colour, linewidth=1.8)
+            for mark in MARKED:
+                time = float(np.quantile(found / NS_PER_MS, mark))
+                axes.plot([time], [mark], MARKS[at % len(MARKS)], color=colour, markersize=4.5)
+            key(axes, at, arm)
+        note(axes, 1, "marks: p50, p95, p99")
+        axes.set_xscale("log")
+        left, right = axes.get_xlim()
+        steps = (1,) if right > WIDE * left else (1, 2, 5)
+        axes.xaxis.set_major_locator(LogLocator(subs=steps))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set(ylim=(0, 1.02), xlabel="milliseconds per query (log scale)")
+        axes.set_ylabel("share of answers within")
+
+    about = f"Latency distributions of {' and '.join(times)}; percentiles are in the table"
+    return draw(name, about, (WIDTH, 3.3), paint)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One hit of one arm."""
+
+    rank: int
+    doc_id: str
+    score: str
+    move: str
+    """From control to candidate: ``up 3``, ``down 2``, ``same``, ``new``, ``gone``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """What one arm showed."""
+
+    arm: str
+    about: str
+    """How long it took, and what it said of its answer."""
+    hits: tuple[Hit, ...]
+    instead: str
+    """Why there are none, in words; empty where there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """One query that diverged, in one class."""
+
+    query: str
+    """Its key."""
+    text: str
+    outcome: str
+    about: str
+    standing: str
+    blocks: bool
+    control: ShownAnswer | None
+    """None where the log has no such divergence."""
+    candidate: ShownAnswer | None
+
+
+def side_by_side(
+    shown: Sequence[tuple[Trace, Standing]], divergences: Mapping[tuple[str, int], Divergence]
+) -> tuple[Both, ...]:
+    """Put traces together with their divergences, by writer and number."""
+    return tuple(
+        _both(trace, standing, divergences.get((trace.writer, trace.number)))
+        for trace, standing in shown
+    )
+
+
+def _both(trace: Trace, standing: Standing, divergence: Divergence | None) -> Both:
+    about = [counted(trace.times, "time")]
+    if trace.jaccard is not None:
+        about.append(f"lowest Jaccard {number(trace.jaccard)}")
+    about += [*trace.slices, trace.query]
+    if divergence:
+        about += [f"{name} = {value}" for name, value in sorted(divergence.params.items())]
+    return Both(
+        query=trace.query,
+        text=what_was_typed(trace, PAGE_QUERY),
+        outcome=trace.outcome,
+        about=" · ".join(about),
+        standing=standing,
+        blocks=standing in BLOCKING,
+        control=_shown("control", divergence.control, divergence.candidate) if divergence else None,
+        candidate=_shown("candidate", divergence.candidate, divergence.control)
+        if divergence
+        else None,
+    )
+
+
+def _shown(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> ShownAnswer:
+    ranks: dict[str, int] = {}
+    for at, hit in enumerate(other.hits, start=1):
+        ranks.setdefault(hit.doc_id, at)
+    hits = tuple(
+        Hit(
+            rank=rank,
+            doc_id=one_line(hit.doc_id, TITLE),
+            score=number(hit.score),
+            move=move(rank, ranks.get(hit.doc_id), candidate=arm == "candidate"),
+        )
+        for rank, hit in enumerate(side.hits[:DEPTH], start=1)
+    )
+    took = "time unknown" if side.elapsed_ns is None else f"{milliseconds(side.elapsed_ns)} ms"
+    about = [took, counted(len(side.hits), "hit")]
+    about += [one_line(side.note, PAGE_QUERY)] if side.note else []
+    return ShownAnswer(arm, " · ".join(about), hits, "" if hits else _instead(side))
+
+
+def _instead(side: LoggedAnswer) -> str:
+    match side.status:
+        case Status.ANSWERED:
+            return "found nothing"
+        case Status.FAILED:
+            return one_line(f"failed: {side.error or 'no reason given'}", PAGE_QUERY)
+        case Status.TIMED_OUT:
+            return one_line(f"was given up: {side.error or 'too slow'}", PAGE_QUERY)
+        case _:
+            return "was not asked"
+
+
+QUERY = 200
+"""Longest text of a query in the table."""
+LISTED = 100
+"""Queries in the table; all are in the JSON."""
+Percentiles = Mapping[str, Mapping[str, Estimate | None]]
+
+
+def to_page(
+    shadowed: Shadowed,
+    divergences: Mapping[tuple[str, int], Divergence],
+    percentiles: Percentiles,
+    *,
+    today: date,
+    top: int,
+    commands: Sequence[str],
+) -> str:
+    """Give the page; the same bytes for the same log, register and day.
+
+    ``divergences`` holds those of the first ``top`` queries at least, by writer and number;
+    ``percentiles`` by arm and name, nanoseconds.
+    """
+    summary = shadowed.summary
+    tracks = {name: track.points for name, track in summary.tracks.items()}
+    times = {arm: summary.elapsed_ns(arm) for arm in ALARM_ARMS}
+    text = (
+        environment()
+        .get_template("shadow.html.j2")
+        .render(
+            style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  ours
+            title=shadow_words.title(shadowed),
+            headline=shadow_words.headline(shadowed),
+            tone=_tone(shadowed),
+            standing=shadow_words.standing_counts(shadowed),
+            span=shadow_words.span(summary),
+            today=today.isoformat(),
+            tally=shadow_words.tally(summary),
+            estimates=shadow_words.estimates(summary),
+            sequences=_markup(sequences("sequences", tracks)),
+            alarms=shadow_words.alarms(shadowed),
+            classes=shadow_words.classes(summary, by_slice=True),
+            percentiles=_percentiles(percentiles),
+            curves=_markup(curves("curves", times)),
+            divergences=shadow_words.divergences(shadowed, LISTED, text=QUERY),
+            sides=side_by_side(shadowed.judged.standing[:top], divergences),
+            accepted=shadow_words.accepted(shadowed, today.isoformat()),
+            troubles=troubles(summary),
+            who=shadow_words.who(summary),
+            commands=tuple(commands),
+        )
+    )
+    return text.rstrip() + "\n"
+
+
+def _tone(shadowed: Shadowed) -> str:
+    """Red is for alarms: answers that differ may be as good, and wait for a person."""
+    if shadowed.raised:
+        return "hold"
+    return "unsure" if shadowed.early or shadowed.judged.blocking else "promote"
+
+
+def _percentiles(percentiles: Percentiles) -> Table:
+    names = tuple(dict.fromkeys(name for row in percentiles.values() for name in row))
+
+    rows = tuple(
+        (Cell(arm), *(time_cell(row.get(name)) for name in names))
+        for arm, row in percentiles.items()
+    )
+    return Table("Milliseconds per query, each arm on its own clock", ("arm", *names), rows)
+
+
+def _markup(figure: str | None) -> Markup:
+    return Markup(figure or "")  # noqa: S704  our own figure, its texts are escaped

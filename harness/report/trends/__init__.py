@@ -1,1 +1,0 @@
-"""The page of trends, from the histories of data sets."""

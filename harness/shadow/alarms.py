@@ -1,0 +1,437 @@
+"""Alarms of live traffic: on what answers show, and on change."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.core.run import Status
+from harness.core.scores import Estimate
+from harness.shadow.record import Observation, Seen
+from harness.stats.inference import MOST_CONFIDENCE
+from harness.stats.sequential import BettingSequence
+
+MOST = 1_000_000
+"""Largest number of a bound."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Watched(_Table):
+    """How sure, and what counts as slow."""
+
+    confidence: float = Field(gt=0.5, le=MOST_CONFIDENCE)
+    """Of every confidence sequence, two-sided."""
+    slow_ratio: float = Field(gt=1, le=MOST)
+    """A pair is slow where the candidate took more than so many times the control's time."""
+    seed: int = Field(ge=0)
+    """Of the permutations."""
+    resamples: int = Field(ge=99, le=MOST)
+    """Permutations of each comparison of two windows."""
+
+
+class EmptyBound(_Table):
+    """How much more often than the control the candidate may find nothing."""
+
+    max_excess: float = Field(ge=0, lt=1)
+
+
+class DuplicatesBound(_Table):
+    """In which share of an arm's answers a document may be shown twice."""
+
+    max_share: float = Field(ge=0, lt=1)
+
+
+class ChurnBound(_Table):
+    """How often an arm may answer a repeated query otherwise while its index stands still."""
+
+    max_share: float = Field(ge=0, lt=1)
+    remember: int = Field(ge=1, le=MOST)
+    """Queries of each arm whose last answer is kept; those asked longest ago are forgotten."""
+
+
+class ScoresBound(_Table):
+    """How far an arm's first scores may move from the first window to a later one."""
+
+    window: int = Field(ge=20, le=MOST)
+    """Answers with a hit in each window."""
+    max_distance: float = Field(ge=0, le=1)
+    """Largest gap between the two distributions."""
+    p_value: float = Field(gt=0, lt=0.5)
+
+
+class MixBound(_Table):
+    """How far the mix of slices may move from the first window to a later one."""
+
+    window: int = Field(ge=20, le=MOST)
+    """Attempts in each window."""
+    max_distance: float = Field(ge=0, le=1)
+    """Jensen-Shannon divergence to base 2."""
+    p_value: float = Field(gt=0, lt=0.5)
+
+
+class Alarms(_Table):
+    """The tables ``[alarm.*]``."""
+
+    empty: EmptyBound
+    duplicates: DuplicatesBound
+    churn: ChurnBound
+    scores: ScoresBound
+    mix: MixBound
+
+
+class Bounds(_Table):
+    """The whole file."""
+
+    watch: Watched
+    alarm: Alarms
+
+
+ARMS = ("control", "candidate")
+
+
+class State(StrEnum):
+    """What an alarm says."""
+
+    RAISED = "raised"
+    """The bound is exceeded by more than chance explains."""
+    QUIET = "quiet"
+    """Seen often enough, and within the bound."""
+    EARLY = "early"
+    """There is not enough to say either."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One alarm as it stands now."""
+
+    name: str
+    arm: str
+    """``control`` or ``candidate``; empty where it is about the traffic."""
+    state: State
+    about: str
+    """What is watched, in words."""
+    estimate: Estimate | None
+    """What was measured; None where there was nothing yet."""
+    bound: float
+    since: int | None
+    """Number of the attempt at which it was raised first; None where it never was."""
+    note: str = ""
+
+
+class Monitor(Protocol):
+    """Looks at every attempt, in its order."""
+
+    def see(self, observation: Observation) -> None:
+        """Take one attempt."""
+        ...
+
+    def alarm(self) -> Alarm:
+        """Say how things stand."""
+        ...
+
+
+class Share:
+    """The alarm on the mean of values between ``least`` and 1."""
+
+    def __init__(
+        self, name: str, arm: str, about: str, *, confidence: float, least: float, bound: float
+    ) -> None:
+        self._said = (name, arm, about)
+        self._sequence = BettingSequence(confidence=confidence, least=least, most=1)
+        self._bound = bound
+        self._estimate: Estimate | None = None
+        self._since: int | None = None
+
+    def take(self, value: float, number: int) -> None:
+        """Take the value of attempt ``number``."""
+        self._sequence.update(value)
+        self._estimate = self._sequence.interval()
+        if self._since is None and self._estimate.low > self._bound:
+            self._since = number
+
+    def alarm(self) -> Alarm:
+        """Say how things stand; an alarm that was raised stays so."""
+        name, arm, about = self._said
+        within = self._estimate is not None and self._estimate.high <= self._bound
+        state = State.QUIET if within else State.EARLY
+        state = state if self._since is None else State.RAISED
+        return Alarm(name, arm, state, about, self._estimate, self._bound, self._since)
+
+
+class Empty:
+    """The candidate finds nothing more often than the control, over compared pairs.
+
+    Each pair counts +1, 0 or -1: what both find nothing for says nothing.
+    """
+
+    def __init__(self, bound: EmptyBound, confidence: float) -> None:
+        about = "finds nothing where the control finds something, less the reverse"
+        self._share = Share(
+            "empty", "candidate", about, confidence=confidence, least=-1, bound=bound.max_excess
+        )
+
+    def see(self, observation: Observation) -> None:
+        """Take one attempt."""
+        control, candidate = observation.control, observation.candidate
+        if observation.compared and control and candidate:
+            value = (not candidate.hits) - (not control.hits)
+            self._share.take(value, observation.number)
+
+    def alarm(self) -> Alarm:
+        """Say how things stand."""
+        return self._share.alarm()
+
+
+class Duplicates:
+    """An arm shows a document twice in one answer."""
+
+    def __init__(self, arm: str, bound: DuplicatesBound, confidence: float) -> None:
+        self._arm = arm
+        about = "answers that show a document twice"
+        self._share = Share(
+            "duplicates", arm, about, confidence=confidence, least=0, bound=bound.max_share
+        )
+
+    def see(self, observation: Observation) -> None:
+        """Take one attempt."""
+        if seen := answer_of(observation, self._arm):
+            self._share.take(float(seen.duplicates > 0), observation.number)
+
+    def alarm(self) -> Alarm:
+        """Say how things stand."""
+        return self._share.alarm()
+
+
+class Churn:
+    """An arm answers a query otherwise than the last time, though its index has not moved."""
+
+    def __init__(self, arm: str, bound: ChurnBound, confidence: float) -> None:
+        self._arm, self._remember = arm, bound.remember
+        self._last: OrderedDict[tuple[str, int], tuple[str, str]] = OrderedDict()
+        about = "repeated queries that got another answer from the same index"
+        self._share = Share(
+            "churn", arm, about, confidence=confidence, least=0, bound=bound.max_share
+        )
+
+    def see(self, observation: Observation) -> None:
+        """Take one attempt; queries asked for another number of hits are other queries."""
+        seen = answer_of(observation, self._arm)
+        if seen is None:
+            return
+        key = observation.query, observation.k
+        before = self._last.pop(key, None)
+        self._last[key] = seen.generation, seen.answer
+        if before is not None and before[0] == seen.generation:
+            self._share.take(float(before[1] != seen.answer), observation.number)
+        if len(self._last) > self._remember:
+            self._last.popitem(last=False)
+
+    def alarm(self) -> Alarm:
+        """Say how things stand."""
+        return self._share.alarm()
+
+
+def answer_of(observation: Observation, arm: str) -> Seen | None:
+    """Give what an arm answered; None where it was not asked, failed or was too slow."""
+    seen = observation.control if arm == "control" else observation.candidate
+    return seen if seen is not None and seen.status is Status.ANSWERED else None
+
+
+SHUFFLED = 1 << 20
+"""Values shuffled at once."""
+UNNAMED = "(no slice)"
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """By how much two windows differ, and how often chance alone does as much."""
+
+    size: float
+    p_value: float
+
+
+class Windows(Generic[Value]):
+    """Cuts a stream of values into windows, and keeps the first and the one that fills."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._first: tuple[Value, ...] = ()
+        self._filling: list[Value] = []
+        self.later = 0
+        """Windows that were held against the first."""
+
+    def take(self, value: Value) -> tuple[tuple[Value, ...], tuple[Value, ...]] | None:
+        """Give the first window and a later one, when that is full."""
+        self._filling.append(value)
+        if len(self._filling) < self._size:
+            return None
+        full = tuple(self._filling)
+        self._filling.clear()
+        if not self._first:
+            self._first = full
+            return None
+        self.later += 1
+        return self._first, full
+
+    @property
+    def lacking(self) -> int:
+        """Values until the next comparison."""
+        whole = self._size if self._first else 2 * self._size
+        return whole - len(self._filling)
+
+
+class Latest:
+    """What the comparison of the latest window says, and how many have raised the alarm."""
+
+    def __init__(self, bound: float, p_value: float) -> None:
+        self._bound, self._p_value = bound, p_value
+        self._change: Change | None = None
+        self._raised = False
+        self._times = 0
+        self._since: int | None = None
+
+    def take(self, change: Change, number: int) -> None:
+        """Take the comparison that attempt ``number`` completed."""
+        self._change = change
+        self._raised = change.size > self._bound and change.p_value <= self._p_value
+        self._times += self._raised
+        if self._raised and self._since is None:
+            self._since = number
+
+    def alarm(self, name: str, arm: str, about: str, windows: Windows[Value]) -> Alarm:
+        """Say how things stand."""
+        if self._change is None:
+            note = f"{windows.lacking} more until two windows can be compared"
+            return Alarm(name, arm, State.EARLY, about, None, self._bound, None, note)
+        size = self._change.size
+        note = f"p {self._change.p_value:.4f}; raised by {self._times} of {windows.later} windows"
+        state = State.RAISED if self._raised else State.QUIET
+        estimate = Estimate(size, size, size, windows.later)
+        return Alarm(name, arm, state, about, estimate, self._bound, self._since, note)
+
+
+class Scores:
+    """The first scores of an arm are not what they were: they fell, rose, or became all alike.
+
+    Native scores, whose scale and sign differ from engine to engine, so only their order counts.
+    """
+
+    def __init__(self, arm: str, bound: ScoresBound, watch: Watched) -> None:
+        self._arm, self._watch = arm, watch
+        self._windows: Windows[float] = Windows(bound.window)
+        self._latest = Latest(bound.max_distance, bound.p_value)
+
+    def see(self, observation: Observation) -> None:
+        """Take one attempt; what found nothing has no score."""
+        seen = answer_of(observation, self._arm)
+        if seen is None or seen.top_raw is None:
+            return
+        if (pair := self._windows.take(seen.top_raw)) is not None:
+            seed = self._watch.seed, self._windows.later
+            change = gap(*map(np.asarray, pair), seed=seed, resamples=self._watch.resamples)
+            self._latest.take(change, observation.number)
+
+    def alarm(self) -> Alarm:
+        """Say how things stand."""
+        about = "distance of the distribution of first native scores from the first window"
+        return self._latest.alarm("scores", self._arm, about, self._windows)
+
+
+class Mix:
+    """People ask for other things: the slices of a later window against the first."""
+
+    def __init__(self, bound: MixBound, watch: Watched) -> None:
+        self._watch = watch
+        self._windows: Windows[str] = Windows(bound.window)
+        self._latest = Latest(bound.max_distance, bound.p_value)
+
+    def see(self, observation: Observation) -> None:
+        """Take one attempt, compared or not."""
+        named = " + ".join(sorted(observation.slices)) or UNNAMED
+        if (pair := self._windows.take(named)) is not None:
+            seed = self._watch.seed, self._windows.later
+            change = distance(*pair, seed=seed, resamples=self._watch.resamples)
+            self._latest.take(change, observation.number)
+
+    def alarm(self) -> Alarm:
+        """Say how things stand."""
+        about = "Jensen-Shannon divergence of the mix of slices from the first window"
+        return self._latest.alarm("mix", "", about, self._windows)
+
+
+def gap(
+    first: NDArray[np.float64],
+    later: NDArray[np.float64],
+    *,
+    seed: tuple[int, int],
+    resamples: int,
+) -> Change:
+    """Largest gap between the distributions of two samples (values,), against shuffled ones.
+
+    The statistic of Kolmogorov and Smirnov for two samples, between 0 and 1 (Conover, "Practical
+    Nonparametric Statistics", 3rd ed., section 6.3), which looks at nothing but the order.
+    """
+    values = np.concatenate([first, later])
+    order = np.argsort(values, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(values[order]) != 0, True))
+    step = np.where(np.arange(len(values)) < len(first), 1 / len(first), -1 / len(later))
+    found = float(_gaps(step[order][None], ends)[0])
+    generator = np.random.default_rng(seed)
+    at_once = max(1, SHUFFLED // len(values))
+    as_large = 0
+    for start in range(0, resamples, at_once):
+        rows = min(at_once, resamples - start)
+        shuffled = generator.permuted(np.tile(step, (rows, 1)), axis=1)
+        as_large += _count(_gaps(shuffled, ends), found)
+    return Change(found, (as_large + 1) / (resamples + 1))
+
+
+def _gaps(steps: NDArray[np.float64], ends: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Largest gap of each row, shapes (rows, values) to (rows,); ties are passed at once."""
+    found: NDArray[np.float64] = np.abs(np.cumsum(steps, axis=1)[:, ends]).max(axis=1)
+    return found
+
+
+def distance(
+    first: tuple[str, ...], later: tuple[str, ...], *, seed: tuple[int, int], resamples: int
+) -> Change:
+    """Jensen-Shannon divergence of two samples of names, to base 2, against shuffled ones.
+
+    Lin, "Divergence measures based on the Shannon entropy", IEEE Transactions on Information
+    Theory 37 (1991). Shuffled counts are multivariate hypergeometric.
+    """
+    counts = Counter(first), Counter(later)
+    names = sorted(counts[0] | counts[1])
+    ours, theirs = (np.array([[count[name] for name in names]]) for count in counts)
+    found = float(_divergence(ours, theirs)[0])
+    generator = np.random.default_rng(seed)
+    whole = (ours + theirs)[0]
+    drawn = generator.multivariate_hypergeometric(whole, len(first), size=resamples)
+    as_large = _count(_divergence(drawn, whole - drawn), found)
+    return Change(found, (as_large + 1) / (resamples + 1))
+
+
+def _count(drawn: NDArray[np.float64], found: float) -> int:
+    """Count the draws that are as large; equal sums in another order differ by rounding."""
+    return int((drawn >= found - 1e-12 * max(1.0, abs(found))).sum())
+
+
+def _divergence(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Divergence of the counts of each row, shapes (rows, names) to (rows,)."""
+    p, q = (counts / counts.sum(axis=1, keepdims=True) for counts in (a, b))
+    middle = (p + q) / 2
+    parts = [
+        np.where(one > 0, one * np.log2(np.where(one > 0, one, 1) / middle), 0.0) for one in (p, q)
+    ]
+    found: NDArray[np.float64] = (parts[0] + parts[1]).sum(axis=1) / 2
+    return found

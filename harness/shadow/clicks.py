@@ -1,0 +1,325 @@
+"""Interleaved lists, their clicks, and which engine users prefer."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from secrets import token_hex
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.formats import Moment, checked
+from harness.core.reading import Malformed, numbered
+from harness.core.scores import Estimate
+from harness.stats.bounded import Span
+from harness.stats.sequential import evalues_each
+
+
+class Mixed(NamedTuple):
+    """A list, and for each document the number of the ranking that added it."""
+
+    documents: tuple[str, ...]
+    teams: tuple[int, ...]
+
+
+def team_draft(rankings: Sequence[Sequence[str]], length: int, coins: Random) -> Mixed:
+    """Mix rankings into a list of at most ``length`` documents; none comes twice."""
+    documents: dict[str, int] = {}
+    rest = [iter(ranking) for ranking in rankings]
+    playing = [*range(len(rankings))]
+    while playing and len(documents) < length:
+        coins.shuffle(playing)
+        for team in (*playing,):
+            fresh = next((one for one in rest[team] if one not in documents), None)
+            if fresh is None:
+                playing.remove(team)
+            elif len(documents) < length:
+                documents[fresh] = team
+    return Mixed(tuple(documents), tuple(documents.values()))
+
+
+def credits_of(mixed: Mixed, clicked: Collection[str], teams: int) -> tuple[int, ...]:
+    """Count the clicked documents of each team; a document that is clicked twice counts once."""
+    by_team = [0] * teams
+    for document, team in zip(mixed.documents, mixed.teams, strict=True):
+        by_team[team] += document in clicked
+    return tuple(by_team)
+
+
+def preference_of(found: Iterable[tuple[int, int]]) -> int:
+    """Say who wins over several lists: 1 the second team, -1 the first, 0 neither."""
+    apart = sum(second - first for first, second in found)
+    return (apart > 0) - (apart < 0)
+
+
+FILE = "clicks.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownList:
+    """A list that was shown."""
+
+    id: str
+    at: Moment
+    query: str
+    arms: tuple[str, ...]
+    """The control first; the control alone where lists were not mixed."""
+    documents: tuple[str, ...]
+    teams: tuple[int, ...]
+    """For each document the place of its arm in ``arms``."""
+    failed: str = ""
+    """What an arm raised, so that the control's list was shown as it is."""
+    user: str = ""
+    """Who saw it, in all sessions and as no one else; empty where that is unknown."""
+
+    @property
+    def mixed(self) -> Mixed:
+        """The documents with their teams."""
+        return Mixed(self.documents, self.teams)
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """A click on a document of a list."""
+
+    id: str
+    """Of the list."""
+    document: str
+
+
+_RECORD: TypeAdapter[ShownList | Click] = TypeAdapter(ShownList | Click)
+
+
+class ClickLog:
+    """Adds records to the log in a folder; a record is one write, so that writers may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def add(self, record: ShownList | Click) -> None:
+        """Add a record."""
+        line = json.dumps(asdict(record), ensure_ascii=False, default=datetime.isoformat)
+        os.write(self._file, (line + "\n").encode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+@dataclass(frozen=True, slots=True)
+class Clicks:
+    """A log as it was read."""
+
+    shown: tuple[ShownList, ...]
+    clicked: Mapping[str, frozenset[str]]
+    """Documents that were clicked, by the id of their list."""
+    strays: int
+    """Clicks on a list or a document that the log does not show; they count for nothing."""
+
+
+def read(folder: Path) -> Clicks:
+    """Read the log in a folder.
+
+    Raises:
+        BadFile: it is missing, a line is malformed, or a list comes twice.
+    """
+    path = folder / FILE
+    shown: dict[str, ShownList] = {}
+    clicks: list[Click] = []
+    for number, record in _records(path):
+        if isinstance(record, Click):
+            clicks.append(record)
+        elif record.id in shown:
+            hint = "Keep one of the two lines."
+            raise BadFile(path, f"the list {record.id} comes twice", hint, number)
+        else:
+            shown[record.id] = record
+    clicked: dict[str, set[str]] = {}
+    strays = 0
+    for click in clicks:
+        if click.id in shown and click.document in shown[click.id].documents:
+            clicked.setdefault(click.id, set()).add(click.document)
+        else:
+            strays += 1
+    return Clicks(
+        tuple(shown.values()), {one: frozenset(on) for one, on in clicked.items()}, strays
+    )
+
+
+def _records(path: Path) -> Iterator[tuple[int, ShownList | Click]]:
+    for number, line in numbered(path):
+        try:
+            found = _RECORD.validate_json(checked(line))
+        except (Malformed, ValidationError) as exc:
+            said = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else exc
+            hint = "Remove the line: a writer that was killed may have cut it off."
+            raise BadFile(path, f"the line is not a record ({said})", hint, number) from exc
+        if isinstance(found, ShownList) and not (
+            len(found.documents) == len(found.teams)
+            and all(0 <= team < len(found.arms) for team in found.teams)
+        ):
+            problem = "its teams are not those of its documents and arms"
+            raise BadFile(path, problem, "Restore the line, or remove it.", number)
+        yield number, found
+
+
+class ListMixer:
+    """Mixes rankings by team draft; each list is drawn from the seed and its own id."""
+
+    def __init__(self, log: ClickLog, seed: int) -> None:
+        self._log, self._seed = log, seed
+
+    def show(
+        self,
+        arms: tuple[str, ...],
+        rankings: Sequence[Sequence[str]],
+        k: int,
+        *,
+        query: str,
+        user: str = "",
+        failed: str = "",
+    ) -> ShownList:
+        """Give a list of at most ``k`` documents; the first ranking's own for a single arm.
+
+        ``failed`` says what is wrong with another arm; then the list is the first one's own too.
+
+        Raises:
+            OSError: it could not be written down.
+        """
+        key = token_hex(8)
+        mixed = Mixed(tuple(rankings[0][:k]), (0,) * len(rankings[0][:k]))
+        if len(arms) > 1 and not failed:
+            mixed = team_draft(rankings, k, Random(f"{self._seed} {key}"))
+        at = datetime.now(UTC)
+        shown = ShownList(key, at, query, arms, *mixed, failed=failed, user=user)
+        self._log.add(shown)
+        return shown
+
+
+HOURLY = 60
+"""Lists of one user within an hour; more are a robot's."""
+ALIKE = 20
+"""Lists of one user; where all have clicks, and at the same ranks, they are a robot's."""
+MIN_USERS = 2
+SIGNS = Span(-1.0, 1.0)
+
+
+class Preference(NamedTuple):
+    """Users who prefer the candidate, the control, or neither."""
+
+    wins: int
+    losses: int
+    ties: int
+    estimate: Estimate
+    """Share of wins minus that of losses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Each candidate against the control, over the users who saw mixed lists."""
+
+    control: str
+    candidates: Mapping[str, Preference]
+    """By arm; with several, intervals are corrected after Bonferroni."""
+    users: int
+    lists: int
+    clicks: int
+    failed: int
+    """Lists that an arm failed on: the control's own was shown, and no arm gets credit."""
+    unmixed: int
+    """Lists that were shown while mixing was off."""
+    strays: int
+    anonymous: int
+    """Mixed lists of unknown users; they are left out, as those of robots are."""
+    robots: Mapping[str, int]
+    """Users that are left out, by reason."""
+
+
+def preferences(found: Clicks, *, confidence: float) -> Preferences:
+    """Credit clicks to arms, and compare each candidate with the control.
+
+    Each user counts once, by the sum of credits over all lists: lists of one user agree.
+
+    Raises:
+        EvidenceError: no list was mixed, lists of different arms were, or too few users are known.
+    """
+    mixed = [one for one in found.shown if len(one.arms) > 1 and not one.failed]
+    if not mixed:
+        raise EvidenceError(
+            "the log shows no mixed list; switch interleaving on (harness migrate interleave)"
+        )
+    arms = mixed[0].arms
+    if other := next((one for one in mixed if one.arms != arms), None):
+        raise EvidenceError(
+            f"lists of {', '.join(arms)} and of {', '.join(other.arms)} are in one log; write a"
+            " log of its own for each set of arms"
+        )
+    users: dict[str, list[ShownList]] = {}
+    robots: Counter[str] = Counter()
+    for one in mixed:
+        if one.user:
+            users.setdefault(one.user, []).append(one)
+    for user, lists in [*users.items()]:
+        if why := _robot(lists, found):
+            robots[why] += 1
+            del users[user]
+    known = sum(map(len, users.values()))
+    if len(users) < MIN_USERS:
+        raise EvidenceError(
+            f"{len(users)} users are known, and lists of one user are not independent;"
+            " log who sees each list: Interleaver.search(..., user=ACCOUNT_OR_LASTING_COOKIE)"
+        )
+    signs = np.array([_signs(lists, found) for lists in users.values()])
+    estimates = evalues_each(
+        signs, span=SIGNS, confidence=1 - (1 - confidence) / (len(arms) - 1), clusters=None
+    )
+    return Preferences(
+        control=arms[0],
+        candidates={
+            arm: Preference(int((of > 0).sum()), int((of < 0).sum()), int((of == 0).sum()), one)
+            for arm, of, one in zip(arms[1:], signs.T, estimates, strict=True)
+        },
+        users=len(users),
+        lists=known,
+        clicks=sum(len(_clicked(one, found)) for lists in users.values() for one in lists),
+        failed=sum(bool(one.failed) for one in found.shown),
+        unmixed=sum(len(one.arms) == 1 for one in found.shown),
+        strays=found.strays,
+        anonymous=sum(not one.user for one in mixed),
+        robots=robots,
+    )
+
+
+def _signs(lists: Sequence[ShownList], found: Clicks) -> list[float]:
+    """Give 1, -1 or 0 for each candidate, over all lists of a user."""
+    each = [credits_of(one.mixed, _clicked(one, found), len(one.arms)) for one in lists]
+    return [
+        float(preference_of((one[0], one[at]) for one in each)) for at in range(1, len(each[0]))
+    ]
+
+
+def _robot(lists: Sequence[ShownList], found: Clicks) -> str:
+    """Say by what a user is a robot; empty where nothing shows it."""
+    at = sorted(one.at for one in lists)
+    if any(b - a < timedelta(hours=1) for a, b in zip(at, at[HOURLY:], strict=False)):
+        return f"more than {HOURLY} lists within an hour"
+    ranks = {
+        tuple(rank for rank, doc in enumerate(one.documents) if doc in _clicked(one, found))
+        for one in lists
+    }
+    if len(lists) >= ALIKE and len(ranks) == 1 and ranks != {()}:
+        return f"clicks on the same ranks of all lists, {ALIKE} or more"
+    return ""
+
+
+def _clicked(one: ShownList, found: Clicks) -> frozenset[str]:
+    return found.clicked.get(one.id, frozenset())

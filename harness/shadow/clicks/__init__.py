@@ -1,1 +1,0 @@
-"""Interleaved rankings and the clicks on them."""

@@ -1,0 +1,322 @@
+"""Queries that diverge, those that are accepted, and those that still diverge offline."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+from functools import cached_property
+
+from harness.agreement import UNCOMPARED, Class, Pair, classify
+from harness.core.engine import Searcher
+from harness.core.records import Query
+from harness.core.run import Row, Run
+from harness.replay.drive import observe
+from harness.shadow.record import AGREED, DIVERGING, Divergence, Observation, query_key
+
+ACCEPTABLE = frozenset(Class) - UNCOMPARED - AGREED
+"""Classes that can be accepted. A failure can be for one query only, never as a class."""
+
+
+class Standing(StrEnum):
+    """What the suppression list says of a divergence."""
+
+    ACCEPTED = "accepted"
+    EXPIRED = "expired"
+    """It was accepted, and the day has passed: it blocks again."""
+    OPEN = "open"
+    """No one has accepted it."""
+    FAILED = "failed"
+    """An arm failed, which is not a divergence: how often it may is a bound of its own."""
+
+
+BLOCKING = frozenset({Standing.EXPIRED, Standing.OPEN})
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """One entry. What it names must all fit: a class, a slice, one query, or several of these."""
+
+    reason: str
+    by: str
+    until: date
+    """The last day, UTC, on which it counts."""
+    kind: Class | None = None
+    slice: str = ""
+    """Empty for every slice."""
+    query: str = ""
+    """Key of the only query that is meant; empty for every query."""
+
+    def fits(self, kind: Class, slices: Collection[str], query: str) -> bool:
+        """Tell whether a divergence is one that the entry is about, whatever the day."""
+        return (
+            self.kind in {None, kind}
+            and (not self.slice or self.slice in slices)
+            and (not self.query or self.query == query)
+        )
+
+    @property
+    def about(self) -> str:
+        """What is accepted, in words."""
+        parts = [
+            f"class {self.kind}" if self.kind else "",
+            f"slice {self.slice}" if self.slice else "",
+            f"query {self.query}" if self.query else "",
+        ]
+        return ", ".join(filter(None, parts))
+
+    def toml(self) -> str:
+        """Write the entry as the suppression list has it."""
+        texts = {"class": self.kind or "", "slice": self.slice, "query": self.query}
+        texts |= {"reason": self.reason, "by": self.by}
+        lines = [f"{key} = {_quoted(text)}" for key, text in texts.items() if text]
+        return "\n".join(["[[accepted]]", *lines, f"until = {self.until.isoformat()}", ""])
+
+
+@dataclass(frozen=True)
+class Suppressions:
+    """All entries, in the order of the file."""
+
+    entries: tuple[Accepted, ...]
+
+    @cached_property
+    def _by_query(self) -> dict[str, list[Accepted]]:
+        found: dict[str, list[Accepted]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.query, []).append(entry)
+        return found
+
+    def fitting(self, kind: Class, slices: Collection[str], query: str) -> Iterable[Accepted]:
+        """Give the entries that are about a divergence, those of its query first."""
+        known = self._by_query
+        named = known.get(query, []) if query else []
+        return (e for e in [*named, *known.get("", [])] if e.fits(kind, slices, query))
+
+    def standing(
+        self, kind: Class, slices: Collection[str], query: str, *, today: date
+    ) -> Standing:
+        """Say whether a divergence is accepted on the day ``today`` (UTC)."""
+        said = Standing.OPEN
+        for entry in self.fitting(kind, slices, query):
+            if today <= entry.until:
+                return Standing.ACCEPTED
+            said = Standing.EXPIRED
+        return said
+
+
+def _quoted(text: str) -> str:
+    """Write a basic string of TOML; JSON's escapes are all among TOML's, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+TEXT = 300
+"""Characters kept of a query."""
+WORST = (
+    Class.SHADOW_EMPTY,
+    Class.DISJOINT,
+    Class.TRUNCATION,
+    Class.OVERLAP,
+    Class.SERVING_EMPTY,
+    Class.EXPANSION,
+    Class.REORDER,
+    Class.TIE_ORDER,
+    Class.ERROR,
+    Class.TIMEOUT,
+)
+"""Diverging classes, first those that a person who searches would mind most, then failures."""
+NONE_SHARED = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One query as it diverged in one class."""
+
+    query: str
+    """Its key."""
+    outcome: Class
+    slices: tuple[str, ...]
+    times: int
+    jaccard: float | None
+    """The lowest; None where it is not defined."""
+    writer: str
+    number: int
+    """Of the latest observation of this class; its divergence has the whole."""
+    text: str = ""
+
+    @property
+    def severity(self) -> tuple[int, float, int, str]:
+        """Sorts the worst first."""
+        shared = NONE_SHARED if self.jaccard is None else self.jaccard
+        return WORST.index(self.outcome), shared, -self.times, self.query
+
+
+class Diverging:
+    """Folds observations and divergences, in any order, into traces.
+
+    Memory grows with the queries that diverge, not with the attempts.
+    """
+
+    def __init__(self) -> None:
+        self._traces: dict[tuple[str, Class], Trace] = {}
+        self._texts: dict[str, str] = {}
+
+    def see(self, seen: Observation) -> None:
+        """Take one attempt."""
+        if seen.outcome not in DIVERGING:
+            return
+        known = self._traces.get((seen.query, seen.outcome))
+        values = (known.jaccard if known else None, seen.jaccard)
+        shared = [value for value in values if value is not None]
+        self._traces[seen.query, seen.outcome] = Trace(
+            query=seen.query,
+            outcome=seen.outcome,
+            slices=seen.slices,
+            times=known.times + 1 if known else 1,
+            jaccard=min(shared, default=None),
+            writer=seen.writer,
+            number=seen.number,
+        )
+
+    def tell(self, divergence: Divergence) -> None:
+        """Take what was typed."""
+        self._texts.setdefault(
+            query_key(divergence.text, divergence.params), divergence.text[:TEXT]
+        )
+
+    def traces(self) -> tuple[Trace, ...]:
+        """All traces, the worst first."""
+        told = (
+            replace(trace, text=self._texts.get(trace.query, "")) for trace in self._traces.values()
+        )
+        return tuple(sorted(told, key=lambda trace: trace.severity))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Traces compared with the suppression list on one day."""
+
+    standing: tuple[tuple[Trace, Standing], ...]
+    """Those that block a step first, each part the worst first."""
+
+    @classmethod
+    def of(cls, traces: Sequence[Trace], suppressions: Suppressions, *, today: date) -> Judged:
+        """Compare each trace with the suppression list."""
+        said = [(trace, _standing(trace, suppressions, today)) for trace in traces]
+        return cls(tuple(sorted(said, key=lambda pair: pair[1] not in BLOCKING)))
+
+    @property
+    def counts(self) -> Counter[Standing]:
+        """Diverging attempts by what the suppression list says of them."""
+        found: Counter[Standing] = Counter()
+        for trace, standing in self.standing:
+            found[standing] += trace.times
+        return found
+
+    @property
+    def blocking(self) -> tuple[Trace, ...]:
+        """Traces that no one has accepted, or not until today; the worst first."""
+        return tuple(trace for trace, standing in self.standing if standing in BLOCKING)
+
+
+def _standing(trace: Trace, suppressions: Suppressions, today: date) -> Standing:
+    """Compare one trace with the suppression list; a failure not accepted stands in no way."""
+    said = suppressions.standing(trace.outcome, trace.slices, trace.query, today=today)
+    return Standing.FAILED if said in BLOCKING and trace.outcome not in ACCEPTABLE else said
+
+
+class Now(StrEnum):
+    """Outcome of a divergence."""
+
+    FIXED = "fixed"
+    """Both arms show the same."""
+    STILL = "still diverges"
+    """In the class that was recorded."""
+    CHANGED = "changed"
+    """It diverges in another class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One text with its params and depth, however often it diverged."""
+
+    latest: Divergence
+    """The latest record of it; the outcome is that of this one."""
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """One query, compared once more on both arms."""
+
+    question: Question
+    outcome: Class
+    """How it ends now."""
+    now: Now
+    control_moved: bool
+    """Whether the control shows other documents, or another order, than it did: its index or its
+    settings are not those of the live comparison."""
+    control: Row
+    candidate: Row
+
+
+def questions(divergences: Iterable[Divergence]) -> tuple[Question, ...]:
+    """Put together what asks the same, those that came most often first; equals by their time."""
+    found: dict[tuple[str, str, int], list[Divergence]] = {}
+    for one in divergences:
+        params = json.dumps(dict(one.params), sort_keys=True)
+        found.setdefault((one.text, params, one.k), []).append(one)
+    asked = [Question(max(same, key=_moment), len(same)) for same in found.values()]
+    return tuple(sorted(asked, key=lambda each: (-each.times, _moment(each.latest))))
+
+
+def again(
+    found: Sequence[Question], control: Searcher, candidate: Searcher, *, time_limit_ns: int
+) -> Iterator[Again]:
+    """Ask both arms each query, and classify as the live comparison did (method, section 3).
+
+    Each arm has its own clock. An exception is a failure of the arm, and no crash.
+    """
+    for question in found:
+        one = question.latest
+        query = Query("", one.text, params=one.params)
+        rows = [observe(arm, query, one.k, time_limit_ns).row for arm in (control, candidate)]
+        outcome = _class(rows[0], rows[1], one.k)
+        yield Again(
+            question=question,
+            outcome=outcome,
+            now=_became(one.outcome, outcome),
+            control_moved=_ids(rows[0]) != [hit.doc_id for hit in one.control.hits],
+            control=rows[0],
+            candidate=rows[1],
+        )
+
+
+def counted(found: Iterable[Again]) -> Mapping[Now, int]:
+    """Count the queries by their outcome; each name is there."""
+    counts = dict.fromkeys(Now, 0)
+    for one in found:
+        counts[one.now] += 1
+    return counts
+
+
+def _class(control: Row, candidate: Row, k: int) -> Class:
+    runs = Run.of("control", [control]), Run.of("candidate", [candidate])
+    pair = Pair.of(*runs)
+    return classify(*runs, pair, depth=k, shed=(), stale=())[0]
+
+
+def _became(before: Class, after: Class) -> Now:
+    if after in AGREED:
+        return Now.FIXED
+    return Now.STILL if after is before else Now.CHANGED
+
+
+def _ids(row: Row) -> list[str]:
+    return [hit.doc_id for hit in row.hits]
+
+
+def _moment(one: Divergence) -> tuple[int, str, int]:
+    return one.at, one.writer, one.number

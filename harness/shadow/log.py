@@ -1,0 +1,451 @@
+"""The log of a live comparison: written, repaired and read."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from time import monotonic_ns
+from types import TracebackType
+from typing import NamedTuple, Self
+from uuid import uuid4
+
+from harness.agreement import Tally, tally
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.files import write_json, write_text
+from harness.core.folders import SHADOW_LOG, claim
+from harness.core.formats import json_file
+from harness.core.reading import MAX_LINE_BYTES, opened, text_of
+from harness.shadow.record import (
+    HEAD,
+    KEY_DIGITS,
+    Degradation,
+    Divergence,
+    Observation,
+    Record,
+    dumped,
+    parsed,
+)
+
+FILE = "between.json"
+
+
+class Between(NamedTuple):
+    """Names, or addresses, of the two sides; empty where the log does not say."""
+
+    control: str = ""
+    candidate: str = ""
+
+    @property
+    def said(self) -> str:
+        """Both in words, empty where one is not known."""
+        return f"{self.control} → {self.candidate}" if all(self) else ""
+
+
+def write(folder: Path, between: Between) -> None:
+    """Note what the log in ``folder`` compares.
+
+    Raises:
+        BadFile: the file cannot be written.
+    """
+    try:
+        write_json(folder / FILE, between._asdict())
+    except OSError as exc:
+        problem = f"it cannot be written ({exc.strerror})"
+        raise BadFile(folder / FILE, problem, "Free the space, or the rights.") from exc
+
+
+def read_engines(folders: Sequence[Path]) -> Between:
+    """Tell what the logs in ``folders`` compare; nothing where they differ or do not say.
+
+    Raises:
+        BadFile: a file is not as it was written.
+    """
+    found = {_read_engines(folder / FILE) for folder in folders if (folder / FILE).is_file()}
+    return found.pop() if len(found) == 1 else Between()
+
+
+def _read_engines(file: Path) -> Between:
+    hint = "Remove it: the pages then name no engine"
+    try:
+        known = json_file(file)
+        between = Between(known["control"], known["candidate"])
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise BadFile(file, f"does not name two engines ({exc!r})", hint) from exc
+    if not all(isinstance(name, str) for name in between):
+        raise BadFile(file, "does not name two engines", hint)
+    return between
+
+
+class Numbers:
+    """Whole numbers that were taken, as ranges: numbers without gaps cost nothing to remember."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        """Each one past its range."""
+
+    def __len__(self) -> int:
+        """How many ranges are remembered."""
+        return len(self._starts)
+
+    def take(self, number: int) -> bool:
+        """Take a number; False where it was taken before."""
+        at = bisect_right(self._starts, number)
+        if at and number < self._ends[at - 1]:
+            return False
+        joins_last = at > 0 and self._ends[at - 1] == number
+        joins_next = at < len(self._starts) and self._starts[at] == number + 1
+        if joins_last and joins_next:
+            self._ends[at - 1] = self._ends.pop(at)
+            del self._starts[at]
+        elif joins_last:
+            self._ends[at - 1] = number + 1
+        elif joins_next:
+            self._starts[at] = number
+        else:
+            self._starts.insert(at, number)
+            self._ends.insert(at, number + 1)
+        return True
+
+
+class Once:
+    """Refuses an observation that was there before, of logs that are merged by their time.
+
+    Two logs are one where both hold one query of the same nanosecond.
+    """
+
+    def __init__(self) -> None:
+        self._taken: defaultdict[str, Numbers] = defaultdict(Numbers)
+        self._moment = 0
+        self._then: dict[str, Observation] = {}
+
+    def take(self, one: Observation) -> None:
+        """Take the next one.
+
+        Raises:
+            EvidenceError: it was there before, or its log is there under another writer's name.
+        """
+        if not self._taken[one.writer].take(one.number):
+            raise EvidenceError(
+                f"attempt {one.number} of the log {one.writer} is there twice; give each log once"
+            )
+        if one.at != self._moment:
+            self._moment, self._then = one.at, {}
+        first = self._then.setdefault(one.query, one)
+        if first.writer != one.writer:
+            raise EvidenceError(
+                f"attempt {one.number} of the log {one.writer} is attempt {first.number} of the"
+                f" log {first.writer}: the same query at the same nanosecond; give each log once"
+            )
+
+
+STEMS: dict[type[object], str] = {
+    Observation: "observations",
+    Divergence: "divergences",
+    Degradation: "degradations",
+}
+_PART = re.compile(r"\w+\.([0-9]{6,12})\.jsonl", re.ASCII)
+WRITER = "writer"
+"""File that holds the name of the log's writer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What logs hold, each stream in the order of its attempts."""
+
+    observations: tuple[Observation, ...]
+    divergences: tuple[Divergence, ...]
+    """Each has its observation."""
+    degradations: tuple[Degradation, ...]
+    missing: int
+    """Attempts that were numbered and not written down: a crash took them, or a full disk. Those
+    after the last number that was written are not known of."""
+
+    @property
+    def tally(self) -> Tally:
+        """Count the outcomes of the attempts: compared + errored + skipped + shed."""
+        return tally(one.outcome for one in self.observations)
+
+
+def path(folder: Path, kind: type[object], part: int) -> Path:
+    """Name one file of a stream; parts count from 1."""
+    return folder / f"{STEMS[kind]}.{part:06}.jsonl"
+
+
+def parts(folder: Path, kind: type[object]) -> list[int]:
+    """List the parts of one stream that are there, oldest first; only the last one grows."""
+    found = (_PART.fullmatch(one.name) for one in folder.glob(f"{STEMS[kind]}.*.jsonl"))
+    return sorted(int(one[1]) for one in found if one)
+
+
+def files(folder: Path, kind: type[object]) -> list[Path]:
+    """List the files of one stream, oldest first."""
+    return [path(folder, kind, part) for part in parts(folder, kind)]
+
+
+def whole_lines(file: Path, start: int = 0) -> Iterator[bytes]:
+    """Yield the lines from byte ``start`` on that have an end, with it."""
+    with opened(file) as found:
+        found.seek(start)
+        while line := found.readline(MAX_LINE_BYTES):
+            if line.endswith(b"\n"):
+                yield line
+            elif len(line) == MAX_LINE_BYTES:
+                problem = f"a line has more than {MAX_LINE_BYTES} bytes"
+                raise BadFile(file, problem, "Give a folder that a live comparison was written to.")
+
+
+def records(folder: Path, kind: type[Record]) -> Iterator[Record]:
+    """Yield the records of one stream in the order in which they were written.
+
+    Raises:
+        BadFile: a line is not such a record.
+    """
+    for file in files(folder, kind):
+        for number, line in enumerate(whole_lines(file), start=1):
+            yield parsed(kind, line, file, number)
+
+
+def read_logs(folder: Path, *more: Path) -> Read:
+    """Read one log, or several of different processes as one, ordered by their time.
+
+    Observations are read before divergences, so that a log may be read while it grows.
+
+    Raises:
+        BadFile: a folder holds no log, or a line is not a record.
+        EvidenceError: an attempt was written twice, or two folders hold the same log, by the same
+            writer's name or by another.
+    """
+    logs = [_read_folder(each) for each in (folder, *more)]
+    observations = _ordered(log.observations for log in logs)
+    once = Once()
+    for one in observations:
+        once.take(one)
+    return Read(
+        observations=observations,
+        divergences=_ordered(log.divergences for log in logs),
+        degradations=_ordered(log.degradations for log in logs),
+        missing=sum(log.missing for log in logs),
+    )
+
+
+def _read_folder(folder: Path) -> Read:
+    if not (folder / WRITER).is_file():
+        hint = "Give a folder that a live comparison was written to."
+        raise BadFile(folder, f"its log is missing (no file {WRITER!r})", hint)
+    observations = tuple(records(folder, Observation))
+    divergences = tuple(records(folder, Divergence))
+    degradations = tuple(records(folder, Degradation))
+    known = {one.number for one in observations}
+    others = {one.number for one in divergences} | {one.number for one in degradations}
+    last = max(known | others, default=0)
+    return Read(
+        observations=observations,
+        divergences=tuple(one for one in divergences if one.number in known),
+        degradations=degradations,
+        missing=max(last - len(known), 0),
+    )
+
+
+def _ordered(parts: Iterable[tuple[Record, ...]]) -> tuple[Record, ...]:
+    return tuple(
+        sorted(chain.from_iterable(parts), key=lambda one: (one.at, one.writer, one.number))
+    )
+
+
+LOCK = "lock"
+OFF = "off"
+"""A file of this name in the folder switches the comparison off while it is there."""
+WRITER_DIGITS = 12
+SALT = "salt"
+CHUNK = 65_536
+"""Bytes that are looked through at once for the last line end."""
+_NUMBERS = re.compile(
+    re.escape(HEAD) + rb'"number":(\d+),"writer":"[^"]*","at":\d+,(?:"served":(\d+))?'
+)
+
+
+class Stream:
+    """One stream, open to append to.
+
+    Raises:
+        BadFile: a file is there and cannot be written to.
+    """
+
+    def __init__(self, folder: Path, kind: type[object], *, rotate_bytes: int) -> None:
+        self._folder, self._kind, self._rotate_bytes = folder, kind, rotate_bytes
+        self._part = max(parts(folder, kind), default=1)
+        self._open()
+        self._cut_torn_line()
+
+    def _open(self) -> None:
+        name = path(self._folder, self._kind, self._part)
+        try:
+            self._file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as exc:
+            raise BadFile(name, f"it cannot be written ({exc.strerror})", "Fix that.") from exc
+        self._size = os.fstat(self._file).st_size
+
+    def _cut_torn_line(self) -> None:
+        end = self._size
+        while end:
+            start = max(end - CHUNK, 0)
+            found = os.pread(self._file, end - start, start).rfind(b"\n")
+            if found >= 0:
+                end = start + found + 1
+                break
+            end = start
+        if end < self._size:
+            os.ftruncate(self._file, end)
+            self._size = end
+
+    def append(self, lines: bytes) -> None:
+        """Write whole lines, or none where that fails.
+
+        Raises:
+            OSError: the disk is full or gone, or the file was deleted; what was written of
+                ``lines`` is taken back.
+        """
+        if not os.fstat(self._file).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "the log was deleted")
+        if self._size >= self._rotate_bytes:
+            self.close()
+            self._part += 1
+            self._open()
+        try:
+            left = memoryview(lines)
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size += len(lines)
+
+    def sync(self) -> None:
+        """Wait until the disk has it."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Wait for the disk and let go of the file."""
+        self.sync()
+        os.close(self._file)
+
+
+def is_log(folder: Path) -> bool:
+    """Tell whether a log was begun in a folder, whatever version of the program did it."""
+    return (folder / WRITER).is_file() and (folder / LOCK).is_file()
+
+
+def _may_begin(folder: Path) -> bool:
+    """Tell whether a folder is a log's, or holds nothing but the switch of one to come."""
+    return is_log(folder) or (folder.is_dir() and {path.name for path in folder.iterdir()} == {OFF})
+
+
+class Log:
+    """The one writer of a folder; goes on where the last one stopped.
+
+    Raises:
+        EvidenceError: another process, or another ``Log`` of this one, is writing there.
+        NotOurs: the folder holds what no log wrote.
+        HarnessError: it cannot be written to.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        rotate_bytes: int,
+        sync_ns: int,
+        clock: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        claim(folder, SHADOW_LOG, known=_may_begin)
+        self.folder = folder
+        self._sync_ns, self._clock = sync_ns, clock
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as exc:
+            raise BadFile(folder, f"no log fits there ({exc.strerror})", "Name a folder.") from exc
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            os.close(self._lock)
+            raise EvidenceError(
+                f"{folder}: another process writes this log; give each process its own folder,"
+                " they are read together"
+            ) from exc
+        self.writer = self._kept(WRITER, WRITER_DIGITS)
+        self.salt = self._kept(SALT, KEY_DIGITS)
+        """For the keys of clients; whoever hands a log on leaves this file out."""
+        kinds = (Divergence, Degradation, Observation)
+        self._streams = {kind: Stream(folder, kind, rotate_bytes=rotate_bytes) for kind in kinds}
+        self._synced = clock()
+        self.number, self.served = _last(folder)
+
+    def _kept(self, file: str, digits: int) -> str:
+        """Read what stands in a file of the folder, drawn when the log was begun."""
+        path = self.folder / file
+        if not path.is_file():
+            write_text(path, uuid4().hex[:digits] + "\n")
+            path.chmod(0o600)
+        return text_of(path).strip()
+
+    def append(
+        self,
+        observations: Sequence[Observation],
+        divergences: Sequence[Divergence],
+        degradations: Sequence[Degradation],
+    ) -> None:
+        """Write a batch; each divergence stands before its observation.
+
+        Raises:
+            OSError: the disk is full or gone. Observations are then not written.
+        """
+        for kind, found in (
+            (Divergence, divergences),
+            (Degradation, degradations),
+            (Observation, observations),
+        ):
+            if found:
+                self._streams[kind].append(b"".join(map(dumped, found)))
+        if self._clock() - self._synced >= self._sync_ns:
+            for stream in self._streams.values():
+                stream.sync()
+            self._synced = self._clock()
+
+    def close(self) -> None:
+        """Wait for the disk and let others write."""
+        for stream in self._streams.values():
+            stream.close()
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _last(folder: Path) -> tuple[int, int]:
+    """Largest number of an attempt, and of a served query, that any stream knows; else 0."""
+    number = served = 0
+    for kind in STEMS:
+        for file in files(folder, kind):
+            for line in whole_lines(file):
+                if found := _NUMBERS.match(line):
+                    number = max(number, int(found[1]))
+                    served = max(served, int(found[2] or 0))
+    return number, served

@@ -1,0 +1,409 @@
+"""Pairs into records, written on a thread of its own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from queue import Empty, SimpleQueue
+from threading import Event, Lock, Thread
+from time import time_ns
+from typing import NamedTuple
+
+from harness.agreement import UNCOMPARED, Class, Partial, classify, jaccard, rbo
+from harness.agreement import Pair as Runs
+from harness.core.digest import of_bytes
+from harness.core.records import Scalar
+from harness.core.run import Row, Run, Status
+from harness.shadow.limits import Recording
+from harness.shadow.log import Log
+from harness.shadow.pair import (
+    Attempt,
+    Pair,
+    Served,
+    Trouble,
+    answers_for,
+    clean,
+    not_asked,
+    of_control,
+    told,
+)
+from harness.shadow.record import (
+    DIVERGING,
+    AnyRecord,
+    Degradation,
+    Divergence,
+    Kind,
+    LoggedAnswer,
+    Observation,
+    Seen,
+    dumped,
+    query_key,
+)
+
+ANSWER_DIGITS = 16
+SHORT = 300
+"""Characters of a reason that an observation keeps; a divergence has all of it."""
+
+Slices = Callable[[str, Mapping[str, Scalar]], tuple[str, ...]]
+"""Names the kinds that a query belongs to, from its text and params."""
+
+
+class Judged(NamedTuple):
+    """A batch of pairs as records."""
+
+    observations: list[Observation]
+    divergences: list[Divergence]
+    degradations: list[Degradation]
+
+
+class _Both(NamedTuple):
+    pair: Pair
+    control: LoggedAnswer
+    candidate: LoggedAnswer
+    stale: str
+    """What moved during the pair; empty where nothing did."""
+
+
+class _Verdict(NamedTuple):
+    outcome: Class
+    jaccard: float | None
+    rbo: float | None
+
+
+def judged(
+    pairs: Sequence[Pair], *, writer: str, persistence: float, slices: Slices | None
+) -> Judged:
+    """Classify and measure each pair at its own k; ``persistence`` is the p of RBO."""
+    by_k: dict[int, list[_Both]] = defaultdict(list)
+    for pair in pairs:
+        by_k[pair.attempt.served.k].append(_both(pair))
+    found = Judged([], [], [])
+    for k, group in by_k.items():
+        again = _repeated(group, k, persistence)
+        for both, verdict in zip(group, _verdicts(group, k, persistence), strict=True):
+            names = tuple(slices(both.pair.attempt.served.text, both.pair.attempt.served.params)
+                          ) if slices else ()  # fmt: skip
+            seen = _observation(both, verdict, writer, names)
+            noise = again.get(both.pair.attempt.number)
+            found.observations.append(replace(seen, again=noise))
+            if verdict.outcome in DIVERGING:
+                found.divergences.append(_divergence(both, verdict.outcome, writer, names))
+            found.degradations.extend(_degradations(both, verdict.outcome, writer))
+    found.degradations.extend(_shed(pairs, writer))
+    return found
+
+
+def degradation(trouble: Trouble, writer: str) -> Degradation:
+    """Give what is written of a trouble."""
+    number, at, arm, kind, cause, times = trouble
+    return Degradation(number, writer, at, arm, kind, clean(cause), times)
+
+
+def _both(pair: Pair) -> _Both:
+    control = of_control(pair.attempt.served, pair.after)
+    candidate = pair.candidate or not_asked("")
+    moved = [
+        f"the index of the {arm} moved from {side.before or 'unknown'} to {side.after or 'unknown'}"
+        for arm, side in (("control", control), ("candidate", candidate))
+        if side.before != side.after or (side.status is Status.ANSWERED and not side.before)
+    ]
+    return _Both(pair, control, candidate, "; ".join(moved))
+
+
+def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[_Verdict]:
+    ids = [str(both.pair.attempt.number) for both in group]
+    control = Run.of("control", map(_row, ids, (both.control for both in group)))
+    candidate = Run.of("candidate", map(_row, ids, (both.candidate for both in group)))
+    runs = Runs.of(control, candidate)
+    shed = [query for query, both in zip(ids, group, strict=True) if both.pair.shed]
+    stale = [query for query, both in zip(ids, group, strict=True) if both.stale]
+    classes = classify(control, candidate, runs, depth=k, shed=shed, stale=stale)
+    overlaps = _each(jaccard(runs, k))
+    orders = _each(rbo(runs, k, persistence))
+    return [
+        _Verdict(outcome, None, None) if outcome in UNCOMPARED else _Verdict(outcome, a, b)
+        for outcome, a, b in zip(classes, overlaps, orders, strict=True)
+    ]
+
+
+def _repeated(group: Sequence[_Both], k: int, persistence: float) -> dict[int, Class]:
+    """Classify the control against its own second answer, by the number of the attempt."""
+    twice = [
+        both._replace(
+            candidate=of_control(
+                both.pair.attempt.served._replace(answer=both.pair.attempt.served.again),
+                both.pair.after,
+            ),
+            pair=both.pair._replace(shed=""),
+            stale="",
+        )
+        for both in group
+        if both.pair.attempt.served.again is not None
+    ]
+    if not twice:
+        return {}
+    numbers = [both.pair.attempt.number for both in twice]
+    found = _verdicts(twice, k, persistence)
+    return {number: one.outcome for number, one in zip(numbers, found, strict=True)}
+
+
+def _row(query_id: str, side: LoggedAnswer) -> Row:
+    return Row(query_id, side.status, side.hits, side.served_by, side.error)
+
+
+def _each(found: Partial) -> list[float | None]:
+    """One value a query, None where it has none."""
+    values = iter(found.values.tolist())
+    return [next(values) if defined else None for defined in found.defined.tolist()]
+
+
+def _observation(
+    both: _Both, verdict: _Verdict, writer: str, slices: tuple[str, ...]
+) -> Observation:
+    attempt, served = both.pair.attempt, both.pair.attempt.served
+    return Observation(
+        number=attempt.number,
+        writer=writer,
+        at=attempt.at,
+        served=attempt.order,
+        query=query_key(clean(served.text), served.params),
+        slices=slices,
+        outcome=verdict.outcome,
+        reason=_reason(both, verdict.outcome)[:SHORT],
+        k=served.k,
+        control=_seen(both.control),
+        candidate=_seen(both.candidate),
+        jaccard=verdict.jaccard,
+        rbo=verdict.rbo,
+        client=served.client,
+    )
+
+
+def _divergence(both: _Both, outcome: Class, writer: str, slices: tuple[str, ...]) -> Divergence:
+    attempt, served = both.pair.attempt, both.pair.attempt.served
+    return Divergence(
+        number=attempt.number,
+        writer=writer,
+        at=attempt.at,
+        served=attempt.order,
+        text=clean(served.text),
+        k=served.k,
+        outcome=outcome,
+        control=both.control,
+        candidate=both.candidate,
+        params=served.params,
+        slices=slices,
+    )
+
+
+def _reason(both: _Both, outcome: Class) -> str:
+    if outcome is Class.SHED:
+        return both.pair.shed
+    if outcome is Class.STALE:
+        return both.stale
+    if outcome not in UNCOMPARED:
+        return ""
+    sides = (("control", both.control), ("candidate", both.candidate))
+    return "; ".join(f"{arm}: {side.error}" for arm, side in sides if side.error)
+
+
+def _seen(side: LoggedAnswer) -> Seen | None:
+    if side.status is Status.NOT_ASKED:
+        return None
+    ids = list(dict.fromkeys(hit.doc_id for hit in side.hits))
+    first = side.hits[0] if side.hits else None
+    return Seen(
+        status=side.status,
+        elapsed_ns=side.elapsed_ns,
+        hits=len(ids),
+        duplicates=len(side.hits) - len(ids),
+        top=first.score if first else None,
+        top_raw=first.raw_score if first else None,
+        answer=of_bytes("\n".join(ids).encode())[:ANSWER_DIGITS],
+        served_by=side.served_by,
+        generation=side.before,
+    )
+
+
+def _degradations(both: _Both, outcome: Class, writer: str) -> list[Degradation]:
+    attempt = both.pair.attempt
+    here = Degradation(attempt.number, writer, attempt.at, "shadow", Kind.STALE, both.stale)
+    found = [here] if outcome is Class.STALE else []
+    for arm, side in (("control", both.control), ("candidate", both.candidate)):
+        if side.status is Status.ANSWERED and not answers_for(side.before, side.served_by):
+            cause = f"answered by {side.served_by[:SHORT] or 'nobody'}; {side.note}"
+            found.append(replace(here, arm=arm, kind=Kind.FALLBACK, cause=cause))
+    return found
+
+
+def _shed(pairs: Sequence[Pair], writer: str) -> list[Degradation]:
+    """One for each reason in the batch, at its first attempt."""
+    by_reason: dict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        if pair.shed:
+            by_reason[pair.shed].append(pair)
+    return [
+        Degradation(
+            number=some[0].attempt.number,
+            writer=writer,
+            at=some[0].attempt.at,
+            arm="shadow",
+            kind=Kind.SHED,
+            cause=f"{reason}: {len(some)} of the {len(pairs)} attempts of a batch",
+        )
+        for reason, some in by_reason.items()
+    ]
+
+
+LOOK_S = 0.5
+"""How often ``tick`` is called where nothing comes."""
+NAP_S = 0.0005
+"""Pause after each batch. Comparing holds the interpreter's lock; whoever serves gets it then."""
+
+
+class Recorder(Thread):
+    """Takes pairs and troubles; writes them in batches.
+
+    What cannot be written is counted as lost, and said in the log as soon as that can be written
+    again. ``tick`` is called now and then.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        recording: Recording,
+        *,
+        slices: Slices | None,
+        tick: Callable[[], None],
+    ) -> None:
+        super().__init__(name="shadow recorder", daemon=True)
+        self._log, self._recording = log, recording
+        self._slices, self._tick = slices, tick
+        self._inbox: SimpleQueue[Pair | Trouble | None] = SimpleQueue()
+        self._closing = Event()
+        self._unsaid = 0
+        self._cause = "too many waited to be written"
+        self._putting, self._losing = Lock(), Lock()
+        self._put = self._taken = 0
+        self.lost = 0
+        """Attempts that were not written down."""
+
+    def put(self, item: Pair | Trouble) -> None:
+        """Hand over a pair or a trouble; where too many wait it is lost."""
+        with self._putting:
+            if self._inbox.qsize() >= self._recording.backlog:
+                self._lose(isinstance(item, Pair))
+            else:
+                self._put += 1
+                self._inbox.put(item)
+
+    def _lose(self, count: int) -> None:
+        with self._losing:
+            self.lost += count
+            self._unsaid += count
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that was handed over is written."""
+        return self._put == self._taken
+
+    def close(self, timeout_s: float) -> None:
+        """Write what is there and end; the log is closed by then, if that takes no longer."""
+        self._closing.set()
+        self._inbox.put(None)
+        self.join(timeout_s)
+
+    def run(self) -> None:
+        going = True
+        while going:
+            items, going = self._batch()
+            if items:
+                self._write(items)
+                self._taken += len(items)
+                self._closing.wait(NAP_S)
+            try:
+                self._tick()
+            except Exception as exc:  # noqa: BLE001  the recorder must go on
+                self.put(Trouble(0, time_ns(), "shadow", Kind.FAULT, told(exc)))
+        if self._unsaid:
+            self._write(())
+        with suppress(OSError):
+            self._log.close()
+
+    def _batch(self) -> tuple[list[Pair | Trouble], bool]:
+        """Wait for something, then for more of it; False where that was all."""
+        found: list[Pair | Trouble] = []
+        try:
+            item = self._inbox.get(timeout=LOOK_S)
+            if self._inbox.qsize() + 1 < self._recording.batch:
+                self._closing.wait(self._recording.linger_ns / 1e9)
+            while item is not None:
+                found.append(item)
+                if len(found) == self._recording.batch:
+                    return found, True
+                item = self._inbox.get_nowait()
+        except Empty:
+            return found, True
+        return found, False
+
+    def _write(self, items: Sequence[Pair | Trouble]) -> None:
+        pairs = [item for item in items if isinstance(item, Pair)]
+        told_of = [item for item in items if isinstance(item, Trouble)]
+        unsaid = self._unsaid
+        if unsaid:
+            cause = f"{unsaid} were not written down: {self._cause}"
+            told_of.append(Trouble(0, time_ns(), "shadow", Kind.FAULT, cause))
+        try:
+            found = self._judged(pairs, told_of)
+            self._log.append(found.observations, found.divergences, found.degradations)
+            with self._losing:
+                self._unsaid -= unsaid
+        except Exception as exc:  # noqa: BLE001  a full disk must not end the recorder
+            self._cause = told(exc)
+            self._lose(len(pairs))
+
+    def _judged(self, pairs: Sequence[Pair], told_of: list[Trouble]) -> Judged:
+        """Judge a batch, or, where that fails, each of its pairs, so that one spoils no other."""
+        try:
+            found = self._as_records(pairs, self._slices)
+        except Exception:  # noqa: BLE001  found out below, pair by pair
+            found = Judged([], [], [])
+            for pair in pairs:
+                one = self._alone(pair, told_of)
+                found.observations.extend(one.observations)
+                found.divergences.extend(one.divergences)
+                found.degradations.extend(one.degradations)
+        writer = self._log.writer
+        found.degradations.extend(degradation(trouble, writer) for trouble in told_of)
+        return found
+
+    def _alone(self, pair: Pair, told_of: list[Trouble]) -> Judged:
+        try:
+            return self._as_records([pair], self._slices)
+        except Exception as exc:  # noqa: BLE001  becomes a skipped comparison that says why
+            attempt, why = pair.attempt, told(exc)
+            told_of.append(Trouble(attempt.number, attempt.at, "shadow", Kind.FAULT, why))
+            return self._as_records([_bare(attempt, why)], None)
+
+    def _as_records(self, pairs: Sequence[Pair], slices: Slices | None) -> Judged:
+        """Judge pairs; what cannot be written raises here, where it spoils no batch."""
+        writer = self._log.writer
+        found = judged(pairs, writer=writer, persistence=self._p, slices=slices)
+        records: Iterable[AnyRecord] = chain(*found)
+        for record in records:
+            dumped(record)
+        return found
+
+    @property
+    def _p(self) -> float:
+        return self._recording.persistence
+
+
+def _bare(attempt: Attempt, why: str) -> Pair:
+    """Give an attempt of which its place and its text are left: anything else may be at fault."""
+    text, elapsed_ns = attempt.served.text, attempt.served.elapsed_ns
+    served = Served(text, 1, {}, None, "could not be written down", elapsed_ns, generation="")
+    return Pair(attempt._replace(served=served), not_asked(why), after="")

@@ -1,0 +1,299 @@
+"""How queries and answers of a server that is not ours are read."""
+
+from __future__ import annotations
+
+from queue import SimpleQueue
+from threading import Lock
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Hit, Manifest, surplus
+from harness.shadow.pair import DIGITS, stated
+
+MOST_ITEMS = 10_000
+MOST_BYTES = 64 * 1024 * 1024
+Item = TypeVar("Item")
+
+
+class Backlog(Generic[Item]):
+    """Takes items without waiting, and gives them in order."""
+
+    def __init__(self, *, items: int = MOST_ITEMS, size: int = MOST_BYTES) -> None:
+        self._most_items, self._most_bytes = items, size
+        self._queue: SimpleQueue[tuple[Item, int] | None] = SimpleQueue()
+        self._items = self._bytes = 0
+        self._lock = Lock()
+
+    def put(self, item: Item, size: int) -> bool:
+        """Take an item of ``size`` bytes; False without room for it.
+
+        One item that is larger than all the room is taken while nothing else waits.
+        """
+        with self._lock:
+            crowded = self._items and self._bytes + size > self._most_bytes
+            if crowded or self._items >= self._most_items:
+                return False
+            self._items += 1
+            self._bytes += size
+        self._queue.put((item, size))
+        return True
+
+    def end(self) -> None:
+        """Let ``get`` give None after all that waits."""
+        self._queue.put(None)
+
+    def get(self) -> Item | None:
+        """Wait for the next item; None is the end."""
+        found = self._queue.get()
+        if found is None:
+            return None
+        with self._lock:
+            self._items -= 1
+            self._bytes -= found[1]
+        return found[0]
+
+
+class UnresolvedPointer(Exception):
+    """Nothing stands where a pointer leads."""
+
+
+def pointed(document: Any, pointer: str) -> Any:  # noqa: ANN401  any JSON, and any part of it
+    """Give what ``pointer`` leads to; the empty pointer is the whole document.
+
+    Raises:
+        UnresolvedPointer: nothing is there.
+    """
+    found = document
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        try:
+            found = found[_place(name)] if isinstance(found, list) else found[name]
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise UnresolvedPointer(f"there is nothing at {pointer}") from None
+    return found
+
+
+def _place(name: str) -> int:
+    """Read a place in a list, which counts from 0 and has no sign and no zero in front."""
+    if not (name.isascii() and name.isdigit()) or (name[0] == "0" and name != "0"):
+        raise ValueError(name)
+    return int(name)
+
+
+def _checked(pointer: str) -> str:
+    if pointer and not pointer.startswith("/"):
+        raise ValueError(f"{pointer!r} is not a JSON pointer; it starts with /, as /hits/0/id")
+    return pointer
+
+
+Pointer = Annotated[str, AfterValidator(_checked)]
+"""A pointer in a file of settings."""
+
+
+class Unreadable(Exception):
+    """A request or an answer is not as the file says."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class RequestTable(_Table):
+    """Which requests are queries, and where the parts of one stand."""
+
+    compared: list[str] = Field(min_length=1)
+    """``METHOD /path`` over HTTP, a tool's name over MCP. Nothing else is sent to the candidate."""
+    text: Pointer
+    k: Pointer
+    """How many hits are requested; a pointer to nothing where a request cannot say."""
+    k_absent: int = Field(ge=1)
+    """How many it shows where a request does not say."""
+
+
+class AnswerTable(_Table):
+    """Where the hits of an answer stand."""
+
+    hits: Pointer
+    """A list, best first."""
+    id: Pointer
+    """In a hit; empty where the hit is the id."""
+    score: Pointer
+    """In a hit; empty where there are none. Without a score, or where all are null, the order alone
+    counts."""
+    degraded: Pointer
+    """Something that is true where another engine stepped in; empty where nothing says so."""
+    generation: Pointer
+    """A number or a text that is another one after every change of the index; empty where the
+    server tells none."""
+
+
+class Bounds(_Table):
+    """What is read at most."""
+
+    request_bytes: int = Field(ge=1)
+    """A longer request is passed on whole, and not compared; over MCP it is refused."""
+    answer_bytes: int = Field(ge=1)
+    """A longer answer is passed on whole, and compared as one that failed."""
+    timeout_s: float = Field(gt=0, le=86_400)
+    """To connect, and of each wait for the candidate."""
+
+
+class RequestedQuery(NamedTuple):
+    """What of a request a comparison is about."""
+
+    text: str
+    k: int
+
+
+class Reading(_Table):
+    """The whole file."""
+
+    request: RequestTable
+    answer: AnswerTable
+    bounds: Bounds
+
+    def asked(self, request: Any) -> RequestedQuery:  # noqa: ANN401  any JSON
+        """Read a query.
+
+        Raises:
+            Unreadable: the text is missing, or no number of hits above 0.
+        """
+        table = self.request
+        try:
+            text = pointed(request, table.text)
+        except UnresolvedPointer as exc:
+            raise Unreadable(f"the request's text: {exc}") from None
+        try:
+            k: Any = pointed(request, table.k)
+        except UnresolvedPointer:
+            k = table.k_absent
+        if isinstance(k, str) and k.isascii() and k.isdigit():
+            k = int(k)
+        if not isinstance(text, str) or not isinstance(k, int) or isinstance(k, bool) or k < 1:
+            raise Unreadable(f"it asks for {k!r} hits for a {type(text).__name__}")
+        return RequestedQuery(text, k)
+
+    def answer_of(self, answer: Any, manifest: Manifest, k: int) -> Answer:  # noqa: ANN401  any JSON
+        """Read an answer of the server that ``manifest`` names to a request for ``k`` hits.
+
+        Raw scores are brought into [0, 1] without changing their order or their ties.
+
+        Raises:
+            Unreadable: there is not a list of at most ``k`` hits, or a hit has no id or no number
+                for a score.
+        """
+        table = self.answer
+        try:
+            found = self._list(answer, k)
+            scored = self._are_scored(found)
+            hits = tuple(
+                self._hit(hit, place, scored=scored) for place, hit in enumerate(found, start=1)
+            )
+        except UnresolvedPointer as exc:
+            raise Unreadable(f"the answer: {exc}") from None
+        who = manifest.fingerprint
+        if table.degraded and self._true(answer):
+            return Answer(hits, of_json([who, "degraded"]), f"the server says {table.degraded}")
+        return Answer(hits, who)
+
+    def generation_of(self, answer: Any) -> int | str:  # noqa: ANN401  any JSON
+        """Read which state of its index a server answered from; empty where it tells none.
+
+        Raises:
+            Unreadable: there is neither a number nor a text where one was promised.
+        """
+        if not self.answer.generation:
+            return ""
+        try:
+            found = pointed(answer, self.answer.generation)
+        except UnresolvedPointer as exc:
+            raise Unreadable(f"the answer's generation: {exc}") from None
+        if not isinstance(found, int | str) or isinstance(found, bool) or found == "":
+            raise Unreadable(f"the answer's generation is {found!r}, no number and no text")
+        return found
+
+    def _list(self, answer: Any, k: int) -> list[Any]:  # noqa: ANN401  any JSON
+        found = pointed(answer, self.answer.hits)
+        if not isinstance(found, list):
+            raise Unreadable(f"at {self.answer.hits} is not a list of hits")
+        if too_many := surplus(len(found), k):
+            raise Unreadable(too_many)
+        return found
+
+    def _id(self, hit: Any, place: int) -> str:  # noqa: ANN401  any JSON
+        doc_id = pointed(hit, self.answer.id)
+        if not isinstance(doc_id, str | int) or isinstance(doc_id, bool):
+            raise Unreadable(f"the id of hit {place} is a {type(doc_id).__name__}")
+        return str(doc_id)
+
+    def _are_scored(self, hits: list[Any]) -> bool:
+        """Check whether hits have scores; a server that sorts by a field has null for each."""
+        table = self.answer
+        return bool(table.score) and any(pointed(hit, table.score) is not None for hit in hits)
+
+    def _hit(self, hit: Any, place: int, *, scored: bool) -> Hit:  # noqa: ANN401  any JSON
+        doc_id = self._id(hit, place)
+        if not scored:
+            return Hit(doc_id, 1 / place, 1 / place)
+        raw = pointed(hit, self.answer.score)
+        if not isinstance(raw, int | float) or isinstance(raw, bool):
+            raise Unreadable(f"the score of hit {place} is a {type(raw).__name__}")
+        try:
+            return Hit(doc_id, unit(float(raw)), float(raw))
+        except OverflowError:
+            raise Unreadable(f"the score of hit {place} is too large") from None
+
+    def _true(self, answer: Any) -> bool:  # noqa: ANN401  any JSON
+        try:
+            return bool(pointed(answer, self.answer.degraded))
+        except UnresolvedPointer:
+            return False
+
+    def manifest(self, kind: str, server: str) -> Manifest:
+        """Name a server that is read in this way; no one knows what it holds."""
+        return Manifest(kind, server, 0, "", of_json(self.model_dump()))
+
+
+def unit(raw: float) -> float:
+    """Bring any number into [0, 1]: the same order, and equal where equal."""
+    return (1 + raw / (1 + abs(raw))) / 2
+
+
+class Told(NamedTuple):
+    """What one answer says."""
+
+    answer: Answer
+    generation: str
+    """Of the index that it came from (``harness.shadow.pair``)."""
+
+
+class Backend:
+    """Reads the answers of one server as a file says.
+
+    A server that tells its generation tells it with an answer and not before, so ``generation`` is
+    that of the last answer that was read, on whatever thread. It is absent before the first one,
+    and the empty text where the file names none.
+    """
+
+    def __init__(self, reading: Reading, kind: str, name: str) -> None:
+        self.manifest = reading.manifest(kind, name)
+        self._reading = reading
+        self._digits = self.manifest.fingerprint[:DIGITS]
+        self.generation: int | str | None = None if reading.answer.generation else ""
+
+    def read(self, found: Any, k: int) -> Told:  # noqa: ANN401  any JSON
+        """Read an answer to a request for ``k`` hits.
+
+        Raises:
+            Unreadable: it is not as the file says.
+        """
+        answer = self._reading.answer_of(found, self.manifest, k)
+        number = self._reading.generation_of(found)
+        self.generation = number
+        return Told(answer, stated(self._digits, number))
+
+    def now(self) -> str:
+        """Give the generation as text, as far as it is known."""
+        return stated(self._digits, self.generation)

@@ -1,1 +1,0 @@
-"""Search servers that are not ours, in a live comparison: over HTTP and over MCP."""

@@ -1,0 +1,373 @@
+"""A shadow log folded into what people look at, while it grows."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from pathlib import Path
+from typing import Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.agreement import UNCOMPARED, Class, Tally, tally
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.reading import Malformed, text_of
+from harness.core.run import Status
+from harness.core.scores import Estimate
+from harness.shadow.alarms import (
+    ARMS,
+    Alarm,
+    Bounds,
+    Churn,
+    Duplicates,
+    Empty,
+    Mix,
+    Monitor,
+    Scores,
+)
+from harness.shadow.counts import Track
+from harness.shadow.divergences import Diverging
+from harness.shadow.log import WRITER, Once, parts, path, whole_lines
+from harness.shadow.record import (
+    AGREED,
+    DIVERGING,
+    AnyRecord,
+    Degradation,
+    Divergence,
+    Kind,
+    Observation,
+    Record,
+    parsed,
+)
+from harness.stats.sequential import BettingSequence, Stakes, gains
+
+WIDEST = 64.0
+"""Largest ratio of the grid; its inverse is the smallest. Beyond it an end is unbounded."""
+STEP = 1.01
+"""From one ratio of the grid to the next; an end lies at most one step outside the exact one."""
+HALF = np.array([0.5])
+FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
+NO_SLICE = "(no slice)"
+
+
+class Mean:
+    """A mean of values between 0 and 1, with its track."""
+
+    def __init__(self, confidence: float) -> None:
+        self._sequence = BettingSequence(confidence=confidence, least=0, most=1)
+        self.track = Track(self._sequence.interval)
+
+    def take(self, value: float, at: int) -> None:
+        """Take one value, which came at ``at``."""
+        self._sequence.update(value)
+        self.track.mark(at)
+
+
+class Summary:
+    """What a log says so far.
+
+    Memory: 16 bytes for each pair of times, and what ``Diverging`` and the alarms keep.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        confidence = bounds.watch.confidence
+        self.bounds = bounds
+        self.classes: Counter[Class] = Counter()
+        self.by_slice: dict[str, Counter[Class]] = {}
+        self.reasons: Counter[tuple[Class, str]] = Counter()
+        """Why attempts were not compared."""
+        self.degradations: Counter[tuple[str, Kind]] = Counter()
+        """By arm and kind."""
+        self.not_taken: Counter[str] = Counter()
+        """Queries that were served and are no attempts, by cause."""
+        self.untimed = 0
+        """Pairs of which a time is not known."""
+        self.failures = dict.fromkeys(ARMS, 0)
+        self.served_by: dict[str, Counter[str]] = {arm: Counter() for arm in ARMS}
+        """Answers of each arm by the fingerprint of who gave them."""
+        self.first: Observation | None = None
+        self.last: Observation | None = None
+        self.diverging = Diverging()
+        self._counts: Counter[str] = Counter()
+        self._numbers: dict[str, int] = {}
+        self._overlap, self._failed, self._slow, self._noise = (Mean(confidence) for _ in range(4))
+        self.beyond_noise = 0
+        """Pairs that differ although the control, asked twice, agreed with itself."""
+        self._ratio = MedianRatio(confidence=confidence)
+        self._ratios = Track(self._ratio.interval)
+        self._times = {arm: array("q") for arm in ARMS}
+        alarm, watch = bounds.alarm, bounds.watch
+        self._monitors: tuple[Monitor, ...] = (
+            Empty(alarm.empty, confidence),
+            *(Duplicates(arm, alarm.duplicates, confidence) for arm in reversed(ARMS)),
+            *(Churn(arm, alarm.churn, confidence) for arm in reversed(ARMS)),
+            *(Scores(arm, alarm.scores, watch) for arm in reversed(ARMS)),
+            Mix(alarm.mix, watch),
+        )
+
+    def see(self, seen: Observation) -> None:
+        """Take one attempt."""
+        self._counts[seen.writer] += 1
+        self._numbered(seen)
+        self.classes[seen.outcome] += 1
+        for name in seen.slices or (NO_SLICE,):
+            self.by_slice.setdefault(name, Counter())[seen.outcome] += 1
+        if not seen.compared:
+            self.reasons[seen.outcome, seen.reason] += 1
+        if seen.jaccard is not None:
+            self._overlap.take(seen.jaccard, seen.at)
+        if seen.again is not None and seen.again not in UNCOMPARED:
+            self._noise.take(float(seen.again not in AGREED), seen.at)
+            self.beyond_noise += seen.outcome in DIVERGING and seen.again in AGREED
+        self._arms(seen)
+        self._timed(seen)
+        self.diverging.see(seen)
+        for monitor in self._monitors:
+            monitor.see(seen)
+        self.first = self.first or seen
+        self.last = seen
+
+    def tell(self, divergence: Divergence) -> None:
+        """Take a pair that differs."""
+        self._numbered(divergence)
+        self.diverging.tell(divergence)
+
+    def note(self, degradation: Degradation) -> None:
+        """Take a degradation."""
+        self._numbered(degradation)
+        if degradation.kind is Kind.NOT_TAKEN:
+            self.not_taken[degradation.cause] += degradation.times
+        else:
+            self.degradations[degradation.arm, degradation.kind] += 1
+
+    def _numbered(self, found: AnyRecord) -> None:
+        self._numbers[found.writer] = max(self._numbers.get(found.writer, 0), found.number)
+
+    def _arms(self, seen: Observation) -> None:
+        for arm, side in zip(ARMS, (seen.control, seen.candidate), strict=True):
+            if side is not None and side.status in FAILED:
+                self.failures[arm] += 1
+            elif side is not None and side.status is Status.ANSWERED:
+                self.served_by[arm][side.served_by] += 1
+        candidate = seen.candidate
+        if candidate is not None and candidate.status is not Status.NOT_ASKED:
+            self._failed.take(float(candidate.status in FAILED), seen.at)
+
+    def _timed(self, seen: Observation) -> None:
+        """Take the times of both arms, each of its own clock.
+
+        A candidate that was given up counts with the time after which it was: left out, the
+        slowest answers would make an arm look quick. A clock that did not tick counts 1 ns.
+        """
+        control, candidate = seen.control, seen.candidate
+        if control is None or candidate is None or control.status is not Status.ANSWERED:
+            return
+        if candidate.status not in {Status.ANSWERED, Status.TIMED_OUT}:
+            return
+        if control.elapsed_ns is None or candidate.elapsed_ns is None:
+            self.untimed += 1
+            return
+        ours, theirs = max(1, control.elapsed_ns), max(1, candidate.elapsed_ns)
+        self._times["control"].append(ours)
+        self._times["candidate"].append(theirs)
+        self._slow.take(float(theirs > self.bounds.watch.slow_ratio * ours), seen.at)
+        self._ratio.update(ours, theirs)
+        self._ratios.mark(seen.at)
+
+    @property
+    def tally(self) -> Tally:
+        """Request accounting; it adds up."""
+        return tally(self.classes.elements())
+
+    @property
+    def missing(self) -> int:
+        """Count the attempts that were numbered and are not in the log: a crash took them."""
+        return sum(max(0, last - self._counts[name]) for name, last in self._numbers.items())
+
+    @property
+    def tracks(self) -> dict[str, Track]:
+        """Each estimate by its name, in the order of reading."""
+        tracks = {
+            "overlap": self._overlap.track,
+            "failures": self._failed.track,
+            "slow": self._slow.track,
+            "ratio": self._ratios,
+        }
+        return {**tracks, "noise": self._noise.track} if self._noise.track.now else tracks
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """Every alarm as it stands."""
+        return tuple(monitor.alarm() for monitor in self._monitors)
+
+    def elapsed_ns(self, arm: str) -> NDArray[np.int64]:
+        """Give the times of the pairs in which both arms were timed, shape (pairs,)."""
+        return np.array(self._times[arm], dtype=np.int64)
+
+
+class MedianRatio:
+    """A confidence sequence of the median of candidate / control, over pairs of times.
+
+    Raises:
+        EvidenceError: the confidence does not lie between 0 and 1.
+    """
+
+    def __init__(self, *, confidence: float) -> None:
+        if not 0 < confidence < 1:
+            raise EvidenceError(f"no sequence at confidence {confidence}; give one between 0 and 1")
+        reach = math.ceil(math.log(WIDEST) / math.log(STEP))
+        self._grid: NDArray[np.float64] = STEP ** np.arange(-reach, reach + 1, dtype=np.float64)
+        self._stakes = Stakes(confidence, streams=len(self._grid))
+        self._above = np.zeros(len(self._grid))
+        self._below = np.zeros(len(self._grid))
+        self._first, self._last = -1, len(self._grid)
+        self._seen: Counter[int] = Counter()
+        self._count = 0
+
+    def update(self, control_ns: int, candidate_ns: int) -> None:
+        """Take one pair of times, nanoseconds.
+
+        Raises:
+            EvidenceError: a time is not above 0.
+        """
+        if control_ns <= 0 or candidate_ns <= 0:
+            raise EvidenceError(
+                f"times of {control_ns} and {candidate_ns} ns have no ratio; record what the"
+                " clock said"
+            )
+        ratio = candidate_ns / control_ns
+        within = (ratio <= self._grid).astype(np.float64)
+        more, less = gains(self._stakes.next(), within, HALF)
+        self._below += more
+        self._above += less
+        self._stakes.learn(within)
+        ruin = math.log(self._stakes.wealth)
+        above, below = self._above >= ruin, self._below >= ruin
+        lows = int(np.argmin(above)) if not above.all() else len(above)
+        highs = int(np.argmin(below[::-1])) if not below.all() else len(below)
+        self._first = max(self._first, lows - 1)
+        self._last = min(self._last, len(below) - highs)
+        self._seen[int(np.searchsorted(self._grid, ratio))] += 1
+        self._count += 1
+
+    def interval(self) -> Estimate:
+        """Median so far, to a step of the grid, and what no gambler has got rich against.
+
+        An end that nothing bounds yet is 0 or infinite.
+
+        Raises:
+            EvidenceError: no pair came yet.
+        """
+        if not self._count:
+            raise EvidenceError("no pair of times came yet; ask for an interval after the first")
+        low = float(self._grid[self._first]) if self._first >= 0 else 0.0
+        high = float(self._grid[self._last]) if self._last < len(self._grid) else math.inf
+        return Estimate(self._middle(), low, high, self._count)
+
+    def _middle(self) -> float:
+        """Upper end of the step that holds the lower median."""
+        passed = 0
+        at = 0
+        for at in sorted(self._seen):
+            passed += self._seen[at]
+            if 2 * passed >= self._count:
+                break
+        return float(self._grid[min(at, len(self._grid) - 1)])
+
+
+class Tail(Generic[Record]):
+    """One stream of one log, and how far it was read."""
+
+    def __init__(self, folder: Path, kind: type[Record]) -> None:
+        self._folder, self._kind = folder, kind
+        self._part, self._offset, self._line = -1, 0, 0
+
+    def new(self) -> Iterator[Record]:
+        """Yield what was written since; take all of it before asking again.
+
+        Raises:
+            BadFile: a line is not such a record.
+            EvidenceError: a file is shorter than it was: the log is another one now.
+        """
+        while True:
+            there = parts(self._folder, self._kind)
+            if self._part in there:
+                yield from self._lines(path(self._folder, self._kind, self._part))
+            later = [part for part in there if part > self._part]
+            if not later:
+                return
+            self._part, self._offset, self._line = later[0], 0, 0
+
+    def _lines(self, file: Path) -> Iterator[Record]:
+        size = file.stat().st_size
+        if size < self._offset:
+            raise EvidenceError(
+                f"{file} was {self._offset} bytes long and has {size}; it was replaced while it was"
+                " followed, so start again"
+            )
+        for line in whole_lines(file, self._offset):
+            self._offset += len(line)
+            self._line += 1
+            yield parsed(self._kind, line, file, self._line)
+
+
+class Follower:
+    """All streams of one log, or of those of several processes.
+
+    Raises:
+        BadFile: a folder holds no log.
+        EvidenceError: two folders hold the log of one writer.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        names: dict[str, Path] = {}
+        for folder in folders:
+            name = _writer(folder)
+            if name in names:
+                raise EvidenceError(
+                    f"{names[name]} and {folder} hold the log of one writer; give each log once"
+                )
+            names[name] = folder
+        self._divergences = [Tail(folder, Divergence) for folder in folders]
+        self._degradations = [Tail(folder, Degradation) for folder in folders]
+        self._observations = [Tail(folder, Observation) for folder in folders]
+        self._once = Once()
+
+    def feed(self, summary: Summary) -> int:
+        """Hand on what is new, in the order of time; give the number of new attempts.
+
+        Raises:
+            BadFile: a line is not a record.
+            EvidenceError: a log was replaced while it was followed, or holds an attempt twice.
+        """
+        for divergence in _by_time(self._divergences):
+            summary.tell(divergence)
+        for degradation in _by_time(self._degradations):
+            summary.note(degradation)
+        count = 0
+        for observation in _by_time(self._observations):
+            self._once.take(observation)
+            summary.see(observation)
+            count += 1
+        return count
+
+
+def _by_time(tails: Sequence[Tail[Record]]) -> Iterator[Record]:
+    return merge(*(tail.new() for tail in tails), key=_moment)
+
+
+def _moment(record: AnyRecord) -> tuple[int, str, int]:
+    return record.at, record.writer, record.number
+
+
+def _writer(folder: Path) -> str:
+    try:
+        return text_of(folder / WRITER).strip()
+    except (OSError, Malformed) as error:
+        hint = "Give a folder that a live comparison was written to"
+        problem = f"its log is missing (no file {WRITER!r})"
+        raise BadFile(folder, problem, hint) from error

@@ -1,0 +1,434 @@
+"""The candidate in a process of its own, and lanes that ask it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import struct
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic_ns, perf_counter_ns
+from typing import Annotated, Protocol
+
+import psutil
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from harness.core.engine import Searcher
+from harness.core.formats import checked
+from harness.core.reading import Malformed
+from harness.core.records import Scalar
+from harness.core.run import Status
+from harness.shadow.limits import Limits
+from harness.shadow.pair import (
+    LONGEST,
+    Attempt,
+    Generation,
+    Pair,
+    Trouble,
+    asked,
+    given_up,
+    not_asked,
+    told,
+)
+from harness.shadow.record import Kind, LoggedAnswer
+
+Open = Callable[[], AbstractContextManager[Searcher]]
+"""Opens the candidate; called where it will be queried. For a process it must be picklable."""
+Question = tuple[str, int, Mapping[str, Scalar]]
+"""Text, k and params."""
+
+
+class Lost(Exception):
+    """The worker is gone, or given up, and must be replaced.
+
+    ``side`` is what is known of the query that it was lost over; None where it did not start.
+    ``left`` tells whether a thread of one that did not start is left.
+    """
+
+    def __init__(
+        self, kind: Kind, cause: str, side: LoggedAnswer | None = None, *, left: bool = False
+    ) -> None:
+        super().__init__(cause)
+        self.kind, self.cause, self.side, self.left = kind, cause, side, left
+
+
+class Worker(Protocol):
+    """An open candidate that is queried one query at a time."""
+
+    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
+        """Ask, and give the candidate up after ``hang_ns``.
+
+        Raises:
+            Lost: it hung, ended or grew too large; close the worker.
+        """
+        ...
+
+    def close(self) -> bool:
+        """Let go of it; True where something of it is left that cannot be ended."""
+        ...
+
+
+def hung(hang_ns: int) -> Lost:
+    """Say that a candidate was given up."""
+    cause = f"no answer after {hang_ns / 1e9:.3f} s; its worker is replaced"
+    return Lost(Kind.TIMEOUT, cause, given_up(Status.TIMED_OUT, cause, hang_ns))
+
+
+class ThreadWorker:
+    """A candidate on a thread of this process: cheap, and at its mercy.
+
+    An exception, an exit and a hang are borne. What ends a process, and what eats its memory, is
+    not: for a candidate that may do so there is ``harness.shadow.worker``. A thread that
+    hangs cannot be ended; it is left alone and ends when its query does.
+
+    Raises:
+        Lost: the candidate did not open, or not in ``start_ns``.
+    """
+
+    def __init__(self, opens: Open, *, start_ns: int) -> None:
+        self._questions: SimpleQueue[tuple[Question, int] | None] = SimpleQueue()
+        self._answers: SimpleQueue[LoggedAnswer | BaseException | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, args=(opens,), name="shadow", daemon=True)
+        self._thread.start()
+        try:
+            started = self._answers.get(timeout=start_ns / 1e9)
+        except Empty:
+            cause = f"it was not open after {start_ns / 1e9:.3f} s"
+            raise Lost(Kind.CRASH, cause, left=self.close()) from None
+        if isinstance(started, BaseException):
+            raise Lost(Kind.CRASH, f"it did not open: {told(started)}")
+
+    def _run(self, opens: Open) -> None:
+        try:
+            with opens() as searcher:
+                generation = Generation(searcher)
+                self._answers.put(None)
+                while (found := self._questions.get()) is not None:
+                    question, late_ns = found
+                    self._answers.put(asked(searcher, generation, question, late_ns))
+        except BaseException as exc:  # noqa: BLE001  whatever a candidate raises stays here
+            self._answers.put(exc)
+
+    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
+        self._questions.put((question, late_ns))
+        try:
+            found = self._answers.get(timeout=hang_ns / 1e9)
+        except Empty:
+            raise hung(hang_ns) from None
+        if isinstance(found, LoggedAnswer):
+            return found
+        cause = f"its thread ended: {told(found) if found else 'for no reason'}"
+        raise Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, 0))
+
+    def close(self) -> bool:
+        self._questions.put(None)
+        self._thread.join(timeout=0.1)
+        return self._thread.is_alive()
+
+
+MAX_ANSWER_BYTES = 16 << 20
+CHUNK_BYTES = 1 << 16
+_LENGTH = struct.Struct("!i")
+_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class Garbage(Exception):
+    """A candidate said what is not a message."""
+
+
+@dataclass(frozen=True, slots=True, config=_STRICT)
+class Opened:
+    """The first thing that a candidate says: why it did not open, or nothing."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, config=_STRICT)
+class Answered:
+    """The answer to one query."""
+
+    number: Annotated[int, Field(ge=1)]
+    """Of the query, so that an answer is taken for no other one's."""
+    side: LoggedAnswer
+
+
+Said = TypeAdapter[Opened | Answered](Opened | Answered)
+
+
+def asking(number: int, question: Question, late_ns: int) -> bytes:
+    """Write a query; halves of surrogate pairs in it get through."""
+    text, k, params = question
+    return json.dumps([number, text, k, dict(params), late_ns]).encode()
+
+
+def said(message: Opened | Answered) -> bytes:
+    """Write what a candidate says."""
+    return Said.dump_json(message)
+
+
+def heard(frame: bytes) -> Opened | Answered:
+    """Read what a candidate said.
+
+    Raises:
+        Garbage: it is not a message.
+    """
+    try:
+        return Said.validate_json(checked(frame.decode("utf-8")))
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        raise Garbage(f"{first['loc']}: {first['msg']}") from exc
+    except (UnicodeDecodeError, Malformed) as exc:
+        raise Garbage(f"{type(exc).__name__}: {exc}") from exc
+
+
+def frame_of(pipe: int, ready: Callable[[], object]) -> bytes:
+    """Read one frame of the file ``pipe``; before each read ``ready`` waits, and may raise.
+
+    Raises:
+        EOFError: the other side has ended.
+        OSError: the pipe is broken.
+        Garbage: the frame is longer than any answer, or something follows it.
+    """
+    found = bytearray()
+    while len(found) < _LENGTH.size or len(found) < _LENGTH.size + _size(found):
+        ready()
+        more = os.read(pipe, CHUNK_BYTES)
+        if not more:
+            raise EOFError
+        found += more
+    if len(found) > _LENGTH.size + _size(found):
+        raise Garbage("it said more than was requested")
+    return bytes(found[_LENGTH.size :])
+
+
+def _size(found: bytearray) -> int:
+    (size,) = _LENGTH.unpack_from(found)
+    if not 0 <= size <= MAX_ANSWER_BYTES:
+        raise Garbage(f"a message of {size} bytes; at most {MAX_ANSWER_BYTES} are read")
+    return int(size)
+
+
+LOOK_S = 0.05
+"""How often the memory of a candidate that is busy is looked at."""
+QUESTION_BYTES = 32_768
+"""A longer query might not fit into the pipe, and wait there for a candidate that stopped."""
+
+
+class ProcessWorker:
+    """A candidate in a process, started anew and not forked, so that it shares no lock with ours.
+
+    It ends with ours: by ``close``, and by itself when ours is gone.
+
+    Raises:
+        Lost: the candidate did not open, or not in ``start_ns``.
+    """
+
+    def __init__(self, opens: Open, *, start_ns: int, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._number = 0
+        context = get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(
+            target=serve, args=(opens, theirs), name="shadow candidate", daemon=True
+        )
+        try:
+            self._process.start()
+        except (OSError, pickle.PicklingError, AttributeError, TypeError) as exc:
+            self._ours.close()
+            raise Lost(Kind.CRASH, f"its process did not start: {told(exc)}") from exc
+        finally:
+            theirs.close()
+        try:
+            self._seen = psutil.Process(self._process.pid)
+            opened = self._wait(start_ns)
+        except (Lost, psutil.Error) as exc:
+            self.close()
+            raise Lost(Kind.CRASH, f"it did not open: {exc}") from None
+        problem = opened.problem if isinstance(opened, Opened) else "it answers before any query"
+        if problem:
+            self.close()
+            raise Lost(Kind.CRASH, f"it did not open: {problem}")
+
+    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
+        self._number += 1
+        sent = asking(self._number, question, late_ns)
+        if len(sent) > QUESTION_BYTES:
+            why = f"a query of {len(sent)} bytes; a worker takes {QUESTION_BYTES}"
+            return given_up(Status.NOT_ASKED, why, 0)
+        try:
+            self._ours.send_bytes(sent)
+        except OSError:
+            raise self._ended(0) from None
+        found = self._wait(hang_ns)
+        if not isinstance(found, Answered) or found.number != self._number:
+            raise _babbled("an answer to another query", 0)
+        return found.side
+
+    def _wait(self, limit_ns: int) -> Opened | Answered:
+        """Give the next thing that the candidate says.
+
+        Raises:
+            Lost: it hung, ended, grew too large or said what is no message.
+        """
+        start = perf_counter_ns()
+
+        def ready() -> None:
+            there = False
+            while not there:
+                spent_ns = perf_counter_ns() - start
+                if spent_ns >= limit_ns:
+                    raise hung(limit_ns)
+                left_s = (limit_ns - spent_ns) / 1e9
+                there = bool(wait([self._ours], timeout=min(LOOK_S, left_s)))
+                self._look_at_memory(spent_ns)
+
+        try:
+            return heard(frame_of(self._ours.fileno(), ready))
+        except (EOFError, OSError):
+            raise self._ended(perf_counter_ns() - start) from None
+        except Garbage as exc:
+            raise _babbled(str(exc), perf_counter_ns() - start) from exc
+
+    def _look_at_memory(self, spent_ns: int) -> None:
+        try:
+            resident = self._seen.memory_info().rss
+        except psutil.Error:
+            return
+        if resident > self._memory_bytes:
+            cause = f"it grew to {resident} bytes; it may have {self._memory_bytes}"
+            raise Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
+
+    def _ended(self, spent_ns: int) -> Lost:
+        self._process.join(timeout=1)
+        cause = f"its process ended with exit code {self._process.exitcode}"
+        return Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
+
+    def close(self) -> bool:
+        self._ours.close()
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        return False
+
+
+def _babbled(what: str, spent_ns: int) -> Lost:
+    cause = f"its answer is invalid: {what}"[:LONGEST]
+    return Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
+
+
+def serve(opens: Open, pipe: Connection) -> None:
+    """Run in the process; queries come from our own parent.
+
+    A signal that ends all is for the process that serves, which then closes the pipe.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        opened = opens()
+        searcher = opened.__enter__()
+    except Exception as exc:  # noqa: BLE001  told to who waits for it
+        pipe.send_bytes(said(Opened(told(exc))))
+        return
+    generation = Generation(searcher)
+    pipe.send_bytes(said(Opened("")))
+    try:
+        while True:
+            number, text, k, params, late_ns = json.loads(pipe.recv_bytes())
+            side = asked(searcher, generation, (text, k, params), late_ns)
+            pipe.send_bytes(said(Answered(number, side)))
+    except (EOFError, OSError):
+        opened.__exit__(None, None, None)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+CLOSED = "the comparison was closed before it was queried"
+
+
+class Lane(Thread):
+    """One worker and its successors.
+
+    ``start`` opens a worker; ``done`` takes every pair that came out, ``tell`` every trouble, and
+    ``leaves`` is called where something of a lost worker is left. The lane ends at a None in
+    ``inbox``; from ``stop`` on it only says that it did not ask.
+    """
+
+    def __init__(
+        self,
+        inbox: SimpleQueue[Attempt | None],
+        *,
+        start: Callable[[], Worker],
+        limits: Limits,
+        done: Callable[[Pair], None],
+        tell: Callable[[Trouble], None],
+        leaves: Callable[[], None],
+    ) -> None:
+        super().__init__(name="shadow lane", daemon=True)
+        self._inbox, self._start, self._limits = inbox, start, limits
+        self._done, self._tell, self._leaves = done, tell, leaves
+        self._worker: Worker | None = None
+        self._pause_ns = limits.backoff_ns
+        self._not_before = 0
+        self._why = ""
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._stopped = True
+
+    def run(self) -> None:
+        while (attempt := self._inbox.get()) is not None:
+            try:
+                candidate = self._candidate(attempt)
+                after = attempt.generation()
+            except Exception as exc:  # noqa: BLE001  the lane must go on, and every pair come out
+                why = told(exc)
+                self._tell(Trouble(attempt.number, attempt.at, "shadow", Kind.FAULT, why))
+                candidate, after = not_asked(why), ""
+            self._done(Pair(attempt, candidate, after))
+        self._close()
+
+    def _candidate(self, attempt: Attempt) -> LoggedAnswer:
+        """Ask the candidate; where it is down, say so."""
+        if self._stopped:
+            return not_asked(CLOSED)
+        if self._worker is None and monotonic_ns() < self._not_before:
+            return not_asked(f"the candidate is down: {self._why}")
+        served, limits = attempt.served, self._limits
+        question = (served.text, served.k, served.params)
+        try:
+            if self._worker is None:
+                self._worker = self._start()
+            side = self._worker.ask(question, late_ns=limits.late_ns, hang_ns=limits.hang_ns)
+        except Lost as lost:
+            self._replace(attempt, lost)
+            return lost.side or not_asked(f"the candidate is down: {lost.cause}")
+        self._pause_ns = limits.backoff_ns
+        return side
+
+    def _replace(self, attempt: Attempt, lost: Lost) -> None:
+        self._why = lost.cause
+        self._tell(Trouble(attempt.number, attempt.at, "candidate", lost.kind, lost.cause))
+        self._close()
+        if lost.left:
+            self._leaves()
+        self._not_before = monotonic_ns() + self._pause_ns
+        self._pause_ns = min(2 * self._pause_ns, self._limits.backoff_most_ns)
+
+    def _close(self) -> None:
+        if self._worker is not None and self._worker.close():
+            self._leaves()
+        self._worker = None

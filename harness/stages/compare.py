@@ -1,0 +1,283 @@
+"""Stage ``compare``: how alike control and candidate are, and how far apart in quality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from sys import intern
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.agreement import agree
+from harness.core.engine import IMPORTED
+from harness.core.errors import BadFile, EvidenceError, HarnessError
+from harness.core.evidence import Agreement, ArmResult, Evidence
+from harness.core.files import replacing, write_json
+from harness.core.run import Run
+from harness.core.scores import BY_TEXT, Clustering, Estimate, Paired, Scores, independent
+from harness.corpus.parquet import table_of
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run, read_scores, write_scores
+from harness.measures.name import span_of_difference
+from harness.measures.quality import summarise
+from harness.measures.ties import Spread, Ties, count_ties, tie_sensitivity
+from harness.policy.model import Policy
+from harness.stages.custody import receipts
+from harness.stages.custody.receipts import read_twice
+from harness.stages.layout import Layout
+from harness.stages.params import CompareParams
+from harness.stages.score import FEWEST, as_json, check_scores
+from harness.stats.inference import Inference
+
+
+def ties(
+    layout: Layout, arms: Sequence[str], measures: Sequence[str]
+) -> tuple[dict[str, Ties], dict[str, object]]:
+    """Count the tied hits of each arm; give them, and with the ends of each mean as JSON.
+
+    The mean that is reported lies between: equal scores stand in the order of trec_eval, the
+    greater document id first. A measure without a kernel, or without a value, is left out.
+    """
+    data = Prepared.open(layout.data)
+    asked = [query.query_id for query in data.queries()]
+    qrels = data.qrels()
+    counted: dict[str, Ties] = {}
+    written: dict[str, object] = {}
+    for arm in arms:
+        run = read_run(layout.run(arm))
+        counted[arm] = found = count_ties(run)
+        spreads = tie_sensitivity(run, qrels, measures, asked)
+        written[arm] = {
+            "hits": found.hits,
+            "tied": found.tied,
+            "tied_in_float32_only": found.only_float64,
+            "measures": {
+                name: {
+                    "least": spread.least.mean,
+                    "expected": spread.expected.mean,
+                    "most": spread.most.mean,
+                }
+                for name, spread in spreads.items()
+                if spread.most.mean is not None
+            },
+        }
+    return counted, written
+
+
+def tie_ends(
+    layout: Layout, policy: Policy, evidence: Mapping[str, Evidence]
+) -> tuple[dict[str, Evidence], ...]:
+    """Give the evidence twice: ties of imported runs against the candidate, and for it.
+
+    Each query's value is the least or the largest over all orders of equal scores. An arm that a
+    gate names beside the two counts as the control does. None where no such run has ties.
+
+    Raises:
+        HarnessError: a gate looks at a measure of such a run that has no bounds under ties.
+    """
+    data = Prepared.open(layout.data)
+    asked, qrels = [query.query_id for query in data.queries()], data.qrels()
+    spreads: dict[str, Mapping[str, Spread]] = {}
+    for side in {s.arm: s for one in evidence.values() for s in _sides(one)}.values():
+        if side.manifest.engine == IMPORTED and count_ties(side.run).tied:
+            spreads[side.arm] = tie_sensitivity(side.run, qrels, tuple(side.scores), asked)
+            _all_bounded(side, policy, spreads[side.arm])
+    if not spreads:
+        return ()
+    return tuple(
+        {name: _at(one, spreads, best=best) for name, one in evidence.items()}
+        for best in (False, True)
+    )
+
+
+def _sides(one: Evidence) -> tuple[ArmResult, ...]:
+    return (one.control, one.candidate, *one.others.values())
+
+
+def _at(one: Evidence, spreads: Mapping[str, Mapping[str, Spread]], *, best: bool) -> Evidence:
+    def settled(side: ArmResult, *, up: bool) -> ArmResult:
+        found = spreads.get(side.arm, {})
+        scores = {m: spread.most if up else spread.least for m, spread in found.items()}
+        return replace(side, scores={**side.scores, **scores})
+
+    return replace(
+        one,
+        control=settled(one.control, up=not best),
+        candidate=settled(one.candidate, up=best),
+        others={arm: settled(side, up=not best) for arm, side in one.others.items()},
+    )
+
+
+def _all_bounded(side: ArmResult, policy: Policy, spreads: Mapping[str, Spread]) -> None:
+    asked = {getattr(gate.settings, "measure", "") for s in policy.steps for gate in s.gates}
+    if missing := sorted(asked.intersection(side.scores) - set(spreads)):
+        raise HarnessError(
+            f"{side.arm}: its scores tie, and {', '.join(missing)} has no bounds under ties;"
+            " judge by another measure"
+        )
+
+
+Pair = tuple[str, str]
+"""Control and candidate; an arm with itself is its first replay against its second."""
+KEYS = ("control", "candidate")
+CLASSES = pa.schema([(name, pa.string()) for name in (*KEYS, "query_id", "class")])
+SAME = 1e-12
+"""How far apart two equal intervals may be, where two processors drew them."""
+DEPTH = "depth"
+"""Of RBO, the taus and the classes: the deepest of ``compare.depths``."""
+
+
+def compare(
+    layout: Layout,
+    pairs: Sequence[Pair],
+    params: CompareParams,
+    inference: Inference,
+    *,
+    how: Clustering = BY_TEXT,
+) -> None:
+    """Write agreement and paired differences for each pair, and of each control with itself.
+
+    ``how`` says which queries depend on each other. Those who judge by a policy give its word, and
+    its ``inference``: a difference then has one interval, in its gate and on every page.
+
+    Raises:
+        EvidenceError: an arm was not scored, or something was changed since.
+    """
+    check_scores(layout, _arms(pairs))
+    controls = dict.fromkeys((control, control) for control, _ in pairs)
+    found: dict[Pair, Agreement] = {}
+    for control, candidate in [*pairs, *controls]:
+        runs = runs_of(layout, control, candidate)
+        agreement = agree(*runs, depths=params.depths, p=params.rbo_p)
+        found[control, candidate] = agreement
+    write_scores(layout.agreement, KEYS, {pair: dict(a.scores) for pair, a in found.items()})
+    schema = CLASSES.with_metadata(_noted(found.values()))
+    parts = [_classes(pair, agreement, schema) for pair, agreement in found.items()]
+    with replacing(layout.classes) as beside:
+        pq.write_table(pa.Table.from_batches(parts, schema).combine_chunks(), beside)
+    clusters = Prepared.open(layout.data).clusters(how)
+    apart = differences(layout, pairs, inference, clusters)
+    write_json(layout.differences, as_json({"~".join(pair): e for pair, e in apart.items()}))
+    receipts.write(layout.compare_receipt, _files(layout, pairs))
+
+
+def runs_of(layout: Layout, control: str, candidate: str) -> tuple[Run, Run]:
+    """Read the two runs that are compared; of an arm and itself, those of its two replays."""
+    if control == candidate:
+        return read_twice(layout, control)
+    return read_run(layout.run(control)), read_run(layout.run(candidate))
+
+
+def _classes(pair: Pair, found: Agreement, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of one pair."""
+    fixed = [pa.repeat(pa.scalar(arm, pa.string()), len(found.query_ids)) for arm in pair]
+    return pa.record_batch([*fixed, pa.array(found.query_ids), pa.array(found.classes)], schema)
+
+
+def _noted(agreements: Iterable[Agreement]) -> dict[str, str]:
+    """Give the depth of the agreements, which is one for all."""
+    depths = {agreement.depth for agreement in agreements if agreement.depth is not None}
+    return {DEPTH: str(*depths)} if depths else {}
+
+
+def check_compared(layout: Layout, pairs: Sequence[Pair]) -> None:
+    """Hold the comparisons against the runs and scores, as they are now.
+
+    Raises:
+        EvidenceError: an arm was not compared, or something was changed since.
+    """
+    hint = f"Run: harness compare --dataset {layout.root.name}"
+    receipts.check(layout.compare_receipt, _files(layout, pairs), hint)
+
+
+def _arms(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(arm for pair in pairs for arm in pair))
+
+
+def _files(layout: Layout, pairs: Sequence[Pair]) -> Iterable[Path]:
+    yield from (layout.per_query, layout.agreement, layout.classes, layout.differences)
+    yield from map(layout.run, _arms(pairs))
+    yield from map(layout.again, dict.fromkeys(control for control, _ in pairs))
+
+
+def differences(
+    layout: Layout,
+    pairs: Sequence[Pair],
+    inference: Inference,
+    clusters: Mapping[str, str],
+) -> dict[Pair, dict[str, Estimate]]:
+    """Mean of candidate - control of each measure, with its interval."""
+    scores = read_scores(layout.per_query, ["arm"])
+    found: dict[Pair, dict[str, Estimate]] = {}
+    for control, candidate in pairs:
+        by_measure = {
+            measure: difference(of_control, scores[candidate,][measure], inference, clusters)
+            for measure, of_control in scores[control,].items()
+        }
+        found[control, candidate] = {name: one for name, one in by_measure.items() if one}
+    return found
+
+
+def difference(
+    control: Scores, candidate: Scores, inference: Inference, clusters: Mapping[str, str]
+) -> Estimate | None:
+    """Mean of candidate - control with its interval; None of too few queries."""
+    paired = Paired.of(control, candidate)
+    if independent(paired.query_ids, clusters) < FEWEST:
+        return None
+    return summarise(
+        Scores(control.measure, paired.query_ids, paired.difference, {}),
+        span=span_of_difference(control.measure),
+        inference=inference,
+        clusters=clusters,
+    )
+
+
+def check_drawn(layout: Layout, stored: Estimate | None, drawn: Estimate | None) -> None:
+    """Compare the ends of a difference that is stored with those of one that was drawn now.
+
+    Raises:
+        EvidenceError: they are others, so the policy was changed since.
+    """
+    if stored and drawn and max(abs(stored.low - drawn.low), abs(stored.high - drawn.high)) > SAME:
+        raise EvidenceError(
+            f"{layout.differences}: its intervals are not those of the policy as it is now."
+            f" Run: harness compare --dataset {layout.root.name}"
+        )
+
+
+def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
+    """Read what ``compare`` wrote.
+
+    Raises:
+        BadFile: it did not run, a file is not a table, or the two are not of the same pairs.
+    """
+    hint = f"Run: harness compare --dataset {layout.root.name}"
+    try:
+        table = table_of(layout.classes, CLASSES)
+    except (OSError, ValueError) as exc:
+        raise BadFile(layout.classes, f"no classes ({exc})", hint) from exc
+    classes: dict[Pair, tuple[list[str], list[str]]] = {}
+    for control, candidate, query_id, name in zip(
+        *(map(intern, table.column(name).to_pylist()) for name in CLASSES.names), strict=True
+    ):
+        ids, names = classes.setdefault((control, candidate), ([], []))
+        ids.append(query_id)
+        names.append(name)
+    scores = read_scores(layout.agreement, KEYS)
+    if classes.keys() != scores.keys():
+        problem = f"its pairs of engines are not those of {layout.classes}"
+        raise BadFile(layout.agreement, problem, hint)
+    noted = (table.schema.metadata or {}).get(DEPTH.encode())
+    depth = int(noted) if noted else None
+    return {
+        pair: Agreement(
+            tuple(ids),
+            tuple(names),
+            scores[pair],
+            depth=depth,
+        )
+        for pair, (ids, names) in classes.items()
+    }

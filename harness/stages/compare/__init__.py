@@ -1,1 +1,0 @@
-"""Stage ``compare``, and differences taken apart by slice, stage, corpus and ties."""

@@ -1,0 +1,278 @@
+"""Receipts of stages, proofs of arms, dates of replays, and the digest of the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from os.path import normpath, relpath
+from pathlib import Path
+
+from harness.core import digest
+from harness.core.engine import Manifest
+from harness.core.errors import BadFile, EvidenceError, IndexNotReady
+from harness.core.files import write_json
+from harness.core.folders import is_stray
+from harness.core.formats import json_file
+from harness.core.printable import many
+from harness.core.run import Run
+from harness.corpus.cells import without_own
+from harness.corpus.prepared import QUERIES, Prepared
+from harness.corpus.runs import read_run, write_run
+from harness.policy.age import check_age, check_past
+from harness.stages.layout import NOTES, STATED, Layout
+
+
+def write(receipt: Path, files: Iterable[Path]) -> None:
+    """Write the digest of each file, by its path as seen from the receipt's folder."""
+    write_json(receipt, {_name(receipt, path): digest.of_file(path) for path in files})
+
+
+def check(receipt: Path, files: Iterable[Path], hint: str) -> None:
+    """Hold ``files`` against what the receipt says of them.
+
+    Raises:
+        EvidenceError: the receipt is missing, it does not speak of a file, or a file is gone or was
+            changed since.
+    """
+    noted = _read(receipt, hint)
+    for path in files:
+        name = _name(receipt, path)
+        if name not in noted:
+            raise EvidenceError(f"{receipt}: does not speak of {path}. {hint}")
+        if not path.is_file():
+            raise EvidenceError(f"{path}: is gone since {receipt} was written. {hint}")
+        if digest.of_file(path) != noted[name]:
+            raise EvidenceError(f"{path}: was changed since {receipt} was written. {hint}")
+
+
+def check_all(receipt: Path, hint: str) -> tuple[Path, ...]:
+    """Hold every file that the receipt speaks of, and give them.
+
+    Raises:
+        EvidenceError: as ``check``.
+    """
+    files = tuple(Path(normpath(receipt.parent / name)) for name in _read(receipt, hint))
+    check(receipt, files, hint)
+    return files
+
+
+def _read(receipt: Path, hint: str) -> dict[str, str]:
+    try:
+        noted = json_file(receipt)
+    except FileNotFoundError:
+        raise EvidenceError(
+            f"{receipt}: is not there, so nothing was measured yet. {hint}"
+        ) from None
+    except ValueError as exc:
+        raise EvidenceError(f"{receipt}: is not a receipt ({exc}). {hint}") from exc
+    if not isinstance(noted, dict):
+        raise EvidenceError(f"{receipt}: is not a receipt but a {type(noted).__name__}. {hint}")
+    return noted
+
+
+def _name(receipt: Path, path: Path) -> str:
+    return Path(relpath(path, receipt.parent)).as_posix()
+
+
+def note_replayed(
+    layout: Layout, arm: str, at: datetime, *, index_sha256: str | None = None
+) -> None:
+    """Note that the run of ``arm`` which is there was queried from ``at`` on, aware of its zone.
+
+    ``index_sha256`` is of the index's files, as they were counted before it was queried.
+    """
+    noted = {
+        "at": at.isoformat(timespec="seconds"),
+        "run": digest.of_file(layout.run(arm)),
+        "index": index_sha256,
+    }
+    write_json(layout.replayed(arm), noted)
+
+
+def index_files(layout: Layout, arm: str) -> str | None:
+    """Count the digest of an arm's index files; None where it has none, as one that runs elsewhere.
+
+    What the engine says of its index (its fingerprint) has no part in it.
+    """
+    folder = layout.index(arm)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in NOTES)
+    own = ((path.relative_to(folder), path) for path in files)
+    named = [(at.as_posix(), digest.of_file(path)) for at, path in own if not is_stray(at)]
+    counted = any(path.name not in STATED for path in files)
+    return digest.of_json(named) if counted else None
+
+
+def replayed_index(layout: Layout, arm: str) -> str | None:
+    """Read the digest of the index files that the arm's run was queried from; None where not noted.
+
+    Raises:
+        BadFile: the note is not one of ours.
+    """
+    if replayed_at(layout, arm) is None:
+        return None
+    found = json_file(layout.replayed(arm)).get("index")
+    return None if found is None else str(found)
+
+
+def asked_since(began: datetime, parts: Path) -> datetime:
+    """Give when the oldest answer of a replay was requested, that ``began`` or went on then.
+
+    ``parts`` is the folder of what an earlier one, which was killed, left.
+    """
+    times = (path.stat().st_mtime for path in parts.rglob("*") if path.is_file())
+    return min((began, *(datetime.fromtimestamp(time, UTC) for time in times)))
+
+
+def replayed_at(layout: Layout, arm: str) -> str | None:
+    """Read when the run of ``arm`` was queried, in ISO 8601; None where it was not noted.
+
+    Raises:
+        BadFile: the note is not one of ours, or names no time, or one of the future.
+    """
+    path = layout.replayed(arm)
+    if not path.is_file() or not layout.run(arm).is_file():
+        return None
+    try:
+        noted = json_file(path)
+        at, run = str(noted["at"]), str(noted["run"])
+    except (ValueError, KeyError, TypeError) as exc:
+        raise BadFile(path, f"does not say when ({exc!r})", _hint(layout, arm)) from exc
+    if run != digest.of_file(layout.run(arm)):
+        return None
+    try:
+        check_past(at)
+    except EvidenceError as exc:
+        raise BadFile(path, str(exc), _hint(layout, arm)) from exc
+    return at
+
+
+def check_replayed(
+    layout: Layout, arms: Sequence[str], *, now: datetime, evidence_days: int
+) -> None:
+    """Refuse runs that are too old, or of which no one knows how old they are.
+
+    Raises:
+        EvidenceError: as said.
+        BadFile: a note is not one of ours.
+    """
+    for arm in arms:
+        at = replayed_at(layout, arm)
+        if at is None:
+            raise EvidenceError(
+                f"{layout.replayed(arm)}: does not say when {layout.run(arm)} was made, so it may"
+                f" be of any age. {_hint(layout, arm)}"
+            )
+        try:
+            check_age(at, now=now, evidence_days=evidence_days)
+        except EvidenceError as exc:
+            raise EvidenceError(f"{layout.run(arm)}: {exc}. {_hint(layout, arm)}") from exc
+
+
+def _hint(layout: Layout, arm: str) -> str:
+    return f"Run: harness replay --dataset {layout.root.name} --arm {arm}"
+
+
+SAMPLE = 50
+"""Queries of a second replay that asks a sample: an engine that is not steady shows in fewer."""
+
+
+def read_manifest(layout: Layout, arm: str) -> Manifest:
+    """Read what stage ``index`` handed on.
+
+    Raises:
+        IndexNotReady: the stage did not run for this arm.
+        BadFile: the file is not a manifest.
+    """
+    path = layout.manifest(arm)
+    if not path.is_file():
+        raise IndexNotReady(f"{path}: the arm {arm} has no index. {_index(layout, arm)}")
+    try:
+        return Manifest(**json_file(path))
+    except (ValueError, TypeError) as exc:
+        raise BadFile(path, f"not a manifest ({exc})", _index(layout, arm)) from exc
+
+
+def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> None:
+    """Compare an opened index with what stage ``index`` handed on.
+
+    Raises:
+        IndexNotReady: it is another index.
+    """
+    if opened != wanted:
+        raise IndexNotReady(
+            f"{layout.index(arm)}: is not the index that {layout.manifest(arm)} describes"
+            f" ({opened.fingerprint[:12]} instead of {wanted.fingerprint[:12]})."
+            f" {_index(layout, arm)}"
+        )
+
+
+def check_corpus(layout: Layout, arm: str, made: Manifest, data: Prepared) -> None:
+    """Hold an arm's index against the documents, as they are now.
+
+    Raises:
+        IndexNotReady: it was built of others.
+    """
+    if made.corpus_sha256 != data.manifest.corpus_sha256:
+        raise IndexNotReady(
+            f"{layout.manifest(arm)}: the index was built of other documents than those in"
+            f" {layout.data}. {_index(layout, arm)}"
+        )
+
+
+def record_run(layout: Layout, first: Run, again: Run | None = None) -> Run:
+    """Write an arm's runs, without hits that are the query itself; give the first.
+
+    A run that came as a file has no second one: it stands for both.
+    """
+    own = Prepared.open(layout.data).ids().own
+    shown = without_own(first, own)
+    write_run(without_own(again, own) if again else shown, layout.again(first.arm))
+    write_run(shown, layout.run(first.arm))
+    note_run(layout, first.arm)
+    return shown
+
+
+def read_twice(layout: Layout, arm: str) -> tuple[Run, Run]:
+    """Read both replays of an arm, of the queries that the second one asked.
+
+    Raises:
+        BadFile: a file is missing or no run.
+        EvidenceError: the second one asked fewer queries than a sample has.
+    """
+    first, again = read_run(layout.run(arm)), read_run(layout.again(arm))
+    if len(again) < min(SAMPLE, len(first)):
+        raise EvidenceError(
+            f"{layout.again(arm)}: has {many(len(again), 'query')} of {len(first)}, and a sample"
+            f" has {SAMPLE}. Run: harness replay --dataset {layout.root.name} --arm {arm}"
+        )
+    return first if len(again) == len(first) else first.only(again.query_ids), again
+
+
+def note_run(layout: Layout, arm: str) -> None:
+    """Note what the arm's two runs were made from."""
+    write(layout.run_receipt(arm), _files(layout, arm))
+
+
+def check_run(layout: Layout, arm: str) -> None:
+    """Hold an arm's runs against its index and the data, as they are now.
+
+    Raises:
+        EvidenceError: the arm was not replayed, or something was changed since.
+        IndexNotReady: it has no index, or one of other documents.
+    """
+    check_corpus(layout, arm, read_manifest(layout, arm), Prepared.open(layout.data))
+    hint = f"Run: harness replay --dataset {layout.root.name} --arm {arm}"
+    check(layout.run_receipt(arm), _files(layout, arm), hint)
+
+
+def _files(layout: Layout, arm: str) -> tuple[Path, ...]:
+    return (
+        layout.data / QUERIES,
+        layout.manifest(arm),
+        layout.run(arm),
+        layout.again(arm),
+    )
+
+
+def _index(layout: Layout, arm: str) -> str:
+    return f"Run: harness index --dataset {layout.root.name} --arm {arm}"

@@ -1,0 +1,570 @@
+"""Stage ``import``: data sets of other formats, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.core import digest
+from harness.core.digest import DocumentsDigest, of_queries
+from harness.core.errors import BadFile, DatasetError, UnknownName
+from harness.core.files import replacing_folder, scratch, write_text
+from harness.core.folders import Change, changing, check_apart, is_stray
+from harness.core.names import check_distinct, checked
+from harness.core.printable import between, many
+from harness.core.records import FIELDS, Document, Judgement, Qrels, Query
+from harness.corpus import beir, card, mbox, prepared, trec
+from harness.corpus import judgements as corpus_judgements
+from harness.corpus.card import Card, Digests
+from harness.corpus.cells import OwnWatch, written_otherwise
+from harness.corpus.exchange import Data, reader, writer
+from harness.corpus.prepared import Prepared, with_forms
+from harness.corpus.trec import LEFT_OUT, UNCARRIED
+
+PACKED = ".gz"
+OURS = {card.FILE, "corpus.jsonl", "queries.jsonl", LEFT_OUT}
+"""What an import writes into the folder of a data set; the lines may be packed later."""
+NOT_STATED = "not stated"
+SHOWN = 5
+"""Ids that a message lists; the report has all."""
+LONGEST = 100
+"""Characters of an id in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the files do not say of themselves."""
+
+    title: str = NOT_STATED
+    source: str = NOT_STATED
+    licence: str = NOT_STATED
+    warnings: tuple[str, ...] = ()
+
+
+NOTHING_STATED = About()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What was taken over, and what a reader of the numbers must know of it."""
+
+    name: str
+    split: str
+    documents: int
+    queries: int
+    judgements: int
+    unjudged_queries: int
+    """Queries left out, since the split has no judgement of them."""
+    dangling_documents: tuple[str, ...]
+    """Judged, and not in the corpus; their judgements are kept."""
+    dangling_queries: tuple[str, ...]
+    """Judged, and not among the queries; their judgements are kept."""
+    empty_documents: tuple[str, ...]
+    """In the corpus with neither title nor text."""
+    empty_queries: tuple[str, ...]
+    own: tuple[str, ...] = ()
+    """What was found of queries that are themselves documents."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for each thing that is not as it should be."""
+        found = (
+            ("judged document is", "not in the corpus", self.dangling_documents),
+            ("judged query is", "not in the query set", self.dangling_queries),
+            ("document is", "empty", self.empty_documents),
+            ("query is", "empty", self.empty_queries),
+        )
+        left_out = (
+            "Without a judgement, and so left out:"
+            f" {self.unjudged_queries} of {self.queries + self.unjudged_queries} queries."
+        )
+        odd = tuple(f"{many(len(ids), one)} {what}: {few(ids)}." for one, what, ids in found if ids)
+        return ((left_out,) if self.unjudged_queries else ()) + odd + self.own
+
+
+@dataclass(slots=True)
+class PassingCorpus:
+    """Documents that pass by: their digest, ids, which are empty, and which are queries."""
+
+    own: OwnWatch
+    digest: DocumentsDigest = field(default_factory=DocumentsDigest)
+    ids: set[str] = field(default_factory=set)
+    empty: list[str] = field(default_factory=list)
+
+    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
+        for document in self.digest.watch(self.own.watch(documents)):
+            self.ids.add(document.doc_id)
+            if not (document.title.strip() or document.text.strip()):
+                self.empty.append(document.doc_id)
+            yield document
+
+
+def report(
+    name: str, split: str, queries: tuple[Query, ...], qrels: Qrels, corpus: PassingCorpus
+) -> ImportReport:
+    """Count what was taken over; ``queries`` are all that were given, judged or not.
+
+    Raises:
+        DatasetError: the judgements write ids of queries or documents in another way.
+    """
+    given = {query.query_id for query in queries}
+    asked = tuple(query for query in queries if query.query_id in qrels.grades)
+    judged = {row.doc_id for row in qrels.rows()}
+    unknown = frozenset(qrels.grades) - given
+    for what, strange, known in (
+        ("query", unknown, given - frozenset(qrels.grades)),
+        ("document", judged - corpus.ids, corpus.ids),
+    ):
+        if pair := written_otherwise(strange, known):
+            here, there = (between(one, LONGEST) for one in pair)
+            raise DatasetError(
+                f"{name}: the judgements of split {split!r} name the {what} {here}, which is"
+                f" {there} in the data. Write ids in one way"
+            )
+    return ImportReport(
+        name=name,
+        split=split,
+        documents=corpus.digest.count,
+        queries=len(asked),
+        judgements=sum(1 for _ in qrels.rows()),
+        unjudged_queries=len(queries) - len(asked),
+        dangling_documents=tuple(sorted(judged - corpus.ids)),
+        dangling_queries=tuple(q for q in qrels.query_ids if q not in given),
+        empty_documents=tuple(corpus.empty),
+        empty_queries=tuple(query.query_id for query in asked if not query.text.strip()),
+        own=corpus.own.said,
+    )
+
+
+def refuse_dangling(report: ImportReport) -> None:
+    """Stop where judgements name what does not exist.
+
+    Raises:
+        DatasetError: they do; the message lists some of it and the remedy.
+    """
+    for one, where, ids in (
+        ("document", "the corpus", report.dangling_documents),
+        ("query", "the query set", report.dangling_queries),
+    ):
+        if ids:
+            raise DatasetError(
+                f"{report.name}: the judgements of split {report.split!r} name"
+                f" {many(len(ids), one)} not in {where}: {few(ids)}; complete the files, or keep"
+                " such judgements with --allow-dangling"
+            )
+
+
+def few(ids: tuple[str, ...]) -> str:
+    """List some ids, fit to print."""
+    shown = ", ".join(between(one, LONGEST) for one in ids[:SHOWN])
+    return shown + (", ..." if len(ids) > SHOWN else "")
+
+
+def check_free(folder: Path, judged: Path, *, force: bool) -> None:
+    """Let an import pass into ``folder`` and ``judged``, its file of judgements.
+
+    What is there already is replaced with ``force`` alone, and only where it bears a card of the
+    name of the folder and holds nothing else than an import writes.
+
+    Raises:
+        DatasetError: it is there, or is not what an import wrote.
+    """
+    if not (folder.exists() or folder.is_symlink()):
+        if judged.exists():
+            problem = f"{judged}: is there, and no data set in {folder} that it belongs to"
+            raise DatasetError(f"{problem}; move it away, or choose another name")
+        return
+    if not force:
+        raise DatasetError(f"{folder} exists; choose another name, or replace it with --force")
+    hint = "move it away, or choose another name; nothing was replaced"
+    try:
+        name = card.read(folder).name if not folder.is_symlink() else ""
+    except BadFile as exc:
+        raise DatasetError(f"{folder}: bears no card of an import ({exc}) {hint}") from exc
+    if name != folder.name:
+        raise DatasetError(f"{folder}: its card is of {name!r}, or it is a link; {hint}")
+    for path in sorted(folder.iterdir()):
+        if is_stray(Path(path.name)):
+            continue
+        if path.name.removesuffix(PACKED) not in OURS or not path.is_file():
+            raise DatasetError(f"{path}: was not written by an import; {hint}")
+
+
+CORPUS = "corpus.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a data set goes, and what is said of it.
+
+    Its documents and queries become ``datasets/<name>``, its judgements ``qrels/<name>``.
+    """
+
+    name: str
+    datasets: Path
+    qrels: Path
+    split: str
+    about: About = NOTHING_STATED
+    allow_dangling: bool = False
+    """Whether judgements may name unknown documents or queries."""
+    force: bool = False
+    """Whether a data set of this name that an import wrote is replaced."""
+
+
+def import_beir(
+    path: Path,
+    to: Target,
+    *,
+    fields: tuple[str, ...] = FIELDS,
+    forms: bool = False,
+) -> ImportReport:
+    """Register one split of a BEIR folder.
+
+    Only queries that the split judges are taken, as BEIR does. Of the documents only ``fields``
+    are; with ``forms`` each query is put into the slice of its form.
+
+    Raises:
+        BadFile: a file is missing or malformed, or an id comes twice.
+        BadName: no data set or split can be called so.
+        DatasetError: the name is taken and ``force`` is not given, or it is taken by what no
+            import wrote. Or judgements name unknown documents or queries and ``allow_dangling`` is
+            not given.
+    """
+    read = beir.Beir(path, to.split, fields)
+    given = Given(
+        read.documents, _queries(read, forms=forms), read.qrels(), (path / CORPUS,), fields
+    )
+    return register(given, to)
+
+
+def import_trec(
+    to: Target,
+    *,
+    topics_file: Path,
+    qrels_file: Path,
+    corpus_file: Path,
+) -> ImportReport:
+    """Register TREC topics and judgements over a corpus of JSON lines.
+
+    Topics named ``*.tsv`` are a table ``id<TAB>text``; others have the classic tags.
+
+    Raises:
+        BadFile, DatasetError: as ``import_beir``.
+    """
+    read = trec.table if topics_file.suffix == ".tsv" else trec.tagged
+    files = corpus_file, topics_file, qrels_file
+    given = Given(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file), files)
+    return register(given, to)
+
+
+def import_jsonl(
+    to: Target,
+    *,
+    corpus_file: Path,
+    queries_file: Path,
+    qrels_file: Path,
+) -> ImportReport:
+    """Register JSON lines with judgements.
+
+    Judgements named ``*.tsv`` have BEIR's three columns; others TREC's four. A pool is taken as
+    far as it is judged, and the card counts the rest.
+
+    Raises:
+        BadFile, DatasetError: as ``import_beir``.
+    """
+    judged, about = judgements(qrels_file, to.about)
+    asked = tuple(beir.queries(queries_file))
+    files = corpus_file, queries_file, qrels_file
+    given = Given(_corpus(corpus_file), asked, judged, files)
+    return register(given, replace(to, about=about))
+
+
+def load_folder(
+    path: Path,
+    split: str,
+    out: Path,
+    *,
+    fields: tuple[str, ...] = FIELDS,
+    forms: bool = False,
+) -> ImportReport:
+    """Write one split of a BEIR folder as prepared data into ``out``, registering nothing.
+
+    Only queries that the split judges are taken; judgements of unknown documents and
+    queries are kept, and reported. ``fields`` and ``forms`` as in ``import_beir``.
+
+    Raises:
+        BadFile: a file is missing or malformed, or an id comes twice.
+    """
+    read = beir.Beir(path, split, fields)
+    name, queries, judged = path.resolve().name, _queries(read, forms=forms), read.qrels()
+    asked = _asked(queries, judged)
+    corpus = PassingCorpus(OwnWatch(asked))
+    documents, others = corpus.watch(read.documents()), _others(queries, judged)
+    prepared.write(
+        out, name, split, documents, asked, judged,
+        fields=fields, left_out=len(others), elsewhere=others,
+    )  # fmt: skip
+    return report(name, split, queries, judged, corpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was read, and of which files."""
+
+    documents: Callable[[], Iterator[Document]]
+    queries: tuple[Query, ...]
+    qrels: Qrels
+    reads: tuple[Path, ...]
+    fields: tuple[str, ...] = FIELDS
+
+
+def _queries(read: beir.Beir, *, forms: bool) -> tuple[Query, ...]:
+    return tuple(with_forms(read.queries())) if forms else read.queries()
+
+
+def _corpus(path: Path) -> Callable[[], Iterator[Document]]:
+    return lambda: beir.documents(path)
+
+
+def register(given: Given, to: Target) -> ImportReport:
+    """Write a data set, its judgements and its card, together or not at all.
+
+    Raises:
+        BadName, DatasetError: as ``import_beir``.
+    """
+    checked("a split", to.split)
+    folder, qrels = to.datasets / checked("a data set", to.name), to.qrels / to.name
+    check_distinct("a data set", to.name, (path.name for path in to.datasets.glob("*")))
+    with changing(folder, within=(folder, qrels), what="import") as change:
+        return _registered(given, to, folder, change)
+
+
+def _registered(given: Given, to: Target, folder: Path, change: Change) -> ImportReport:
+    judged = to.qrels / to.name / f"{to.split}.qrels"
+    check_apart(folder, given.reads)
+    check_free(folder, judged, force=to.force)
+    asked = _asked(given.queries, given.qrels)
+    corpus, others = PassingCorpus(OwnWatch(asked)), _others(given.queries, given.qrels)
+    with replacing_folder(folder, durable=True) as beside:
+        beir.write_documents(beside / CORPUS, corpus.watch(given.documents()))
+        beir.write_queries(beside / "queries.jsonl", asked)
+        if others:
+            write_text(beside / LEFT_OUT, "".join(f"{query_id}\n" for query_id in others))
+        found = report(to.name, to.split, given.queries, given.qrels, corpus)
+        if not to.allow_dangling:
+            refuse_dangling(found)
+        card.write(beside, _card(given, to, found, asked, corpus.digest.sha256))
+        change.write(judged, trec.qrels_text(given.qrels))
+        change.prepare(folder / card.FILE, digest.of_file(beside / card.FILE))
+    return found
+
+
+def _asked(queries: tuple[Query, ...], judged: Qrels) -> tuple[Query, ...]:
+    asked = tuple(query for query in queries if query.query_id in judged.grades)
+    if not asked:
+        raise DatasetError(
+            f"none of the {len(queries)} queries is judged (judged are, for example,"
+            f" {few(judged.query_ids)}); give the judgements that belong to these queries"
+        )
+    return asked
+
+
+def _others(queries: tuple[Query, ...], judged: Qrels) -> tuple[str, ...]:
+    return tuple(one.query_id for one in queries if one.query_id not in judged.grades)
+
+
+def _card(
+    given: Given, to: Target, import_report: ImportReport, asked: tuple[Query, ...], corpus: str
+) -> Card:
+    about = to.about
+    return Card(
+        name=to.name,
+        title=to.name if about.title == NOT_STATED else about.title,
+        source=about.source,
+        licence=about.licence,
+        made_by="harness import",
+        kind="files",
+        split=to.split,
+        documents=import_report.documents,
+        queries=import_report.queries,
+        judgements=import_report.judgements,
+        warnings=[*about.warnings, *import_report.warnings],
+        sha256=Digests(corpus=corpus, queries=of_queries(asked), qrels=card.of_qrels(given.qrels)),
+        slices=card.slices(asked),
+        fields=None if given.fields == FIELDS else [*given.fields],
+        left_out=import_report.unjudged_queries or None,
+    )
+
+
+def judgements(path: Path, about: About) -> tuple[Qrels, About]:
+    """Read a file by its name; what a pool leaves open is counted in ``about``.
+
+    Raises:
+        BadFile: the file is malformed, or holds no judgement.
+    """
+    if path.suffix == ".tsv":
+        return beir.qrels(path), about
+    if not corpus_judgements.texts_path(path).is_file():
+        return trec.qrels(path), about
+    found = corpus_judgements.read_pool(path)
+    judged = trec.collect(path, enumerate(found.judgements, start=1))
+    odd = f"The pool leaves {many(len(found.open), 'pair')} open."
+    return judged, replace(about, warnings=(*about.warnings, odd)) if found.open else about
+
+
+class MboxImport(NamedTuple):
+    """What was taken over, and what is odd about single mails."""
+
+    report: ImportReport
+    notes: tuple[mbox.Note, ...]
+
+
+def import_mbox(to: Target, *, mbox_file: Path, queries_file: Path, qrels_file: Path) -> MboxImport:
+    """Register the mails of an mbox file; judgements name them by Message-ID, without brackets.
+
+    Mail holds neither queries nor judgements: both are JSON lines and TREC lines as in
+    ``import_jsonl``. What is odd about mails is counted on the card.
+
+    Raises:
+        BadFile, DatasetError: as ``import_jsonl``.
+    """
+    found = mbox.read(mbox_file)
+    odd = (*to.about.warnings, *mbox.problems_of(found))
+    with scratch() as folder:
+        corpus = folder / "corpus.jsonl"
+        beir.write_documents(corpus, found.documents)
+        report = import_jsonl(
+            replace(to, about=replace(to.about, warnings=odd)),
+            corpus_file=corpus,
+            queries_file=queries_file,
+            qrels_file=qrels_file,
+        )
+    return MboxImport(report, found.notes)
+
+
+PARTS = ("docs", "queries", "qrels")
+
+
+def import_ir_datasets(to: Target, *, collection: str, download: bool) -> ImportReport:
+    """Register a collection of ir_datasets, such as ``beir/scifact/test``.
+
+    A document's title and text are taken where it has such fields, else its default text.
+
+    Raises:
+        UnknownName: ir_datasets has no such collection.
+        DatasetError: it lacks documents, queries or judgements, or its files are not here and
+            ``download`` is not given. Or as ``import_beir``.
+        ModuleNotFoundError: ir_datasets is not installed.
+    """
+    import ir_datasets
+
+    try:
+        found: Any = ir_datasets.load(collection)
+    except KeyError as exc:
+        near = get_close_matches(collection, ir_datasets.registry, n=SHOWN, cutoff=0.0)
+        raise UnknownName("collection of ir_datasets", collection, near) from exc
+    for part in PARTS:
+        if not getattr(found, f"has_{part}")():
+            below = [name for name in ir_datasets.registry if name.startswith(f"{collection}/")]
+            raise DatasetError(
+                f"{collection}: has no {part} in ir_datasets; choose one that has, such as"
+                f" {', '.join(below[:SHOWN]) or 'beir/scifact/test'}"
+            )
+    with _downloads(collection, allowed=download):
+        queries = tuple(_query(one) for one in found.queries_iter())
+        qrels = Qrels.of(
+            Judgement(_id(one.query_id), _id(one.doc_id), one.relevance)
+            for one in found.qrels_iter()
+        )
+        given = Given(lambda: map(_document, found.docs_iter()), queries, qrels, ())
+        return register(given, to)
+
+
+class _Refused(BaseException):
+    """A download that was not requested: no ``Exception``, which ir_datasets would pass over."""
+
+
+def _refuse() -> None:
+    raise _Refused
+
+
+@contextmanager
+def _downloads(collection: str, *, allowed: bool) -> Iterator[None]:
+    """Let ir_datasets download, or make it an error that says how to allow it."""
+    from ir_datasets import lazy_libs
+
+    fetch = lazy_libs.requests
+    lazy_libs.requests = fetch if allowed else _refuse
+    try:
+        yield
+    except _Refused as exc:
+        raise DatasetError(
+            f"{collection}: its files are not on this machine; let ir_datasets download them with"
+            " --download"
+        ) from exc
+    finally:
+        lazy_libs.requests = fetch
+
+
+def _query(one: Any) -> Query:  # noqa: ANN401  a tuple of ir_datasets
+    return Query(_id(one.query_id), one.default_text())
+
+
+def _document(one: Any) -> Document:  # noqa: ANN401  a tuple of ir_datasets
+    title, text = getattr(one, "title", None), getattr(one, "text", None)
+    doc_id = _id(one.doc_id)
+    if isinstance(text, str):
+        return Document(doc_id, title if isinstance(title, str) else "", text)
+    return Document(doc_id, "", one.default_text())
+
+
+def _id(given: str) -> str:
+    """Check an id.
+
+    Raises:
+        DatasetError: no file of ours can carry it.
+    """
+    if not given or any(one in UNCARRIED for one in given):
+        raise DatasetError(f"the id {given!r} is empty or holds white space; it cannot be imported")
+    return given
+
+
+def import_ratings(
+    to: Target, *, kind: str, ratings_file: Path, corpus_file: Path, text: str = ""
+) -> ImportReport:
+    """Register the ratings of a format of ``harness.corpus.exchange``.
+
+    ``text`` is the key of a query's text, where a format has several.
+
+    Raises:
+        UnknownName: the format is unknown.
+        BadFile, DatasetError: a file is malformed, or as ``import_beir``.
+    """
+    found = reader(kind)(ratings_file, text)
+    odd = f"{many(found.unrated, 'pair was')} listed without a rating and left out."
+    about = to.about
+    if found.unrated:
+        about = replace(about, warnings=(*about.warnings, odd))
+    given = Given(
+        lambda: beir.documents(corpus_file),
+        found.queries,
+        found.qrels,
+        (ratings_file, corpus_file),
+    )
+    return register(given, replace(to, about=about))
+
+
+def convert(data: Prepared, name: str, kind: str, to: Path) -> tuple[Path, ...]:
+    """Write prepared data into the folder ``to``; give the files.
+
+    Raises:
+        UnknownName: the format is unknown.
+        DatasetError: the format cannot carry the data.
+    """
+    write = writer(kind)
+    write(to, Data(name, data.documents, tuple(data.queries()), data.qrels()))
+    return tuple(sorted(path for path in to.rglob("*") if path.is_file()))

@@ -1,1 +1,0 @@
-"""Collections and runs of others, taken over."""

@@ -1,0 +1,361 @@
+"""A machine that judges: its file, what it is given, its answers and its cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, Protocol
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+
+from harness.core import digest
+from harness.core.errors import BadFile, HarnessError, InvalidArm
+from harness.core.files import held, write_json
+from harness.core.formats import json_file, toml_file
+from harness.core.names import Name
+from harness.core.reading import Malformed
+from harness.corpus.judgements import Pair
+
+REMEDY = "docs/judging.md lists the keys"
+MINUTES = 24 * 60
+"""Of a day."""
+Text = Annotated[str, Field(min_length=1)]
+Price = Annotated[float, Field(ge=0)]
+Cuts = Annotated[tuple[float, ...], Field(min_length=1, strict=False)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    name: Name
+    """The judge's name: its answers are kept under it."""
+
+
+class EndpointSettings(_Table):
+    """A model behind an OpenAI-compatible endpoint. All keys must be given."""
+
+    kind: Literal["endpoint"]
+    model: Text
+    """As the endpoint calls it; a pinned version, since another one is another judge."""
+    template: Text
+    """File with the instructions, beside this one."""
+    max_tokens: Annotated[int, Field(ge=16)]
+    """Most tokens of an answer."""
+    price_in: Price
+    """Of a million tokens that are sent."""
+    price_out: Price
+    """Of a million tokens of answers."""
+    budget: Annotated[float, Field(ge=0)]
+    """Most that the judge may cost over all its commands."""
+    per_minute: Annotated[float, Field(ge=1 / MINUTES)]
+    """Most requests in a minute; one a day at least."""
+    retries: Annotated[int, Field(ge=0, le=20)]
+    """Attempts after the first one."""
+    timeout_s: Annotated[float, Field(gt=0, le=60 * MINUTES)]
+    """Seconds that a request may take; one day at most."""
+
+
+class _Scored(_Table):
+    cuts: Cuts
+    """Scores between one grade and the next, ascending: one fewer than the scale has grades."""
+    slope: Annotated[float, Field(gt=0)]
+    """How sharply the grades divide there."""
+
+    @field_validator("cuts")
+    @classmethod
+    def _ascend(cls, cuts: tuple[float, ...]) -> tuple[float, ...]:
+        if any(high <= low for low, high in pairwise(cuts)):
+            raise ValueError("they do not ascend")
+        return cuts
+
+
+class EncoderSettings(_Scored):
+    """A local cross-encoder; a score is its logit. All keys must be given."""
+
+    kind: Literal["cross-encoder"]
+    folder: Text
+    """Folder with model.onnx and tokenizer.json; a relative one lies beside this file."""
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    """Of the weights."""
+    max_tokens: Annotated[int, Field(ge=8)]
+    """Most tokens of a pair that are read."""
+
+
+class OverlapSettings(_Scored):
+    """A rule; a score is the share of the query's words that the document has."""
+
+    kind: Literal["overlap"]
+
+
+Settings = EndpointSettings | EncoderSettings | OverlapSettings
+_SETTINGS: TypeAdapter[Settings] = TypeAdapter(Annotated[Settings, Field(discriminator="kind")])
+
+
+def read(path: Path) -> Settings:
+    """Read the file of a judge.
+
+    Raises:
+        BadFile: it is missing or malformed, or a key is missing, unknown or has a wrong value.
+    """
+    try:
+        return _SETTINGS.validate_python(toml_file(path))
+    except FileNotFoundError as exc:
+        raise BadFile(path, "missing file", "Check the path") from exc
+    except (OSError, Malformed) as exc:
+        raise BadFile(path, str(exc), REMEDY, getattr(exc, "line", None)) from exc
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        key = ".".join(str(one) for one in first["loc"][1:]) or "the file"
+        said = "missing key" if first["type"] == "missing" else first["msg"]
+        raise BadFile(path, f"{key}: {said}", REMEDY) from exc
+
+
+class Seen(NamedTuple):
+    """What is judged: the same that a person is shown."""
+
+    query: str
+    title: str
+    text: str
+    scale: tuple[int, ...]
+    """Grades, the lowest first."""
+
+    @classmethod
+    def of(cls, pair: Pair) -> Seen:
+        """Take what is shown of a pair; neither its ids nor what it is worth are."""
+        return cls(pair.query, pair.title, pair.snippet, tuple(sorted(pair.scale)))
+
+
+class Bound(NamedTuple):
+    """What one request may cost before it is sent."""
+
+    tokens: float
+    """About how many it sends."""
+    likely: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a judge says of one pair."""
+
+    probabilities: tuple[float, ...]
+    """Of each grade, the lowest first; they add up to 1."""
+    model: str
+    """Model that answered, as it calls itself."""
+    cost: float = 0.0
+    note: str = ""
+    retries: int = 0
+    """Attempts before this one that gave no answer."""
+
+    def grade(self, scale: Sequence[int]) -> int:
+        """Give the most probable grade, of equals the lowest."""
+        return scale[int(np.argmax(self.probabilities))]
+
+
+class Judge(Protocol):
+    """Gives a pair a distribution over grades."""
+
+    @property
+    def name(self) -> str:
+        """How people call it; the name of its answers."""
+        ...
+
+    @property
+    def template(self) -> str:
+        """SHA-256 of its instructions; empty where it has none."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Everything that an answer depends on beside the pair, as far as it is stated."""
+        ...
+
+    def bound(self, seen: Seen) -> Bound:
+        """Say what judging a pair costs; nothing is sent."""
+        ...
+
+    def judge(self, seen: Seen) -> Answer:
+        """Judge a pair.
+
+        Raises:
+            Unlabelled: no valid answer came, and another pair may have one.
+            HarnessError: the judge cannot go on.
+        """
+        ...
+
+
+class Unlabelled(HarnessError):
+    """A judge gave a pair no valid answer."""
+
+
+class JudgeChanged(InvalidArm):
+    """A judge answered with two models."""
+
+    def __init__(self, name: str, models: Sequence[str]) -> None:
+        super().__init__(
+            f"INVALID: the judge {name} changed its model: {', '.join(models)}. No label is"
+            " written. Pin the model in its file, and give the judge another name"
+        )
+
+
+FREE = Bound(0.0, 0.0, 0.0)
+
+
+def key_of(judge: Judge, seen: Seen) -> str:
+    """Name an answer by all that it depends on."""
+    return digest.of_json([judge.identity, list(seen)])
+
+
+def cumulative(score: float, cuts: Sequence[float], slope: float) -> tuple[float, ...]:
+    """Turn a score into probabilities of grades, of which there is one more than ``cuts``.
+
+    The probability of a grade above the k-th is the logistic function of slope times (score less
+    the k-th cut). ``cuts`` ascend. It is the proportional odds model (McCullagh, Journal of the
+    Royal Statistical Society B 42, 1980).
+    """
+    away = np.clip(slope * (score - np.array(cuts)), -700, 700)
+    above = np.concatenate([[1.0], 1 / (1 + np.exp(-away)), [0.0]])
+    return tuple((above[:-1] - above[1:]).tolist())
+
+
+MODEL = "model.json"
+_ANSWER = TypeAdapter(Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The folder of one judge; several commands may use it at once."""
+
+    folder: Path
+    name: str
+
+    def known(self, key: str) -> Answer | None:
+        """Give an answer that was paid; None where there is none.
+
+        Raises:
+            BadFile: its file is damaged.
+        """
+        path = self._path(key)
+        if not path.exists():
+            return None
+        try:
+            return _ANSWER.validate_python(json_file(path), strict=False)
+        except (OSError, ValueError, ValidationError) as exc:
+            raise BadFile(path, "it is damaged", "Remove it; the pair is paid anew") from exc
+
+    def ask(self, key: str, judge: Callable[[], Answer]) -> Answer:
+        """Give a known answer, or let the pair be judged and keep what was said."""
+        path = self._path(key)
+        with held(path):
+            if found := self.known(key):
+                return found
+            answer = judge()
+            write_json(path, asdict(answer), durable=True)
+        return answer
+
+    def check_model(self, model: str) -> None:
+        """Let the model pass that answered first.
+
+        Raises:
+            JudgeChanged: it is another one.
+        """
+        path = self.folder / MODEL
+        with held(path):
+            if not path.exists():
+                write_json(path, {"model": model}, durable=True)
+                return
+            try:
+                first = json_file(path)["model"]
+            except (OSError, ValueError, TypeError, KeyError) as exc:
+                raise BadFile(path, "it is damaged", "Give the judge another name") from exc
+        if first != model:
+            raise JudgeChanged(self.name, (str(first), model))
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.json"
+
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+FILE = "spent.json"
+
+
+class OverBudget(HarnessError):
+    """The next request may cost more than is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purse:
+    """The budget of one judge, over all commands and processes.
+
+    A command that is killed in the middle of a request leaves that request's most counted.
+    """
+
+    path: Path
+    budget: float
+
+    @property
+    def spent(self) -> float:
+        """What was spent so far.
+
+        Raises:
+            BadFile: the file is damaged.
+        """
+        if not self.path.exists():
+            return 0.0
+        try:
+            return float(json_file(self.path)["spent"])
+        except (OSError, ValueError, TypeError, KeyError) as exc:
+            remedy = 'Write {"spent": AMOUNT} into it, with what the judge has cost so far'
+            raise BadFile(self.path, f"it is damaged ({exc})", remedy) from exc
+
+    def reserve(self, most: float) -> None:
+        """Count a request before it is sent.
+
+        Raises:
+            OverBudget: with it, the judge could cost more than its budget.
+        """
+        self._change(lambda spent: self._within(spent, most))
+
+    def correct(self, most: float, cost: float) -> None:
+        """Put what a request did cost in the place of what was reserved for it."""
+        self._change(lambda spent: max(0.0, spent - most + cost))
+
+    def _within(self, spent: float, most: float) -> float:
+        if spent + most > self.budget:
+            raise OverBudget(
+                f"the judge has cost {spent:.4f} of its budget of {self.budget:g}, and the next"
+                f" request may cost {most:.4f}. Raise budget in its file; the same command goes on"
+            )
+        return spent + most
+
+    def _change(self, by: Callable[[float], float]) -> None:
+        with held(self.path):
+            write_json(self.path, {"spent": by(self.spent)}, durable=True)
+
+
+@dataclass(slots=True)
+class Pace:
+    """Spaces requests evenly."""
+
+    per_minute: float
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    next_s: float = 0.0
+
+    def turn(self) -> None:
+        """Wait until the next request may be sent."""
+        now = self.clock()
+        if self.next_s > now:
+            self.sleep(self.next_s - now)
+        self.next_s = max(self.next_s, now) + 60.0 / self.per_minute
+
+    def pause(self, failures: int, told_s: float | None) -> None:
+        """Wait after so many failures: as long as the server asks for, or twice as long each time.
+
+        No pause is longer than a minute, whatever the server says.
+        """
+        own = FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10)
+        self.sleep(min(LONGEST_PAUSE_S, own if told_s is None else told_s))

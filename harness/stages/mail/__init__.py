@@ -1,1 +1,0 @@
-"""Message search over an arm's index, alone or with a shadow."""

@@ -1,1 +1,0 @@
-"""A policy planned, before its results are seen."""

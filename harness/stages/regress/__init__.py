@@ -1,1 +1,0 @@
-"""Every arm against itself as it was in an earlier release."""

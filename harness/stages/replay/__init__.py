@@ -1,1 +1,0 @@
-"""Stage ``replay``: one arm, every query, twice; and whose answers those are."""

@@ -1,1 +1,0 @@
-"""Stage ``report``: one data set put together for its pages."""

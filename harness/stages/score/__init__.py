@@ -1,1 +1,0 @@
-"""Stage ``score``: measures and their means, and the cross-check of the kernels."""

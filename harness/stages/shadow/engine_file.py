@@ -1,0 +1,111 @@
+"""An engine's own TOML file as the reading of mirrored requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from engines import registry
+from engines.stacks.http.arm import HttpEngine, Reader, reader
+from engines.stacks.http.connection import NoAnswer
+from engines.stacks.http.settings import PLACE, Settings
+from harness.core.engine import Answer, Hit, Manifest
+from harness.core.errors import BadPolicy
+from harness.core.files import scratch
+from harness.shadow.server import AnswerTable, Bounds, Reading, RequestTable, Unreadable, unit
+
+K_ABSENT = 10
+"""Hits that a request asks for where it does not say."""
+REQUEST_BYTES, ANSWER_BYTES = 1 << 16, 4 << 20
+
+
+class ArmReading(Reading):
+    """Reads requests at the places of the arm's template, and answers as the arm does."""
+
+    settings: Settings
+
+    def answer_of(self, answer: Any, manifest: Manifest, k: int) -> Answer:  # noqa: ANN401  any JSON
+        try:
+            found = self._reader.read(answer, k)
+        except NoAnswer as exc:
+            raise Unreadable(str(exc)) from None
+        hits = tuple(
+            Hit(hit.doc_id, 1 / at, 1 / at)
+            if hit.score is None
+            else Hit(hit.doc_id, unit(hit.score), hit.score)
+            for at, hit in enumerate(found.hits, start=1)
+        )
+        return Answer(hits, manifest.fingerprint)
+
+    def generation_of(self, answer: Any) -> int | str:  # noqa: ANN401  any JSON
+        if not self.settings.generation:
+            return ""
+        try:
+            found = self._reader.generation_of(answer)
+        except NoAnswer as exc:
+            raise Unreadable(str(exc)) from None
+        if not isinstance(found, int | str) or isinstance(found, bool) or found == "":
+            raise Unreadable(f"the answer's generation is {found!r}, no number and no text")
+        return found
+
+    @property
+    def _reader(self) -> Reader:
+        return _compiled(self.settings.model_dump_json())
+
+
+def of_arm(path: Path) -> ArmReading:
+    """Derive a proxy's reading from the file of an engine over HTTP.
+
+    Raises:
+        BadPolicy: the file is wrong, or its request has a place that cannot be read back.
+        InvalidArm, NotInstalled: as ``engines.registry.load``.
+    """
+    with scratch() as cache:
+        engine = registry.load(str(path), cache).engine
+    if not isinstance(engine, HttpEngine):
+        raise BadPolicy(
+            path, "is not of the stack http", "Give a file as examples/shadow/http.toml"
+        )
+    given = engine.settings
+    places = dict(_places({"query": given.query, "body": given.tree}, ""))
+    for name in ("text", "k"):
+        if name not in places:
+            raise BadPolicy(
+                path,
+                f"${{{name}}} is part of a longer value, so it cannot be read from a request",
+                "Let it be a whole value, or write a file as examples/shadow/http.toml",
+            )
+    generation = "/" if given.generation else ""  # whether it is told; ArmReading reads it
+    return ArmReading(
+        request=RequestTable(
+            compared=[f"{given.method} {urlsplit(given.url).path or '/'}"],
+            text=places["text"],
+            k=places["k"],
+            k_absent=K_ABSENT,
+        ),
+        answer=AnswerTable(hits="", id="", score="", degraded="", generation=generation),
+        bounds=Bounds(
+            request_bytes=REQUEST_BYTES, answer_bytes=ANSWER_BYTES, timeout_s=given.timeout_s
+        ),
+        settings=given,
+    )
+
+
+def _places(tree: object, at: str) -> Iterator[tuple[str, str]]:
+    """Yield the places that are whole values, as pointers (RFC 6901)."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _places(value, f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(tree, list):
+        for place, value in enumerate(tree):
+            yield from _places(value, f"{at}/{place}")
+    elif isinstance(tree, str) and (match := PLACE.fullmatch(tree)):
+        yield match[1], at
+
+
+@lru_cache(maxsize=4)
+def _compiled(settings: str) -> Reader:
+    return reader(Settings.model_validate_json(settings))

@@ -1,0 +1,151 @@
+"""Agreement of assessors beyond chance: kappa, alpha and intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from harness.core.errors import EvidenceError
+from harness.core.printable import many
+from harness.core.scores import Estimate
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Grades = NDArray[np.float64] | NDArray[np.int64]
+Weights = Literal["none", "linear", "quadratic"]
+POWERS = {"none": 0, "linear": 1, "quadratic": 2}
+FEWEST = 3
+
+
+def kappa(
+    one: Grades, other: Grades, clusters: Codes, *, confidence: float, weights: Weights = "none"
+) -> Estimate:
+    """Give Cohen's kappa of two assessors; all arrays have shape (judgements,).
+
+    A disagreement weighs by the distance of the grades, or by its square, or 1 without ``weights``.
+    ``n`` counts judgements. Where both give one and the same grade to all, it is 0 with an interval
+    of 0 to 1: nothing was told apart.
+
+    Raises:
+        EvidenceError: there are fewer than three clusters.
+    """
+    grades, code = np.unique(np.concatenate([one, other]), return_inverse=True)
+    names, of = np.unique(clusters, return_inverse=True)
+    tables = np.zeros((len(names), len(grades), len(grades)))
+    np.add.at(tables, (of, code[: len(one)], code[len(one) :]), 1.0)
+    apart = np.abs(grades[:, None] - grades[None, :]).astype(np.float64)
+    cost = np.where(apart > 0, apart ** POWERS[weights], 0.0)
+
+    def value(table: Floats) -> float:
+        expected = table.sum(axis=1)[:, None] * table.sum(axis=0)[None, :] / table.sum()
+        worst = float((cost * expected).sum())
+        return 1 - float((cost * table).sum()) / worst if worst > 0 else math.nan
+
+    found = jackknifed(tables, value, confidence=confidence, n=len(one))
+    return Estimate(0.0, 0.0, 1.0, len(one)) if found is None else found
+
+
+def jackknifed(
+    tables: Floats,
+    value: Callable[[Floats], float],
+    *,
+    confidence: float,
+    n: int,
+    within: tuple[float, float] = (-1.0, 1.0),
+) -> Estimate | None:
+    """Give ``value`` of the sum of all tables, shape (clusters, ...), and an interval ``within``.
+
+    None where it is not defined. Where it is not defined without a cluster, the value of all stands
+    for it.
+
+    Raises:
+        EvidenceError: there are fewer than three clusters.
+    """
+    count = len(tables)
+    if count < FEWEST:
+        raise EvidenceError(
+            f"{many(count, 'query was')} judged twice; at least {FEWEST} are needed"
+        )
+    whole = tables.sum(axis=0)
+    found = value(whole)
+    if math.isnan(found):
+        return None
+    left_out = np.array([value(whole - table) for table in tables])
+    left_out = np.where(np.isnan(left_out), found, left_out)
+    spread = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
+    reach = float(stdtrit(count - 1, 1 - (1 - confidence) / 2)) * spread
+    low, high = max(within[0], found - reach), min(within[1], found + reach)
+    return Estimate(found, low, high, n)
+
+
+def alpha(units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float) -> Estimate | None:
+    """Give Krippendorff's alpha for ordered grades.
+
+    ``units`` has the grades of each unit, two at least; ``clusters``, shape (units,), says which
+    units depend on each other. None where all grades are one.
+
+    Raises:
+        EvidenceError: there are fewer than three clusters.
+    """
+    counts = _counts(units)
+    of = counts.sum(axis=1)
+    pairs = counts[:, :, None] * counts[:, None, :]
+    places = np.arange(counts.shape[1])
+    pairs[:, places, places] -= counts
+    tables = _by_cluster(pairs / (of - 1)[:, None, None], clusters)
+
+    def value(table: Floats) -> float:
+        each = table.sum(axis=1)
+        total = each.sum()
+        below = np.cumsum(each) - each / 2
+        apart = (below[:, None] - below[None, :]) ** 2
+        expected = float((each[:, None] * each[None, :] * apart).sum())
+        observed = float((table * apart).sum())
+        return 1 - (total - 1) * observed / expected if expected > 0 else math.nan
+
+    return jackknifed(tables, value, confidence=confidence, n=len(units))
+
+
+def fleiss(
+    units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float
+) -> Estimate | None:
+    """Give Fleiss' kappa of units that equally many judged; None where all grades are one.
+
+    Raises:
+        ValueError: units have different numbers of grades.
+        EvidenceError: there are fewer than three clusters.
+    """
+    raters = {len(unit) for unit in units}
+    if len(raters) > 1:
+        raise ValueError(f"units have {sorted(raters)} grades; Fleiss' kappa needs one number")
+    many = max(raters, default=2)
+    counts = _counts(units)
+    agreed = ((counts**2).sum(axis=1) - many) / (many * (many - 1))
+    rows = np.column_stack([counts / many, agreed, np.ones(len(units))])
+    tables = _by_cluster(rows, clusters)
+
+    def value(table: Floats) -> float:
+        total = table[-1]
+        expected = float(((table[:-2] / total) ** 2).sum())
+        return (table[-2] / total - expected) / (1 - expected) if expected < 1 else math.nan
+
+    return jackknifed(tables, value, confidence=confidence, n=len(units))
+
+
+def _counts(units: Sequence[Sequence[int]]) -> Floats:
+    """Count the grades of each unit, shape (units, grades), the lowest grade first."""
+    grades = sorted({grade for unit in units for grade in unit})
+    found = [[float(list(unit).count(grade)) for grade in grades] for unit in units]
+    return np.array(found).reshape(len(units), len(grades))
+
+
+def _by_cluster(values: Floats, clusters: Codes) -> Floats:
+    names, of = np.unique(clusters, return_inverse=True)
+    found = np.zeros((len(names), *values.shape[1:]))
+    np.add.at(found, of, values)
+    return found

@@ -1,1 +1,0 @@
-"""Agreement of those who judge relevance, with intervals."""

@@ -1,1 +1,0 @@
-"""How many queries a decision needs."""

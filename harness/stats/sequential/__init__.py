@@ -1,1 +1,0 @@
-"""Statistics that are valid at every look, while evidence is added."""

@@ -1,1 +1,0 @@
-"""Percentiles of times, with intervals, and what distorts them."""
