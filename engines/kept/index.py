@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder
 from harness.core.errors import BadFile, IndexNotReady
-from harness.core.files import held, naming
+from harness.core.files import held, make_private, naming
 from harness.core.progress import progress
 from harness.core.reading import Malformed, whole_below
 
@@ -280,7 +280,7 @@ def update(root: Path, place: Path, reader: Reader) -> Updated:
         Locked: another process updates it and does not come to an end.
     """
     found = listed(root, reader.suffixes)
-    place.mkdir(parents=True, exist_ok=True)
+    make_private(place)
     with naming(place / FILE), held(place / FILE):
         db = _opened(place / FILE, root, reader)
         with closing(db):
@@ -332,6 +332,7 @@ def _opened(path: Path, root: Path, reader: Reader) -> sqlite3.Connection:
     with ExitStack() as on_failure:
         db = on_failure.enter_context(closing(_connected(path)))
         _identity(db)
+        path.chmod(0o600)
         db.executescript(f"BEGIN; {TABLES} {reader.tables}")
         db.execute("INSERT INTO about VALUES ('generation', '0')")
         db.execute("INSERT INTO about VALUES ('identity', ?)", (wanted,))

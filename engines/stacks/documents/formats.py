@@ -142,7 +142,7 @@ def _text(data: bytes) -> str:
 SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
 HEAD_BYTES = 2_048
 """Bytes within which a page says its charset."""
-_CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w-]+)""", re.IGNORECASE)
+_CHARSET = re.compile(rb"""(?:charset|encoding)\s*+=\s*+["']?+\s*+([\w-]+)""", re.IGNORECASE)
 _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 

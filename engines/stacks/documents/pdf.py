@@ -33,7 +33,7 @@ _DAMAGE = (
     zlib.error,
 )
 """What reading a damaged file may raise: a reader trusts what a file says of itself."""
-_SPACES = re.compile(r"[^\S\n]+(?=\n|$)")
+_SPACES = re.compile(r"(?<![^\S\n])[^\S\n]++(?=\n|$)")
 _NO_CHARACTER = re.compile(r"\(cid:\d+\)")
 """What pdfminer writes for a glyph whose character no one knows."""
 

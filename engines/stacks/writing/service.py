@@ -26,7 +26,7 @@ from harness.core.errors import BadFile
 SUFFIXES = frozenset({".md", ".markdown", ".txt", ".rst", ".org"})
 BIGGEST = 16 << 20
 VERSION = "3"
-_HEADING = re.compile(r"^(?:#{1,6}[ \t]+|\*+[ \t]+|title:[ \t]*)(\S.*?)[ \t#]*$", re.MULTILINE)
+_HEADING = re.compile(r"^(?:#{1,6}[ \t]+|\*+[ \t]+|title:[ \t]*)(\S.*)$", re.MULTILINE)
 TRIGGERS = """
 CREATE TRIGGER taken AFTER INSERT ON chunk BEGIN
   INSERT INTO search (rowid, title, text)
@@ -106,7 +106,8 @@ def title_of(path: str, text: str) -> tuple[str, str]:
     if match is None:
         return PurePosixPath(path).stem, text
     begins = not text[: match.start()].strip()
-    return match[1], text[match.end() :] if begins else text
+    title = match[1].rstrip(" \t#") or match[1][0]
+    return title, text[match.end() :] if begins else text
 
 
 LIMIT, BUDGET = 8, 2_000

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -131,6 +132,17 @@ def test_what_did_not_change_is_not_read(
     write(root, "two.md", "sea", LONG_AGO_NS + 1)
     assert update() == Updated(1, 0, 2, ())
     assert [call.args[2] for call in put.call_args_list[3:]] == ["two.md"]
+
+
+def test_what_is_kept_of_a_folder_is_closed_to_others(
+    tmp_path: Path, update: Callable[[], Updated]
+) -> None:
+    """The texts of a folder that only its user could read were readable by all."""
+    (tmp_path / "kept").mkdir(mode=0o755)
+    update()
+    assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
+    kept = tmp_path / "kept" / index.FILE
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
 def test_a_file_that_was_only_touched_is_not_taken_in_again(

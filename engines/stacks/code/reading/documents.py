@@ -29,7 +29,7 @@ OTHERS = frozenset(syntax.LANGUAGES)
 READ = PYTHON | PROSE_ENDINGS | RECORDS | OTHERS
 BIGGEST = 2 << 20
 """Bytes; a bigger file is data, not something that people wrote."""
-_HEADING = re.compile(r"^#{1,3} +(\S.*?) *#*$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,3} ++(\S.*)$", re.MULTILINE)
 
 
 def documents(root: Path) -> Iterator[Document]:
@@ -91,11 +91,16 @@ def module_of(path: str) -> str:
     return path.rpartition(".")[0].removesuffix("/__init__").replace("/", ".")
 
 
+def _title(said: str) -> str:
+    """Cut the blanks and number signs off that close a heading."""
+    return said.rstrip("#").rstrip(" ") or said[0]
+
+
 def _of_page(path: str, text: str) -> Iterator[Document]:
     """Cut a page at its headings; what stands above the first is a section without a title."""
     headings = list(_HEADING.finditer(text))
     cuts = [0, *(heading.start() for heading in headings), len(text)]
-    titles = ["", *(heading[1] for heading in headings)]
+    titles = ["", *(_title(heading[1]) for heading in headings)]
     for at, title in enumerate(titles):
         part = text[cuts[at] : cuts[at + 1]].strip()
         if part:
