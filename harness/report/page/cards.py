@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,15 @@ from harness.core.scores import BY_TEXT, Dependence, Paired
 from harness.gates.base.rules import Where
 from harness.policy.model import Policy
 from harness.report.inputs import ReportInput
-from harness.report.rounding import in_unit, interval, interval_in, number, p_value, signed
+from harness.report.rounding import (
+    in_unit,
+    interval,
+    interval_in,
+    milliseconds,
+    number,
+    p_value,
+    signed,
+)
 
 
 def merged(report: ReportInput) -> ReportInput:
@@ -156,6 +165,8 @@ class Card:
     counts: str
     effect: str
     """What taking the step does to the quality that people look at first."""
+    gain: str
+    """The same in few words, with the times of both arms; empty where nothing was measured."""
     sure: tuple[str, ...]
     """How far the queries are independent, and the false-promotion rate and power, if known."""
 
@@ -277,6 +288,18 @@ def effect(report: ReportInput, name: str) -> str:
     return f"{report.measure} {control} → {candidate}: {ends}; {movement(pairs)}."
 
 
+def gain(report: ReportInput, decision: StepDecision) -> str:
+    """Return the difference in the first measure, and the 95th percentiles of a race."""
+    found = report.differences.get(decision.step, {}).get(report.measure)
+    said = [f"{report.measure} {signed(found.value)} {interval(found)}"] if found else []
+    times = report.latency.percentiles if report.latency else {}
+    p95 = [times.get(arm, {}).get("p95") for arm in (decision.control, decision.candidate)]
+    control, candidate = (milliseconds(one.value) if one else "" for one in p95)
+    if control and candidate:
+        said.append(f"p95 {control} → {candidate} ms")
+    return ", ".join(said)
+
+
 def independence(report: ReportInput, name: str) -> str:
     """Say how far the queries of a comparison are independent; empty where each stands alone."""
     found = report.dependence.get(name, {}).get(report.measure)
@@ -347,6 +370,7 @@ def card(report: ReportInput, decision: StepDecision) -> Card:
         more=tuple(gate_row(finding) for finding in decision.blocking[REASONS:]),
         counts=counts(decision),
         effect=effect(report, decision.step),
+        gain=gain(report, decision),
         sure=tuple(filter(None, (independence(report, decision.step), errs, accepted))),
     )
 
@@ -365,6 +389,9 @@ SAID = {
 BLOCKS = {Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
 IS = {Verdict.FAIL: "fails", Verdict.INCONCLUSIVE: "is inconclusive"}
 ARE = {Verdict.FAIL: "fail", Verdict.INCONCLUSIVE: "are inconclusive"}
+QUERIES = re.compile(r"([\d,]+) (?:\w+ )?quer(?:y|ies)\b")
+NO_HELP = re.compile(r"more queries will (?:hardly|not) help")
+HOPELESS = "more queries will hardly help; change the candidate, or the bound and its reason"
 BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
 
 
@@ -382,7 +409,9 @@ def headline(cards: Sequence[Card]) -> str:
 
 
 def _named(card: Card) -> str:
-    return f"{card.step} ({card.gloss})" if card.gloss else card.step
+    gain = card.gain if card.tone is Tone.PROMOTE else ""
+    said = "; ".join(filter(None, (card.gloss, gain)))
+    return f"{card.step} ({said})" if said else card.step
 
 
 def reasons(cards: Sequence[Card]) -> tuple[str, ...]:
@@ -392,13 +421,28 @@ def reasons(cards: Sequence[Card]) -> tuple[str, ...]:
 
 
 def remedies(cards: Sequence[Card]) -> tuple[str, ...]:
-    """Say what decides steps that are open; once, where several need the same."""
-    by_remedy: dict[str, list[str]] = {}
+    """Return what decides steps that are open; once, where several need the same."""
+    by_need: dict[str, list[str]] = {}
     for card in _blocked(cards):
-        gate = card.because[0]
-        if gate.verdict is Verdict.INCONCLUSIVE and gate.remedy:
-            by_remedy.setdefault(gate.remedy.removesuffix("."), []).append(card.step)
-    return tuple(f"To decide {_listed(names)}: {said}." for said, names in by_remedy.items())
+        if card.because[0].verdict is Verdict.INCONCLUSIVE and (need := _largest_need(card)):
+            by_need.setdefault(need, []).append(card.step)
+    return tuple(
+        f"{'' if need == HOPELESS else 'To decide '}{_listed(names)}: {need}."
+        for need, names in by_need.items()
+    )
+
+
+def _largest_need(card: Card) -> str:
+    """Return what the open gate with the most queries needs: it decides the others too."""
+    gates = (*card.because, *card.more)
+    open_ = [gate.remedy for gate in gates if gate.verdict is Verdict.INCONCLUSIVE and gate.remedy]
+    if any(map(NO_HELP.search, open_)):
+        return HOPELESS
+    return max(open_, key=_queries, default="").removesuffix(".")
+
+
+def _queries(remedy: str) -> int:
+    return max((int(found.replace(",", "")) for found in QUERIES.findall(remedy)), default=0)
 
 
 def _blocked(cards: Sequence[Card]) -> list[Card]:
