@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -23,11 +23,12 @@ STRAYS = (
     "__pycache__",
 )  # fmt: skip
 """Patterns of names of files and folders."""
+_STRAY = re.compile("|".join(map(translate, STRAYS)))
 
 
 def is_stray(path: PurePath) -> bool:
     """Tell whether a desktop, an editor or a cache left a file; its path is relative."""
-    return any(fnmatchcase(part, one) for part in path.parts for one in STRAYS)
+    return any(map(_STRAY.match, path.parts))
 
 
 RUN = "harness run"

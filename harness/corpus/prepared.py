@@ -237,17 +237,7 @@ class Prepared:
         for name in (MANIFEST, CORPUS, QUERIES, QRELS):
             if not (folder / name).is_file():
                 raise BadFile(folder / name, "missing file", HINT)
-        path = folder / MANIFEST
-        try:
-            text = checked(text_of(path))
-            read = TypeAdapter(DataManifest).validate_json(text, strict=True)
-        except Malformed as exc:
-            raise BadFile(path, f"it is not JSON ({exc})", HINT) from exc
-        except ValidationError as exc:
-            first = exc.errors()[0]
-            key = ".".join(map(str, first["loc"])) or "the manifest"
-            raise BadFile(path, f"{key}: {first['msg']}", HINT) from exc
-        return cls(folder, read)
+        return cls(folder, _manifest(folder / MANIFEST))
 
     def documents(self) -> Iterator[Document]:
         """Yield the corpus in its order."""
@@ -281,7 +271,7 @@ class Prepared:
         """
         about = self.manifest
         sha256 = DataSha256(about.queries_sha256, about.qrels_sha256)
-        return clusters.read_clusters(self.folder / CLUSTERS, sha256)
+        return _found(self.folder / CLUSTERS, sha256)
 
     def parted(self, how: Clustering = BY_TEXT) -> frozenset[str]:
         """Name the near duplicates by words that intents part; none where intents do not count.
@@ -312,6 +302,24 @@ class Prepared:
     def qrels(self) -> Qrels:
         """Read the judgements."""
         return _judged(self.folder / QRELS)
+
+
+@parsed_once(keep=4)
+def _manifest(path: Path) -> DataManifest:
+    try:
+        text = checked(text_of(path))
+        return TypeAdapter(DataManifest).validate_json(text, strict=True)
+    except Malformed as exc:
+        raise BadFile(path, f"it is not JSON ({exc})", HINT) from exc
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "the manifest"
+        raise BadFile(path, f"{key}: {first['msg']}", HINT) from exc
+
+
+@parsed_once(keep=2)
+def _found(path: Path, sha256: DataSha256) -> QueryClusters:
+    return clusters.read_clusters(path, sha256)
 
 
 @parsed_once(keep=2)

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,7 @@ from harness.report.decision.files import write_reports
 from harness.stages.compare import compare, ties
 from harness.stages.custody.provenance import versions
 from harness.stages.custody.receipts import read_manifest
-from harness.stages.gate import gate, read_decision
+from harness.stages.gate import gate
 from harness.stages.index import check_index, index, sources
 from harness.stages.layout import Layout
 from harness.stages.params import Params, ReplayParams
@@ -214,7 +214,6 @@ def oneshot(
     if policy:
         tell("judging")
         found = gate(layout, subject, now=datetime.now(UTC))
-        found = replace(found, decisions=read_decision(layout)[0])
     else:
         evidence = evidence_of(layout, subject)
         found = assemble(layout, subject, evidence, (), datetime.now(UTC), custody=None)

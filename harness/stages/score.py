@@ -25,7 +25,7 @@ from harness.core.records import Qrels, Query
 from harness.core.scores import Estimate, Scores, independent
 from harness.corpus import trec
 from harness.corpus.clusters import CLUSTERS
-from harness.corpus.prepared import QRELS, QUERIES, Prepared
+from harness.corpus.prepared import QRELS, QUERIES, Prepared, parsed_once
 from harness.corpus.runs import Key, read_run, score_columns, write_scores
 from harness.measures.columns import EncodedQrels
 from harness.measures.name import span_of
@@ -75,6 +75,7 @@ def from_json(written: Mapping[str, Mapping[str, Mapping[str, float | int]]]) ->
     }
 
 
+@parsed_once(keep=2)
 def read_means(path: Path) -> Means:
     """Read a file of means.
 
@@ -87,6 +88,7 @@ def read_means(path: Path) -> Means:
         raise BadFile(path, f"no means ({exc})", "Run again: dvc repro") from exc
 
 
+@parsed_once(keep=2)
 def read_slices(path: Path) -> Mapping[str, Means]:
     """Read a file of means by slice.
 

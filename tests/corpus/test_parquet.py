@@ -20,6 +20,8 @@ TABLE = pa.table(
 )
 
 ANY = pa.schema([])
+HOSTILE = [b"\x1c" * 400, b"\x19\xfc\xff\xff\xff\x0f", b"\x1e\x00", b"\x80" * 99]
+"""Structs in structs, a list of billions, an unknown type, a number without an end."""
 
 
 def test_it_is_what_pyarrow_reads(tmp_path: Path) -> None:
@@ -40,6 +42,33 @@ def test_what_is_no_parquet_file_is_an_error(tmp_path: Path) -> None:
     for other in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(Malformed, match="no regular file"):
             table_of(other, ANY)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_footer_of_no_end_is_refused(tmp_path: Path, hostile: bytes) -> None:
+    path = tmp_path / "one.parquet"
+    path.write_bytes(b"PAR1" + hostile + len(hostile).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(Malformed, match="deserialize thrift"):
+        table_of(path, ANY)
+
+
+def test_no_prefix_of_a_footer_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "one.parquet"
+    pq.write_table(TABLE, path)
+    whole = path.read_bytes()
+    length = int.from_bytes(whole[-8:-4], "little")
+    for left in range(0, length, 7):
+        cut = whole[-8 - length : -8][:left]
+        path.write_bytes(b"PAR1" + cut + len(cut).to_bytes(4, "little") + b"PAR1")
+        with pytest.raises(Malformed):
+            table_of(path, ANY)
+
+
+def test_a_column_that_contradicts_its_schema_is_an_error_and_no_crash() -> None:
+    """Where pyarrow is asked for such a column, the process ends."""
+    path = Path(__file__).parents[1] / "fuzz" / "finds" / "scores" / "levels-of-another-schema"
+    with pytest.raises(Malformed, match="histogram size mismatch"):
+        table_of(path, pa.schema([]))
 
 
 def test_a_text_that_stands_there_once_is_not_written_out_a_thousand_times(tmp_path: Path) -> None:

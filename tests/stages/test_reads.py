@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.core import digest
 from harness.corpus import beir, runs
 from harness.stages import report_inputs
 from harness.stages.custody import receipts
@@ -33,7 +34,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(module, name, seen)
 
     watch(runs, "table_of", lambda path: path.name)
-    watch(runs, "table_of", lambda path: path.name)
+    monkeypatch.setattr(digest, "SETTLED_NS", 0)
+    watch(digest, "_of_bytes_in", lambda _: "digest")
     watch(receipts, "_read", lambda path: path.name)
     watch(beir, "queries", lambda path: f"{path.parent.name}/{path.name}")
     for name in ("sides", "gathered", "read_race", "latency"):
@@ -50,5 +52,6 @@ def test_evidence_is_read_once(project: Toy, tmp_path: Path, counted: Counter[st
     }  # fmt: skip
     assert counted["per_query.parquet"] == 1
     assert counted["data/queries.jsonl"] == 1
+    assert counted["digest"] <= 100
     receipts = sum(count for name, count in counted.items() if name.endswith("receipt.json"))
     assert receipts == 11

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from os.path import normpath, relpath
 from pathlib import Path
+from typing import Any
 
 from harness.core import digest
 from harness.core.engine import Manifest
@@ -16,7 +17,7 @@ from harness.core.formats import json_file
 from harness.core.printable import many
 from harness.core.run import Run
 from harness.corpus.cells import without_own
-from harness.corpus.prepared import QUERIES, Prepared
+from harness.corpus.prepared import QUERIES, Prepared, parsed_once
 from harness.corpus.runs import read_run, write_run
 from harness.policy.age import check_age, check_past
 from harness.stages.layout import NOTES, STATED, Layout
@@ -58,7 +59,7 @@ def check_all(receipt: Path, hint: str) -> tuple[Path, ...]:
 
 def _read(receipt: Path, hint: str) -> dict[str, str]:
     try:
-        noted = json_file(receipt)
+        noted = _noted(receipt)
     except FileNotFoundError:
         raise EvidenceError(
             f"{receipt}: is not there, so nothing was measured yet. {hint}"
@@ -68,6 +69,11 @@ def _read(receipt: Path, hint: str) -> dict[str, str]:
     if not isinstance(noted, dict):
         raise EvidenceError(f"{receipt}: is not a receipt but a {type(noted).__name__}. {hint}")
     return noted
+
+
+@parsed_once(keep=24)
+def _noted(path: Path) -> Any:  # noqa: ANN401  any JSON
+    return json_file(path)
 
 
 def _name(receipt: Path, path: Path) -> str:
@@ -110,7 +116,7 @@ def replayed_index(layout: Layout, arm: str) -> str | None:
     """
     if replayed_at(layout, arm) is None:
         return None
-    found = json_file(layout.replayed(arm)).get("index")
+    found = _noted(layout.replayed(arm)).get("index")
     return None if found is None else str(found)
 
 
@@ -133,7 +139,7 @@ def replayed_at(layout: Layout, arm: str) -> str | None:
     if not path.is_file() or not layout.run(arm).is_file():
         return None
     try:
-        noted = json_file(path)
+        noted = _noted(path)
         at, run = str(noted["at"]), str(noted["run"])
     except (ValueError, KeyError, TypeError) as exc:
         raise BadFile(path, f"does not say when ({exc!r})", _hint(layout, arm)) from exc
@@ -187,9 +193,14 @@ def read_manifest(layout: Layout, arm: str) -> Manifest:
     if not path.is_file():
         raise IndexNotReady(f"{path}: the arm {arm} has no index. {_index(layout, arm)}")
     try:
-        return Manifest(**json_file(path))
+        return _manifest(path)
     except (ValueError, TypeError) as exc:
         raise BadFile(path, f"not a manifest ({exc})", _index(layout, arm)) from exc
+
+
+@parsed_once(keep=8)
+def _manifest(path: Path) -> Manifest:
+    return Manifest(**json_file(path))
 
 
 def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> None:
