@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -189,6 +190,14 @@ def mcp(
     candidate: Annotated[str, typer.Option(help="The same of the server for mirrored calls.")],
     reading: ReadingFile,
     to: ShadowFolder,
+    control_token: Annotated[
+        Path | None,
+        typer.Option(help="File with the control's token. [HARNESS_CONTROL_TOKEN, a token]"),
+    ] = None,
+    candidate_token: Annotated[
+        Path | None,
+        typer.Option(help="File with the candidate's. [HARNESS_CANDIDATE_TOKEN, a token]"),
+    ] = None,
     http: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="Speak HTTP on this port, 0 for a free one."),
@@ -209,12 +218,16 @@ def mcp(
     """
     from harness.shadow.comparison import ShadowLog
     from harness.stages.shadow.files import read_reading, read_settings
-    from harness.stages.shadow.mcp import McpServer, shadow_mcp
+    from harness.stages.shadow.mcp import McpServer, shadow_mcp, token_for
 
     settings_of = settings_file(shadow_settings)
     own_log(to, reading, settings_of)
     how, log = read_reading(reading), ShadowLog(to, read_settings(settings_of))
-    servers = McpServer.of(control), McpServer.of(candidate)
+    tokens = (
+        token_for(control_token, os.environ.get("HARNESS_CONTROL_TOKEN")),
+        token_for(candidate_token, os.environ.get("HARNESS_CANDIDATE_TOKEN")),
+    )
+    servers = McpServer.of(control, tokens[0]), McpServer.of(candidate, tokens[1])
 
     def tell(line: str) -> None:
         err.print(line, markup=False)

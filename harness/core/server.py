@@ -1,107 +1,48 @@
-"""Servers: their address, connections within bounds, and signals that end them."""
+"""Servers over HTTP: uvicorn with its limits, who is answered, and what a connection may hold.
+
+The parser of heads is httptools: that of h11 takes seconds for a head of some thousand blanks.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
-import threading
-from asyncio import get_running_loop
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
 from time import monotonic
-from types import FrameType
-from typing import TYPE_CHECKING
 
-import anyio
-from anyio import CancelScope, Event
-from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+import uvicorn
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from harness.core.errors import HarnessError, first_of
+from harness.core.errors import HarnessError
 
-if TYPE_CHECKING:
-    import uvicorn
-
-
-MAX_CONNECTIONS = 128
-"""Open at once, idle ones among them."""
+CONNECTIONS = 1024
+"""Open at once, of a server that a load balancer or programs use."""
+FEW_CONNECTIONS = 128
+"""Open at once, of a server for one person or one team."""
+BACKLOG = 4096
+"""Connections that the system queues before they are accepted, as far as it allows."""
 GRACE_S = 1.0
 """Seconds that a connection may wait in any case: its request may be on its way."""
 REQUEST_S = 10.0
 """Seconds in which a request comes whole: from the connection on, or from its first byte."""
-
-
-class BoundedProtocol(H11Protocol):
-    """One connection; where there are too many, those that have waited longest are closed."""
-
-    most: int | None = None
-    """Connections open at once; None for ``MAX_CONNECTIONS``."""
-    since = 0.0
-    """When it was opened, or was last answered."""
-    late: asyncio.TimerHandle | None = None
-    """Closes it unless the request that has begun comes whole in time."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, and close waiting ones where there are too many."""
-        super().connection_made(transport)
-        self.since = monotonic()
-        self.late = self.loop.call_later(REQUEST_S, self.transport.close)
-        too_many = len(self.connections) - (self.most or MAX_CONNECTIONS)
-        if too_many > 0:
-            for one in self._waiting()[:too_many]:
-                one.transport.close()
-
-    def data_received(self, data: bytes) -> None:
-        """Give a request that begins so much time to come whole."""
-        super().data_received(data)
-        if not self.waits:
-            self._in_time()
-        elif self.late is None:
-            self.late = self.loop.call_later(REQUEST_S, self.transport.close)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Let no timer outlive the connection."""
-        self._in_time()
-        super().connection_lost(exc)
-
-    def on_response_complete(self) -> None:
-        """Note when a connection began to wait for its next request."""
-        self.since = monotonic()
-        super().on_response_complete()
-
-    @property
-    def waits(self) -> bool:
-        """Tell whether it has no whole request that is still to be answered."""
-        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
-
-    def _waiting(self) -> list[BoundedProtocol]:
-        """List connections that have waited for a while, the longest first."""
-        bounded = (one for one in self.connections if isinstance(one, BoundedProtocol))
-        found = (one for one in bounded if one.waits and monotonic() - one.since >= GRACE_S)
-        return sorted(found, key=lambda one: one.since)
-
-    def _in_time(self) -> None:
-        if self.late is not None:
-            self.late.cancel()
-            self.late = None
-
-
-def bounded(most: int) -> type[BoundedProtocol]:
-    """Give the protocol of a server that may have so many connections open."""
-    return type("BoundedProtocol", (BoundedProtocol,), {"most": most})
-
-
-CONNECTIONS = 1024
-"""Open at once, of a server that a load balancer or programs use."""
-BACKLOG = 4096
-"""Connections that the system queues before they are accepted, as far as it allows."""
+HEAD_BYTES = 65_536
+"""Of a request without its body: its head, and the lengths of chunks and the trailers."""
+PIPELINED = 16
+"""Requests of one connection that wait for their turn."""
+STOP_S = 10
+"""Seconds for requests that are being answered when the server is told to end."""
+BEARER = "bearer "
+MISDIRECTED, FORBIDDEN, UNAUTHORIZED = 421, 403, 401
 
 
 @contextmanager
 def bound(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
-    """Take a port, and say how it is reached.
+    """Take a port, and return with it the address by which it is reached.
 
     Raises:
         HarnessError: the host is not an address in numbers, or the port is taken.
@@ -121,95 +62,151 @@ def bound(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
         yield opened, f"http://{shown}:{opened.getsockname()[1]}"
 
 
-def server(app: ASGIApp, connections: int | None = None) -> uvicorn.Server:
-    """Make a server of an application; an answer has no header that this one did not give it.
-
-    Where clients hold more than so many connections, those without a whole request are closed.
-    """
-    import uvicorn
-
+def server(app: ASGIApp, connections: int = FEW_CONNECTIONS) -> uvicorn.Server:
+    """Make a server of an application, of which clients may hold so many connections."""
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         lifespan="on",
-        http=bounded(connections) if connections else BoundedProtocol,
+        ws="none",
+        http=type("Guarded", (GuardedProtocol,), {"most": connections}),
         server_header=False,
         date_header=False,
+        timeout_graceful_shutdown=STOP_S,
     )
     return uvicorn.Server(config)
 
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-Serve = Callable[[], Awaitable[None]]
+class GuardedProtocol(HttpToolsProtocol):
+    """A connection whose requests come whole in time, and that gives way while it waits.
 
-
-def run_until_signalled(serve: Serve) -> None:
-    """Run a server; SIGINT, SIGTERM and SIGHUP call it off, and more of them change nothing.
-
-    Python would raise an interrupt in whichever task runs just then. What ``nohup`` has made deaf
-    stays so.
-
-    Raises:
-        KeyboardInterrupt: a signal came, whatever broke because of it.
-        HarnessError: what serves called ``exit``, whose code is a verdict's.
-        Exception: the first of the failures that ended the server.
+    uvicorn has no deadline for a request, no bound on its head, and closes no silent connection.
     """
-    if threading.current_thread() is not threading.main_thread():
-        anyio.run(serve)
-        return
-    ending = _Ending()
-    try:
-        anyio.run(ending.heard_by, serve)
-    except BaseException as exc:  # noqa: BLE001  what was called off may break in any way
-        if not ending.came:
-            raise _told(exc) from None
-    finally:
-        ending.settle()
-    if ending.came:
-        raise KeyboardInterrupt
+
+    most = FEW_CONNECTIONS
+    since = 0.0
+    """When it was opened, or was last answered."""
+    head = 0
+    """Bytes of the request that comes, without its body."""
+    late: asyncio.TimerHandle | None = None
+    """Closes it unless the request that has begun comes whole in time."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, and close the longest waiting ones where there are too many."""
+        super().connection_made(transport)
+        self.since = monotonic()
+        self.late = self.loop.call_later(REQUEST_S, transport.close)
+        too_many = len(self.connections) - self.most
+        if too_many > 0:
+            found = (one for one in self.connections if isinstance(one, GuardedProtocol))
+            idle = [one for one in found if one.waits and self.since - one.since >= GRACE_S]
+            for one in sorted(idle, key=lambda one: one.since)[:too_many]:
+                one.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came; a request that begins has so much time and so many bytes."""
+        self.head += len(data)
+        super().data_received(data)
+        if self.head > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
+        if not self.waits:
+            self._settle()
+        elif self.late is None:
+            self.late = self.loop.call_later(REQUEST_S, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timer."""
+        self._settle()
+        super().connection_lost(exc)
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer.
+
+        Raises:
+            ValueError: too many requests wait, for which the parser closes the connection.
+        """
+        super().on_headers_complete()
+        if len(self.pipeline) > PIPELINED:
+            raise ValueError("too many requests at once. Wait for answers")
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body, which is bounded by the application."""
+        self.head -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the request has come whole."""
+        self.head = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Note when a connection began to wait for its next request."""
+        self.since = monotonic()
+        super().on_response_complete()
+
+    @property
+    def waits(self) -> bool:
+        """Check whether no whole request is left to be answered."""
+        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+
+    def _settle(self) -> None:
+        if self.late is not None:
+            self.late.cancel()
+            self.late = None
 
 
-class _Ending:
-    """Hears signals from the start of a server on; those after the first are the same one."""
-
-    def __init__(self) -> None:
-        self.came = False
-        self._before = {one: signal.getsignal(one) for one in ENDING}
-
-    async def heard_by(self, serve: Serve) -> None:
-        """Run ``serve``, and call it off when a signal comes."""
-        wake, called_off = get_running_loop().call_soon_threadsafe, Event()
-
-        def hear(_: int, __: FrameType | None) -> None:
-            if not self.came:
-                self.came = True
-                with suppress(RuntimeError):  # the loop has closed: the server is at its end
-                    wake(called_off.set)
-
-        for one, handler in self._before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(one, hear)
-        async with anyio.create_task_group() as group:
-            group.start_soon(_ends, called_off, group.cancel_scope)
-            await serve()
-            group.cancel_scope.cancel()
-
-    def settle(self) -> None:
-        """Give signals back to whoever had them; where one came, the program is about to end."""
-        if not self.came:
-            for one, handler in self._before.items():
-                signal.signal(one, handler)
+def refuse(status: int, why: str) -> ASGIApp:
+    """Return an answer for who is not admitted."""
+    asked = {"www-authenticate": "Bearer"} if status == UNAUTHORIZED else None
+    return PlainTextResponse(why, status, asked)
 
 
-async def _ends(called_off: Event, scope: CancelScope) -> None:
-    await called_off.wait()
-    scope.cancel()
+class Admission:
+    """Pass on requests for this server, from its own pages and with a token; refuse all others.
+
+    Loopback alone does not protect: any page in a browser may send requests there, and a foreign
+    name may resolve to this machine (DNS rebinding).
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Collection[str],
+        admits: Callable[[HTTPConnection], ASGIApp | bool],
+        refused: Callable[[int, str], ASGIApp] = refuse,
+        *,
+        forms: bool = False,
+    ) -> None:
+        """Stand before ``app``, which has the names ``hosts``.
+
+        ``admits`` checks the token, and may answer itself. With ``forms`` a request that changes
+        something must name the page that it comes from.
+        """
+        self._app, self._hosts, self._admits = app, frozenset(hosts), admits
+        self._refused, self._forms = refused, forms
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = self._instead(HTTPConnection(scope)) if scope["type"] == "http" else None
+        await (answer or self._app)(scope, receive, send)
+
+    def _instead(self, request: HTTPConnection) -> ASGIApp | None:
+        hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            return self._refused(MISDIRECTED, "this server has another name")
+        changes = self._forms and request.scope["method"] not in {"GET", "HEAD"}
+        if (origins or changes) and origins != [f"http://{hosts[0]}"]:
+            return self._refused(FORBIDDEN, "pages of another origin are not answered")
+        admitted = self._admits(request)
+        if admitted is False:
+            return self._refused(UNAUTHORIZED, "the token is missing or unknown")
+        return None if admitted is True else admitted
 
 
-def _told(exc: BaseException) -> BaseException:
-    """Give the first failure; its own traceback says where it came from."""
-    first = first_of(exc)
-    if isinstance(first, SystemExit):
-        return HarnessError(f"what serves called exit({first.code!r}). Correct it, and start again")
-    return first
+def token_of(request: HTTPConnection) -> str:
+    """Return the token of the header, or else of the address; empty where there is not one."""
+    said = request.headers.get("authorization", "")
+    if said[: len(BEARER)].lower() == BEARER:
+        return said[len(BEARER) :].strip()
+    given = request.query_params.getlist("token")
+    return given[0] if len(given) == 1 else ""

@@ -10,14 +10,15 @@ from urllib.parse import urlencode, urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harness.core.errors import HarnessError
+from harness.core.server import FORBIDDEN, MISDIRECTED, UNAUTHORIZED, Admission
 from harness.corpus.judgements import Overtaken
 from harness.serve import pages
 from harness.serve import shelf as serve_shelf
@@ -25,10 +26,9 @@ from harness.serve.pages import FORM_BYTES, BadForm, Sitting, refused, welcome
 from harness.serve.shelf import HTML, Folder, Sheet, look
 
 LOOPBACK = {"127.0.0.1": "127.0.0.1", "::1": "::1", "localhost": "127.0.0.1"}
+NAMES = ("127.0.0.1", "localhost", "[::1]")
 HTTP_PORT = 80
-SAFE = {"GET", "HEAD"}
 TOKEN_BYTES = 32
-FORBIDDEN = 403
 HEADERS = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -39,10 +39,28 @@ HEADERS = {
 }
 """``same-origin``: with ``no-referrer`` a browser would not say where a form was sent from."""
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+REFUSED = {
+    MISDIRECTED: (
+        "This name is not served",
+        "The address must begin as the one that harness serve printed.",
+    ),
+    FORBIDDEN: (
+        "Not from a page of this server",
+        "Only the forms of this server may change something here.",
+    ),
+    UNAUTHORIZED: (
+        "Open the address from the terminal",
+        (
+            "These pages are shown to whoever was given the whole address that harness serve"
+            " printed, with its token. Every start has a new one: after a restart, take the new"
+            " address."
+        ),
+    ),
+}
 
 
 def loopback(host: str) -> str:
-    """Give the address in numbers.
+    """Return the address in numbers.
 
     Raises:
         HarnessError: other machines could reach it.
@@ -56,26 +74,19 @@ def loopback(host: str) -> str:
 
 
 class Guard:
-    """Pass requests with the token on to an application; refuse all others."""
+    """Pass requests with the token on to an application, and set the headers of every answer."""
 
     def __init__(self, app: ASGIApp, url: str) -> None:
         """Stand before ``app``, which is served at ``url``: scheme, host and port."""
         port = urlsplit(url).port or HTTP_PORT
-        names = ("127.0.0.1", "localhost", "[::1]")
-        self._app = app
-        self._hosts = {f"{name}:{port}" for name in names}
-        if port == HTTP_PORT:
-            self._hosts |= {*names}
+        hosts = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == HTTP_PORT else set())
+        self._app = Admission(app, hosts, self._admits, _not_admitted, forms=True)
         self._token, self._cookie = token_urlsafe(TOKEN_BYTES), token_urlsafe(TOKEN_BYTES)
         self._name = f"harness-{port}"
         self.address = f"{url}/?{urlencode({'token': self._token})}"
         """What a person opens first."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -84,44 +95,22 @@ class Guard:
                 headers.setdefault("content-security-policy", NOTHING)
             await send(message)
 
-        answer = self._instead(Request(scope)) or self._app
-        await answer(scope, receive, sent)
+        await self._app(scope, receive, sent)
 
-    def _instead(self, request: Request) -> Response | None:
-        """Answer in place of the application; None for what it may answer."""
-        host, origin = _only(request.headers, "host"), _only(request.headers, "origin")
-        if host.lower() not in self._hosts:
-            return refused(
-                FORBIDDEN,
-                "This name is not served",
-                "The address must begin as the one that harness serve printed.",
-            )
-        if request.method not in SAFE and origin != f"http://{host}":
-            return refused(
-                FORBIDDEN,
-                "Not from a page of this server",
-                "Only the forms of this server may change something here.",
-            )
+    def _admits(self, request: HTTPConnection) -> ASGIApp | bool:
         if _same(request.cookies.get(self._name, ""), self._cookie):
-            return None
+            return True
         token = request.query_params.get("token", "")
-        if request.url.path == "/" and request.method in SAFE and _same(token, self._token):
-            response = welcome()
-            response.set_cookie(self._name, self._cookie, httponly=True, samesite="strict")
-            return response
-        return refused(
-            FORBIDDEN,
-            "Open the address from the terminal",
-            "These pages are shown to whoever was given the whole address that harness serve"
-            " printed, with its token. Every start has a new one: after a restart, take the"
-            " new address.",
-        )
+        safe = Request(request.scope).method in {"GET", "HEAD"}
+        if request.url.path != "/" or not safe or not _same(token, self._token):
+            return False
+        response = welcome()
+        response.set_cookie(self._name, self._cookie, httponly=True, samesite="strict")
+        return response
 
 
-def _only(headers: Headers, name: str) -> str:
-    """Give a header that may come once; empty where it comes twice."""
-    found = headers.getlist(name)
-    return found[0] if len(found) == 1 else ""
+def _not_admitted(status: int, _: str) -> ASGIApp:
+    return refused(FORBIDDEN, *REFUSED[status])
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -182,7 +182,7 @@ def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Co
     Raises:
         IndexNotReady: the server does not answer, or not in time.
     """
-    where = url or " ".join(command)
+    where = url.partition("?")[0] or " ".join(command)
     with ExitStack() as stack:
         log = _log(stack)
         portal = stack.enter_context(start_blocking_portal())

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import urlsplit
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import anyio
 from mcp import Client, StdioServerParameters
@@ -16,11 +17,11 @@ from mcp.client.stdio import stdio_client
 
 from engines.stacks.remote.mcp import Connection, connected
 from harness.core.engine import Answer, Manifest, Searcher
-from harness.core.errors import HarnessError, IndexNotReady
+from harness.core.errors import BadFile, HarnessError, IndexNotReady, first_of
 from harness.core.formats import json_of
-from harness.core.mcp_pipes import StreamFailed
+from harness.core.mcp_pipes import run_until_signalled
+from harness.core.reading import Malformed, text_of
 from harness.core.records import Scalar
-from harness.core.server import run_until_signalled
 from harness.shadow.comparison import ShadowLog
 from harness.shadow.log import Between
 from harness.shadow.mcp_proxy import KIND, McpControl, serve
@@ -40,14 +41,20 @@ class McpServer:
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
     @classmethod
-    def of(cls, said: str) -> McpServer:
-        """Read what a person typed.
+    def of(cls, said: str, token: str = "") -> McpServer:
+        """Read an argument, which other users of the machine see, so no token is taken from it.
 
         Raises:
-            HarnessError: it is empty, or a quotation mark has no end.
+            HarnessError: it is empty, or a quotation mark has no end, or a token is in it.
         """
         if said.startswith(("http://", "https://")):
-            return cls((), said)
+            if parse_qs(urlsplit(said).query).get("token"):
+                raise HarnessError(
+                    "the token is in the address, which other users see. Put it into a file, and"
+                    " name the file with --control-token or --candidate-token"
+                )
+            between = "&" if urlsplit(said).query else "?"
+            return cls((), f"{said}{between}{urlencode({'token': token})}" if token else said)
         try:
             words = tuple(shlex.split(said))
         except ValueError as exc:
@@ -55,6 +62,23 @@ class McpServer:
         if not words:
             raise HarnessError("a server is an address as http://127.0.0.1:8765/mcp, or a command")
         return cls(words, "")
+
+
+def token_for(file: Path | None, given: str | None) -> str:
+    """Read the token of a server from a file; without one it is what the environment has given.
+
+    Raises:
+        BadFile: the file cannot be read, or does not hold one word.
+    """
+    if file is None:
+        return (given or "").strip()
+    try:
+        words = text_of(file).split()
+    except (OSError, Malformed) as exc:
+        raise BadFile(file, f"cannot be read ({exc})", "Name another file") from exc
+    if len(words) != 1:
+        raise BadFile(file, "does not hold one token", "Write the token into it, and nothing else")
+    return words[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +148,17 @@ def shadow_mcp(
             timeout_s = reading.bounds.timeout_s
             behind = McpControl(partial(_control, control, timeout_s), timeout_s)
             async with anyio.create_task_group() as group:
-                await group.start(behind.run)
+                try:
+                    await group.start(behind.run)
+                except Exception as exc:
+                    first = first_of(exc)
+                    said = f"{type(first).__name__}: {first}"
+                    hint = "Start it, or correct its address"
+                    raise IndexNotReady(f"the control: {said}. {hint}") from exc
                 await serve(behind, reading, comparison, http, ready)
                 group.cancel_scope.cancel()
 
-        try:
-            run_until_signalled(run)
-        except (HarnessError, StreamFailed):
-            raise
-        except Exception as exc:
-            said = f"{type(exc).__name__}: {exc}"
-            raise IndexNotReady(f"the control: {said}. Start it, or correct its address") from exc
+        run_until_signalled(run)
 
 
 def _control(where: McpServer, timeout_s: float) -> Client:

@@ -15,7 +15,7 @@ from harness.core.errors import DatasetError, EvidenceError, HarnessError
 from harness.core.printable import many
 from harness.core.progress import progress
 from harness.core.records import Query, Scalar
-from harness.core.server import CONNECTIONS, bound, run_until_signalled, server
+from harness.core.server import CONNECTIONS, bound, server
 from harness.corpus.prepared import Prepared
 from harness.replay.drive import observe
 from harness.shadow.comparison import NS_PER_S, Comparison, Counts, Settings, Shadowed, ShadowLog
@@ -88,12 +88,9 @@ def shadow_receive(
     ):
         receiver = Receiver(how.reading, control, made, asking)
 
-        async def run() -> None:
-            await server(receiver, CONNECTIONS).serve(sockets=[listening])
-
         ready(url)
         try:
-            run_until_signalled(run)
+            server(receiver, CONNECTIONS).run(sockets=[listening])
         except KeyboardInterrupt:
             pass
         finally:

@@ -15,13 +15,13 @@ from mcp import MCPError
 from engines.stacks.remote.mcp import Connection, ToolFailed, connected
 from harness.agreement import Class
 from harness.cli.project import Project
-from harness.core.errors import HarnessError, IndexNotReady
+from harness.core.errors import BadFile, HarnessError, IndexNotReady
 from harness.core.run import Status
 from harness.shadow.record import AGREED
 from harness.shadow.server import Unreadable
 from harness.stages.index import index
 from harness.stages.shadow.files import read_reading
-from harness.stages.shadow.mcp import McpServer, mcp_candidate
+from harness.stages.shadow.mcp import McpServer, mcp_candidate, token_for
 from tests.cli.conftest import Harness
 from tests.make.mail.project import ARM, BOUNDED_S, NAME, command, listening, write
 from tests.make.shadow.live_log import written
@@ -46,9 +46,19 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def proxy(control: str, candidate: str, folder: Path, *more: str) -> list[str]:
+    """Write the command; tokens that addresses end in are put into files."""
+    tokens, servers = [], []
+    for name, said in (("control", control), ("candidate", candidate)):
+        server, _, token = said.partition("?token=")
+        servers.append(server)
+        if token:
+            folder.parent.mkdir(exist_ok=True)
+            file = folder.parent / f"{folder.name}-{name}-token"
+            file.write_text(f"{token}\n")
+            tokens += [f"--{name}-token", str(file)]
     return [
-        *PYTHON, "shadow", "mcp", "--control", control,
-        "--candidate", candidate, "--reading", str(READING), "--out", str(folder),
+        *PYTHON, "shadow", "mcp", "--control", servers[0], *tokens,
+        "--candidate", servers[1], "--reading", str(READING), "--out", str(folder),
         "--shadow-settings", str(SETTINGS), *more,
     ]  # fmt: skip
 
@@ -133,6 +143,9 @@ def test_what_is_no_server_is_refused(said: str) -> None:
     with pytest.raises(HarnessError):
         McpServer.of(said)
     assert McpServer.of("https://a/mcp") == McpServer((), "https://a/mcp")
+    assert McpServer.of("https://a/mcp", "x&y").url == "https://a/mcp?token=x%26y"
+    with pytest.raises(HarnessError, match="--control-token"):
+        McpServer.of("https://a/mcp?token=x")
     assert McpServer.of("a 'b c'") == McpServer(("a", "b c"), "")
 
 
@@ -180,3 +193,14 @@ def test_a_control_that_was_restarted_is_connected_to_again(
     assert without_times(again) == without_times(answer)
     statuses = [one.control and one.control.status for one in found.observations]
     assert statuses == [Status.ANSWERED, Status.FAILED, Status.ANSWERED]
+
+
+def test_a_token_is_read_from_a_file_or_the_environment(tmp_path: Path) -> None:
+    assert token_for(None, None) == ""
+    (tmp_path / "token").write_text("of-the-file\n")
+    assert token_for(None, "of-the-environment") == "of-the-environment"
+    assert token_for(tmp_path / "token", "of-the-environment") == "of-the-file"
+    for wrong in ("", "two words"):
+        (tmp_path / "token").write_text(wrong)
+        with pytest.raises(BadFile):
+            token_for(tmp_path / "token", None)

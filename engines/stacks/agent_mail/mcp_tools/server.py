@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from ipaddress import ip_address
 from types import new_class
 from typing import Annotated, Any, NamedTuple, Protocol
-from urllib.parse import parse_qs
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -19,10 +16,9 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel
-from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Send
-from starlette.types import Scope as Request
+from starlette.types import ASGIApp
 
 from engines.contract import SearchError
 from engines.stacks.agent_mail.ingest import Ingest
@@ -50,8 +46,7 @@ from engines.stacks.agent_mail.mcp_tools.search import Surface, Switched
 from engines.stacks.agent_mail.mcp_tools.subjects import Beginning, SubjectsFound
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from harness.core.errors import HarnessError
-from harness.core.mcp_pipes import MAX_MESSAGE_BYTES
-from harness.core.server import run_until_signalled
+from harness.core.mcp_pipes import MAX_MESSAGE_BYTES, run_until_signalled
 
 LOG = logging.getLogger("engines.mail.surface")
 NAME = "agent-mail-search"
@@ -149,14 +144,10 @@ def _tool(surface: Surface | Switched, name: str, offered: Offered) -> Tool:
     return tool
 
 
-MAX_REQUESTS = 32
-"""Answered at once; one more is refused and may come again. Only whole ones count."""
-BEARER = "bearer "
 PATH = "/mcp"
 """Where the tools are. A GET of it would wait for messages of the server, which sends none."""
-KEEP_ALIVE_S = 30
 BY_THE_GUARD = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-"""The SDK checks names of the host for three addresses alone; ``Guard`` does so for all."""
+"""The SDK checks names of the host for three addresses alone; ``Admission`` does so for all."""
 LOCALHOST = "127.0.0.1"
 
 
@@ -179,24 +170,15 @@ def serve_http(
 ) -> None:
     """Speak streamable HTTP until interrupted; port 0 takes a free one, ``ready`` is told the URL.
 
-    ``tokens`` are those of ``Guard``: None answers every program of this machine.
+    ``tokens`` are those of ``admitted``: None answers every program of this machine.
 
     Raises:
         HarnessError: the address is not of this machine alone, or the port is taken.
     """
-    import uvicorn
-
-    from harness.core.server import BoundedProtocol
+    from harness.core.server import bound, server
 
     check_loopback(host)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as bound:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            bound.bind((host, port))
-        except (OSError, OverflowError) as exc:
-            raise HarnessError(f"cannot serve on {host} port {port}: {exc}; name another") from exc
-        bound.listen()
+    with bound(host, port) as (listening, url):
         asgi: ASGIApp = app.streamable_http_app(
             streamable_http_path=PATH,
             json_response=True,
@@ -205,18 +187,8 @@ def serve_http(
             max_request_body_size=MAX_MESSAGE_BYTES,
             transport_security=BY_THE_GUARD,
         )
-        taken = int(bound.getsockname()[1])
-        config = uvicorn.Config(
-            Guard(asgi, host, taken, tokens),
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            http=BoundedProtocol,
-            timeout_keep_alive=KEEP_ALIVE_S,
-        )
-        shown = f"[{host}]" if ":" in host else host
-        ready(f"http://{shown}:{taken}{PATH}")
-        uvicorn.Server(config).run(sockets=[bound])
+        ready(f"{url}{PATH}")
+        server(admitted(asgi, url, tokens)).run(sockets=[listening])
 
 
 def check_loopback(host: str) -> None:
@@ -236,86 +208,23 @@ def check_loopback(host: str) -> None:
         )
 
 
-class Guard:
-    """Lets requests through that may be answered, and says for whom."""
+def admitted(app: ASGIApp, url: str, tokens: Mapping[str, Scope | None] | None) -> ASGIApp:
+    """Stand before the tools, which are served at ``url``.
 
-    def __init__(
-        self, app: ASGIApp, host: str, port: int, tokens: Mapping[str, Scope | None] | None
-    ) -> None:
-        """Stand before ``app``. ``tokens`` are SHA-256 digests, and whom each one names.
-
-        None for an operator; without tokens every caller is an operator.
-        """
-        shown = f"[{host}]" if ":" in host else host
-        self._hosts = {f"{shown}:{port}", f"localhost:{port}"}
-        self._app, self._tokens, self._now = app, tokens, 0
-
-    async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        refused = self._refused(scope)
-        if refused is not None:
-            await refused(scope, receive, send)
-            return
-        whole = await _whole(receive)
-        if whole is None:
-            return
-        if self._now >= MAX_REQUESTS:
-            await PlainTextResponse("too many requests at once", 503, {"retry-after": "1"})(
-                scope, receive, send
-            )
-            return
-        self._now += 1
-        caller = CALLER.set(self._tokens[_token(scope)] if self._tokens is not None else None)
-        try:
-            await self._app(scope, whole, send)
-        finally:
-            CALLER.reset(caller)
-            self._now -= 1
-
-    def _refused(self, scope: Request) -> PlainTextResponse | None:
-        headers = Headers(scope=scope)
-        hosts, origins = headers.getlist("host"), headers.getlist("origin")
-        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            return PlainTextResponse("this server has another name", 421)
-        if len(origins) > 1 or not {one.lower() for one in origins} <= {
-            f"http://{host}" for host in self._hosts
-        }:
-            return PlainTextResponse("pages of another origin are not answered", 403)
-        if self._tokens is not None and _token(scope) not in self._tokens:
-            asked = {"www-authenticate": "Bearer"}
-            return PlainTextResponse("the token is missing or unknown", 401, asked)
-        if scope["method"] == "GET" and scope["path"] == PATH:
-            return PlainTextResponse("nothing is streamed", 405, {"allow": "POST"})
-        return None
-
-
-async def _whole(receive: Receive) -> Receive | None:
-    """Wait for a request to come whole, so that half a one takes no place of those answered.
-
-    Of one that is too long the beginning is enough, for it is refused. None where its client left.
+    ``tokens`` are SHA-256 digests, and whom each one names: None for an operator. Without tokens
+    every caller is an operator.
     """
-    came: deque[Message] = deque()
-    size = 0
-    while size <= MAX_MESSAGE_BYTES:
-        came.append(await receive())
-        if came[-1]["type"] == "http.disconnect":
-            return None
-        size += len(came[-1].get("body", b""))
-        if not came[-1].get("more_body", False):
-            break
+    from harness.core.server import Admission, token_of
 
-    async def again() -> Message:
-        return came.popleft() if came else await receive()
+    named = url.removeprefix("http://")
 
-    return again
+    def admits(request: HTTPConnection) -> ASGIApp | bool:
+        given = digest(token_of(request))
+        if tokens is not None and given not in tokens:
+            return False
+        if request.scope["method"] == "GET" and request.scope["path"] == PATH:
+            return PlainTextResponse("nothing is streamed", 405, {"allow": "POST"})
+        CALLER.set(None if tokens is None else tokens[given])
+        return True
 
-
-def _token(scope: Request) -> str:
-    """Give the digest of the token in the header, or else in the address; one of nothing else."""
-    said = Headers(scope=scope).get("authorization", "")
-    if said[: len(BEARER)].lower() == BEARER:
-        return digest(said[len(BEARER) :].strip())
-    given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-    return digest(given[0]) if len(given) == 1 else ""
+    return Admission(app, {named, f"localhost:{named.rpartition(':')[2]}"}, admits)
