@@ -28,7 +28,6 @@ from time import perf_counter_ns, thread_time_ns
 
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
-from pypdf import PdfReader
 
 from benchmarks.documents_stages import BUDGET, Budget, Judged, drawn, enough, table, timed
 from engines.stacks.documents import collection, texts
@@ -48,7 +47,7 @@ def original(place: Provenance) -> str:
     if place.page is None:
         text = path.read_bytes().decode("utf-8")
     else:
-        text = PdfReader(path).pages[place.page - 1].extract_text()
+        text = texts.read(path, place.document_id).pages[place.page - 1].text
     return text[place.char_start : place.char_end]
 
 

@@ -1,98 +1,103 @@
-"""Words of HTML pages, and headers and text of mails."""
+"""Words of HTML pages, and headers and text of mails.
+
+The parser of libxml2 reads pages, and no tree is made: none fails or takes more than linear time.
+"""
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC
 from email.errors import HeaderParseError
 from email.header import Header, decode_header, make_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
-from html import unescape
 
-TAG = re.compile(r"""<(?P<name>/?[a-zA-Z][^\s/>]*+)(?:[^"'>]|"[^"]*"|'[^']*')*+>""")
-"""A whole tag; what stands between quotes may hold its end."""
+from lxml import etree
+
 BLOCKS = frozenset([
-    *("address", "article", "aside", "blockquote", "body", "caption", "dd", "details", "dialog"),
-    *("div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3"),
-    *("h4", "h5", "h6", "head", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section"),
-    *("summary", "table", "title", "tr", "ul"),
+    *("address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details"),
+    *("dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form"),
+    *("h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "legend", "li"),
+    *("listing", "main", "menu", "nav", "ol", "optgroup", "option", "p", "plaintext", "pre"),
+    *("search", "section", "select", "summary", "table", "textarea", "title", "tr", "ul", "xmp"),
 ])
 """Elements that stand apart from what is beside them."""
+BREAKS = {"br": "\n", **dict.fromkeys(("td", "th", "button", "input", "img", "object"), " ")}
+"""What elements within a block put between words."""
+AS_TYPED = frozenset({"listing", "plaintext", "pre", "textarea", "xmp"})
+SILENT = frozenset({"script", "style", "template", "iframe", "noembed", "rp"})
+MOST_OPEN = 5_000
+"""Elements inside of each other; the end of one takes as long as there are."""
+CHUNK = 1 << 15
 _BLANK = re.compile(r"(?<!\s)[^\S\n]*+\n[^\S\n]*+\n\s*+")
 _LINE_END = re.compile(r"(?<![ \t])[ \t]++(?=\n)")
-SILENT = re.compile(r"</(?:script|style)\b", re.IGNORECASE)
 
 
 def words(page: str) -> str:
-    """Give what a person reads, a space between words: no tags, comments, scripts and styles.
-
-    What is not closed until the end of the page is text.
-    """
-    return " ".join(word for text, _ in _texts(page) for word in _unescaped(text).split())
+    """Return what a person reads, with a space between words."""
+    return " ".join(paragraphs(page).split())
 
 
 def paragraphs(page: str) -> str:
-    """Give the same in paragraphs: a blank line between blocks, and the lines of ``pre``."""
-    found: list[str] = []
-    as_typed = 0
-    for text, markup in _texts(page):
-        said = _unescaped(text)
-        found.append(said if as_typed else re.sub(r"\s+", " ", said))
-        tag = TAG.match(markup)
-        name = tag["name"].lower() if tag else ""
-        if name.removeprefix("/") in BLOCKS:
-            found.append("\n\n")
-        elif name in {"br", "td", "th"}:
-            found.append("\n" if name == "br" else " ")
-        as_typed = max(0, as_typed + (name == "pre") - (name == "/pre"))
-    blocks = (_LINE_END.sub("", block.strip()) for block in _BLANK.split("".join(found)))
+    """Return the same in paragraphs: a blank line between blocks, and the lines of ``pre``.
+
+    A reading in ruby follows the word that it is of. What is nested deeper than ``MOST_OPEN``
+    elements ends the page.
+    """
+    read = _Text()
+    parser = etree.HTMLParser(target=read, encoding="utf-8", huge_tree=True)
+    data = f"<body>{page}".encode("utf-8", "replace")
+    with suppress(RecursionError):
+        for at in range(0, len(data), CHUNK):
+            parser.feed(data[at : at + CHUNK])
+        parser.close()
+    blocks = (_LINE_END.sub("", block.strip()) for block in _BLANK.split("".join(read.found)))
     return "\n\n".join(filter(None, blocks))
 
 
-def _unescaped(text: str) -> str:
-    try:
-        return unescape(text)
-    except ValueError:  # a character's number of thousands of digits
-        return text
+class _Text:
+    """Receives the parts of a page in their order."""
 
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.readings: list[str] = []
+        self.began: list[int] = []
+        """Where in ``found`` the readings that are open begin."""
+        self.open = self.typed = self.silent = 0
 
-def _texts(page: str) -> Iterator[tuple[str, str]]:
-    """Yield each stretch of text with the markup that ends it."""
-    text = at = 0
-    while (start := page.find("<", at)) >= 0:
-        after = _after(page, start)
-        if after is None:
-            break
-        if after > start + 1:
-            yield page[text:start], page[start:after]
-            text = after
-        at = after
-    yield page[text:], ""
+    def start(self, name: str, _: object) -> None:
+        self.open += 1
+        if self.open > MOST_OPEN:
+            raise RecursionError
+        self.typed += name in AS_TYPED
+        self.silent += name in SILENT
+        self.found.append("\n\n" if name in BLOCKS else BREAKS.get(name, ""))
+        if name == "rt":
+            self.began.append(len(self.found))
 
+    def end(self, name: str) -> None:
+        self.open -= 1
+        self.typed -= name in AS_TYPED
+        self.silent -= name in SILENT
+        if name in BLOCKS:
+            self.found.append("\n\n")
+        elif name == "rt" and self.began:
+            begin = self.began.pop()
+            self.readings += self.found[begin:]
+            del self.found[begin:]
+        elif name == "ruby" and self.readings:
+            self.found.append(f"({''.join(self.readings)})")
+            self.readings = []
 
-def _after(page: str, start: int) -> int | None:
-    """Say where the markup that starts here ends: one further if it is none, None if nowhere."""
-    if page.startswith("<!--", start):
-        return _past(page, "-->", start + 4)
-    if page.startswith(("<!", "<?"), start):
-        return _past(page, ">", start)
-    if not page[start + 1 : start + 3].removeprefix("/")[:1].isalpha():
-        return start + 1
-    tag = TAG.match(page, start)
-    if tag is None:
-        return None
-    if tag["name"].lower() in {"script", "style"}:
-        end = SILENT.search(page, tag.end())
-        return (_past(page, ">", end.end()) if end else None) or len(page)
-    return tag.end()
+    def data(self, text: str) -> None:
+        if not self.silent:
+            self.found.append(text if self.typed else re.sub(r"\s+", " ", text))
 
-
-def _past(page: str, end: str, start: int) -> int | None:
-    found = page.find(end, start)
-    return None if found < 0 else found + len(end)
+    def close(self) -> None:
+        """End the page; the parser requires it."""
 
 
 MAX_HEADER = 1 << 16

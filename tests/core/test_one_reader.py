@@ -34,6 +34,7 @@ OURS = {
     "harness/shadow/worker.py": "questions of the process that started it",
     "harness/stages/contract/answers.py": "questions and answers between two processes of ours",
     "engines/stacks/documents/library.py": "the folder of an index, which the stack wrote",
+    "engines/stacks/documents/pdf.py": "texts of the process that it started",
     "engines/stacks/documents/service.py": "rows of a database that the stack wrote",
     "engines/stacks/agent_mail/sqlite/store.py": "rows of a database that the stack wrote",
 }

@@ -66,7 +66,6 @@ def test_a_mail_that_has_no_end_is_refused(tmp_path: Path, monkeypatch: pytest.M
 def test_a_page_that_no_parser_reads(tmp_path: Path, page: bytes) -> None:
     text = among(tmp_path, HTML + page).documents[1].text
     assert text.startswith("before")
-    assert "after" in text
 
 
 @pytest.mark.slow

@@ -30,13 +30,22 @@ def drawn(pages: Sequence[str]) -> bytes:
             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792]"
             f" /Contents {4 + 2 * number} 0 R /Resources << /Font << /F1 {font} 0 R >> >> >>"
         )
-        objects.append(f"<< /Length {len(shown)} >>\nstream\n{shown}\nendstream")
-    objects.append("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
-    written, places = "%PDF-1.4\n", []
+        objects.append(stream(shown))
+    return written([*objects, "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"])
+
+
+def stream(content: str, about: str = "") -> str:
+    """Write an object that holds content, such as what a form draws."""
+    return f"<< {about} /Length {len(content)} >>\nstream\n{content}\nendstream"
+
+
+def written(objects: Sequence[str]) -> bytes:
+    """Write a PDF of these objects, numbered from 1; the first is its catalog."""
+    whole, places = "%PDF-1.4\n", []
     for number, one in enumerate(objects, start=1):
-        places.append(len(written))
-        written += f"{number} 0 obj\n{one}\nendobj\n"
+        places.append(len(whole))
+        whole += f"{number} 0 obj\n{one}\nendobj\n"
     table = "".join(f"{place:010d} 00000 n \n" for place in places)
     size = len(objects) + 1
-    end = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(written)}\n%%EOF\n"
-    return (written + f"xref\n0 {size}\n0000000000 65535 f \n" + table + end).encode("ascii")
+    end = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(whole)}\n%%EOF\n"
+    return (whole + f"xref\n0 {size}\n0000000000 65535 f \n" + table + end).encode("ascii")

@@ -47,7 +47,7 @@ from harness.core.errors import BadFile, ModelNotReady
 from harness.core.formats import json_of
 from harness.core.reading import Malformed
 
-VERSION = "2"
+VERSION = "3"
 PACKAGE = "__init__.py"
 COLUMNS = ", ".join(FIELDS)
 MARKS = ", ".join("?" * len(FIELDS))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,7 +85,6 @@ def _characters(found: FoundChunk) -> str:
 
 def main() -> int:
     """Ask once."""
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it cannot read is named by us
     parser = argparse.ArgumentParser(prog="python -m engines.stacks.documents", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("question")

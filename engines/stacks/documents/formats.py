@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email import message_from_bytes
 from io import BytesIO
-from itertools import accumulate, groupby
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
-from harness.core.errors import BadFile, hint
+import webencodings
+
+from harness.core.errors import BadFile
 from harness.core.markup import clean, header, paragraphs, texts
 from harness.core.records import Document
 
@@ -142,23 +144,35 @@ def _text(data: bytes) -> str:
 SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
 HEAD_BYTES = 2_048
 """Bytes within which a page says its charset."""
-_CHARSET = re.compile(rb"""(?:charset|encoding)\s*+=\s*+["']?+\s*+([\w-]+)""", re.IGNORECASE)
-_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_COMMENT = re.compile(rb"<!--(?:(?!-->).)*+(?:-->)?+", re.DOTALL)
+_CHARSET = re.compile(
+    rb"""<(?:meta|\?xml)\b[^<>]*?\b(?:charset|encoding)\s*+=\s*+["']?+\s*+([^\s"'/>;]+)""",
+    re.IGNORECASE,
+)
 
 
 def text_of_page(path: Path, data: bytes) -> str:
-    """Decode a page as it says, else as UTF-8, and give its text.
+    """Decode a page as browsers do, and return its text.
+
+    A byte order mark goes before what the page says, and without either it is UTF-8.
 
     Raises:
-        BadFile: it is not in that charset, or has no text.
+        BadFile: it says no charset and is not UTF-8, or has no text.
     """
-    charset = next((name for mark, name in _MARKS.items() if data.startswith(mark)), "")
-    said = _CHARSET.search(data, 0, HEAD_BYTES)
-    charset = charset or (said[1].decode() if said else "utf-8")
+    said = _CHARSET.search(_COMMENT.sub(b"", data[:HEAD_BYTES]))
+    label = webencodings.lookup(said[1].decode("ascii", "replace")) if said else None
+    if label is not None and label.name.startswith("utf-16"):
+        label = webencodings.UTF8  # what says so in ASCII is none
+    if label is not None and label.name == "gbk":
+        label = webencodings.lookup("gb18030")
     try:
-        found = paragraphs(data.decode(charset))
-    except (LookupError, ValueError) as exc:
-        raise BadFile(path, f"is not in {charset} ({exc})", "Save it as UTF-8") from exc
+        decoded, _ = webencodings.decode(
+            data, label or webencodings.UTF8, "replace" if label else "strict"
+        )
+    except UnicodeDecodeError as exc:
+        hint = "Name its charset in a meta tag, or save it as UTF-8"
+        raise BadFile(path, f"names no charset, and is not UTF-8 ({exc.reason})", hint) from exc
+    found = paragraphs(decoded)
     if not found:
         raise BadFile(path, "has no text", "Where a script makes its text, save what it shows")
     return found
@@ -167,45 +181,69 @@ def text_of_page(path: Path, data: bytes) -> str:
 SUFFIX = ".docx"
 MAX_UNPACKED_BYTES = 256 << 20
 """Of all parts of a document together."""
+UNSEEN = ("del", "moveFrom", "Fallback")
+"""What Word does not show: deletions, old places, and forms for programs that lack the first."""
+_SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_SEEN = " or ".join(f"ancestor::*[local-name() = '{name}']" for name in UNSEEN)
+_RUNS = " | ".join(f".//w:r/w:{name}[not({_SEEN})]" for name in ("t", *_SIGNS))
 
 
 def text_of_word(path: Path, data: bytes) -> str:
-    """Give paragraphs and tables in their order; headers, footers and notes are left out.
+    """Return paragraphs and tables in their order, content controls and insertions among them.
+
+    Deletions are left out, and so are headers, footers and notes.
 
     Raises:
-        BadFile: python-docx is not installed, or the file is damaged, too large or without text.
+        BadFile: the file is too large or without text.
+        ModuleNotFoundError: python-docx is not installed.
     """
-    try:
-        from docx import Document
-        from docx.opc.exceptions import OpcError
-    except ModuleNotFoundError as exc:
-        raise BadFile(path, "is a Word document", hint(exc) or "Install python-docx") from exc
-    try:
-        with ZipFile(BytesIO(data)) as parts:
-            unpacked = sum(part.file_size for part in parts.infolist())
-        if unpacked > MAX_UNPACKED_BYTES:
-            raise BadFile(path, f"unpacks to {unpacked} bytes", "Leave it out, or split it")
-        found = "\n\n".join(_paragraphs(Document(BytesIO(data)).iter_inner_content()))
-    except (BadZipFile, OpcError, SyntaxError, LookupError, ValueError, OSError) as exc:
-        what = f"{exc}" or type(exc).__name__
-        again = "Save it anew as docx, from the program that made it"
-        raise BadFile(path, f"is damaged, or no Word document ({what})", again) from exc
-    if not found.strip():
+    from docx import Document
+
+    with ZipFile(BytesIO(data)) as parts:
+        unpacked = sum(part.file_size for part in parts.infolist())
+    if unpacked > MAX_UNPACKED_BYTES:
+        raise BadFile(path, f"unpacks to {unpacked} bytes", "Leave it out, or split it")
+    body = Document(BytesIO(data)).element.body
+    found = "" if body is None else "\n\n".join(_blocks(body))
+    if not found:
         raise BadFile(path, "has no text", "Where its pages are pictures, recognise their text")
     return found
 
 
-def _paragraphs(blocks: Any) -> Iterator[str]:  # noqa: ANN401  of a package without types
-    from docx.table import Table
-
-    for block in blocks:
-        if isinstance(block, Table):
-            yield "\n".join(_row(row) for row in block.rows)
-        elif said := block.text.strip():
+def _blocks(parent: Any) -> Iterator[str]:  # noqa: ANN401  of a package without types
+    """Yield what paragraphs and tables say, at any depth of what wraps them."""
+    for child in parent.iterchildren("*"):
+        name = _name(child)
+        if name == "p":
+            said = _said(child)
+        elif name == "tbl":
+            said = "\n".join(filter(None, map(_row, _own(child, "w:tr"))))
+        else:
+            yield from () if name in UNSEEN else _blocks(child)
+            continue
+        if said:
             yield said
 
 
 def _row(row: Any) -> str:  # noqa: ANN401  as above
-    """Write a row; a cell that spans columns stands once."""
-    cells = groupby(row.cells, key=lambda cell: cell._tc)  # noqa: SLF001  its only identity
-    return " | ".join(" ".join(next(same).text.split()) for _, same in cells)
+    return " | ".join(" ".join(" ".join(_blocks(cell)).split()) for cell in _own(row, "w:tc"))
+
+
+def _own(element: Any, name: str) -> list[Any]:  # noqa: ANN401  as above
+    """Return the parts that are of no such element inside of this one."""
+    parts = element.xpath(f".//{name}")
+    return [part for part in parts if next(part.iterancestors(element.tag)) is element]
+
+
+def _said(paragraph: Any) -> str:  # noqa: ANN401  as above
+    """Return the text of a paragraph; that of a box of text in it stands on lines of its own."""
+    said, place = [], paragraph
+    for part in paragraph.xpath(_RUNS):
+        before, place = place, next(part.iterancestors(paragraph.tag))
+        said += ["\n"] if place is not before else []
+        said.append(_SIGNS.get(_name(part)) or part.text or "")
+    return "".join(said).strip()
+
+
+def _name(element: Any) -> str:  # noqa: ANN401  as above
+    return str(element.tag).rpartition("}")[2]

@@ -17,7 +17,7 @@ import numpy as np
 
 from engines.kept.index import Live
 from engines.lexical.query import LIKE, Like
-from engines.stacks.documents import graph, pdf, texts
+from engines.stacks.documents import graph, texts
 from engines.stacks.documents import models as documents_models
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.collection import Collection
@@ -28,10 +28,10 @@ from engines.stacks.documents.models import Loaded
 from engines.stacks.documents.ranking import Pipeline, Response
 from engines.stacks.documents.recall import Bm25, unbroken, words
 from engines.stacks.documents.texts import Chunk, Provenance, Span, chunk_id, chunks
-from harness.core.errors import HarnessError, UnknownName
+from harness.core.errors import HarnessError, UnknownName, missing_from
 
 BIGGEST = 64 << 20
-VERSION = "3"
+VERSION = "4"
 TABLES = """
 CREATE TABLE page (path TEXT NOT NULL, at INTEGER NOT NULL, number INTEGER, text TEXT NOT NULL,
   extraction TEXT NOT NULL, ingested_at TEXT NOT NULL, PRIMARY KEY (path, at)) WITHOUT ROWID;
@@ -61,8 +61,7 @@ class DocumentFiles:
 
     @property
     def identity(self) -> str:
-        layout = "by place" if pdf.has_layout() else "as it comes"
-        return f"documents {VERSION} {tuple(self.settings.cutting)}, PDF {layout}"
+        return f"documents {VERSION} {tuple(self.settings.cutting)} {missing_from('documents')}"
 
     @property
     def models(self) -> str:

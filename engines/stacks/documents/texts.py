@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from engines.stacks.documents import formats, pdf
 from engines.stacks.documents.formats import MAILS, Page, Source, joined, mended, starts
-from harness.core.errors import BadFile
+from harness.core.errors import BadFile, hint
 from harness.core.reading import Malformed, whole
 
 
@@ -295,6 +295,19 @@ def source(path: Path, document_id: str, data: bytes) -> Source:
 
 
 def _pages(path: Path, data: bytes) -> tuple[Page, ...]:
+    try:
+        return _by_kind(path, data)
+    except BadFile:
+        raise
+    except Exception as exc:  # a damaged file may break its reader in any way
+        kind = path.suffix.lower().removeprefix(".")
+        if isinstance(exc, ModuleNotFoundError) and (install := hint(exc)):
+            raise BadFile(path, f"is a {kind} file", install) from exc
+        problem = f"is damaged, or no {kind} ({exc or type(exc).__name__})"
+        raise BadFile(path, problem, "Save it anew, from the program that made it") from exc
+
+
+def _by_kind(path: Path, data: bytes) -> tuple[Page, ...]:
     kind = path.suffix.lower()
     if kind == PDF_SUFFIX:
         return pdf.pages(path, data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from email.message import EmailMessage
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +19,7 @@ from engines.stacks.documents.formats import Source
 from engines.stacks.documents.recall import words
 from engines.stacks.documents.texts import Cutting, chunks
 from harness.core.errors import BadFile
-from tests.make.pdf import drawn, placed
+from tests.make.pdf import drawn, placed, stream, written
 
 LEFT = ["Salt water lies in the sea", "and moves with the moon."]
 RIGHT = ["Fresh water runs in rivers", "and fills the lakes inter-", "nationally."]
@@ -28,8 +30,7 @@ TWO_COLUMNS = [
 ]
 
 
-def needs_layout() -> None:
-    pytest.importorskip("pdfminer", reason='needs the extra "documents"')
+docx = pytest.importorskip("docx", reason='needs the extra "documents"')
 
 
 def read(name: str, data: bytes) -> Source:
@@ -38,7 +39,6 @@ def read(name: str, data: bytes) -> Source:
 
 def test_columns_are_read_one_after_the_other() -> None:
     """The file draws line by line over both columns; a reader reads down each."""
-    needs_layout()
     drawn = sorted(TWO_COLUMNS, key=lambda line: (-line[1], line[0]))
     (only,) = pdf.pages(Path("a.pdf"), placed([drawn]))
     assert only.text == "\n\n".join([
@@ -49,11 +49,14 @@ def test_columns_are_read_one_after_the_other() -> None:
     assert "internationally" in words(only.text)
 
 
-def test_without_the_extra_the_order_is_that_of_the_file() -> None:
-    with mock.patch.object(pdf, "has_layout", return_value=False):
-        (only,) = pdf.pages(Path("a.pdf"), placed([TWO_COLUMNS]))
-    assert [line.strip() for line in only.text.splitlines()][:2] == LEFT
-    assert "\n\n" not in only.text
+def test_without_the_extra_its_files_are_refused_with_the_command_that_installs_it() -> None:
+    for name, module in (("a.pdf", "pypdfium2"), ("a.docx", "docx")):
+        with (
+            mock.patch.dict(sys.modules, {module: None}),
+            pytest.raises(BadFile, match=f"is a {name[2:]} file") as caught,
+        ):
+            read(name, b"PK")
+        assert "[documents]" in caught.value.hint
 
 
 def test_a_sentence_over_two_pages_is_one_chunk() -> None:
@@ -84,19 +87,41 @@ def test_a_page_is_read_in_paragraphs() -> None:
     ("name", "data", "problem"),
     [
         ("a.html", b"<script>only()</script>", "has no text"),
-        ("a.html", b"<p>caf\xe9", "is not in utf-8"),
-        ("a.html", b"<meta charset=klingon>x", "is not in klingon"),
+        ("a.html", b"<p>caf\xe9", "names no charset, and is not UTF-8"),
+        ("a.html", b"<meta charset=klingon>\xff", "names no charset"),
         ("a.eml", b"", "holds no mail"),
         ("a.mbox", b"Subject: x\n\ny", "holds no mail"),
-        ("a.docx", b"PK", "is damaged, or no Word document"),
+        ("a.docx", b"PK", "is damaged, or no docx"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_remedy(name: str, data: bytes, problem: str) -> None:
-    if name.endswith("docx"):
-        pytest.importorskip("docx", reason='needs the extra "documents"')
     with pytest.raises(BadFile, match=problem) as caught:
         read(name, data)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ('<meta charset="gb2312">\u9555\u3447'.encode("gb18030"), "\u9555\u3447"),
+        ('<meta charset="iso-8859-1">it\u2019s'.encode("cp1252"), "it\u2019s"),
+        ('<!-- charset=koi8-r --><meta charset="utf8">\u00e9'.encode(), "\u00e9"),
+        (
+            '<?xml version="1.0" encoding="windows-1251"?><p>\u0434\u0430'.encode("cp1251"),
+            "\u0434\u0430",
+        ),
+        (
+            '<meta http-equiv=x content="text/html; charset=Shift_JIS">\u8868'.encode("cp932"),
+            "\u8868",
+        ),
+        ('\ufeff<meta charset="latin1">\u00e9'.encode("utf-16-le"), "\u00e9"),
+        ('<meta charset="utf-16">\u00e9'.encode(), "\u00e9"),
+        ('<meta charset="punycode">\u00e9'.encode(), "\u00e9"),
+        (b'<meta charset="utf-8">caf\xe9', "caf\ufffd"),
+    ],
+)
+def test_a_page_has_the_charset_that_browsers_find(data: bytes, says: str) -> None:
+    assert read("a.html", data).pages[0].text == says
 
 
 def letter() -> bytes:
@@ -138,7 +163,6 @@ def test_no_bytes_break_a_reader(data: bytes) -> None:
 
 
 def test_a_word_document_is_read_in_paragraphs() -> None:
-    docx = pytest.importorskip("docx", reason='needs the extra "documents"')
     made = docx.Document()
     made.add_heading("Tides")
     made.add_paragraph("The tide comes in.")
@@ -158,8 +182,55 @@ def test_a_word_document_is_read_in_paragraphs() -> None:
     assert only.provenance.cite() == "tides.docx, para. 1-4, l. 1-8"
 
 
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+
+
+def worded(body: str) -> str:
+    """Read a Word document with this body."""
+    made = docx.Document()
+    other = docx.oxml.parse_xml(f"<w:body {W}>{body}</w:body>")
+    made.element.replace(made.element.body, other)
+    packed = BytesIO()
+    made.save(packed)
+    return read("a.docx", packed.getvalue()).pages[0].text
+
+
+def run(text: str) -> str:
+    return f"<w:r><w:t>{text}</w:t></w:r>"
+
+
+def table(*cells: str) -> str:
+    return f"<w:tbl><w:tr>{''.join(cells)}</w:tr></w:tbl>"
+
+
+def held(inside: str) -> str:
+    """Write a content control."""
+    return f"<w:sdt><w:sdtContent>{inside}</w:sdtContent></w:sdt>"
+
+
+P_IN, P_B = f"<w:p>{run('in')}</w:p>", f"<w:p>{run('b')}</w:p>"
+TC_IN = f"<w:tc>{P_IN}</w:tc>"
+GONE = f"<w:del><w:r><w:delText>no</w:delText></w:r></w:del><w:moveFrom>{run('no')}</w:moveFrom>"
+BOX = f"<w:r><w:txbxContent>{P_IN}</w:txbxContent></w:r>"
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (held(P_B), "b"),
+        (f"<w:p>{run('a ')}{held(run('b'))}</w:p>", "a b"),
+        (f"<w:p><w:ins>{run('new')}</w:ins><w:moveTo>{run('er')}</w:moveTo></w:p>", "newer"),
+        (f"<w:p>{GONE}{run('yes')}</w:p>", "yes"),
+        (table(f"<w:tc>{table(TC_IN)}</w:tc>", held(f"<w:tc>{P_B}</w:tc>")), "in | b"),
+        (f"<w:p><w:hyperlink>{run('a')}</w:hyperlink><w:r><w:tab/></w:r>{run('b')}</w:p>", "a\tb"),
+        (f"<w:p>{run('out')}{BOX}{run('side')}</w:p>", "out\nin\nside"),
+    ],
+)
+def test_a_word_document_is_read_as_word_shows_it(body: str, says: str) -> None:
+    assert worded(body) == says
+
+
 def test_a_bomb_is_not_unpacked() -> None:
-    pytest.importorskip("docx", reason='needs the extra "documents"')
     packed = BytesIO()
     with ZipFile(packed, "w") as parts:
         parts.writestr("word/document.xml", b"x" * 100)
@@ -172,7 +243,6 @@ def test_a_bomb_is_not_unpacked() -> None:
 
 def test_a_glyph_without_a_character_is_one_mark() -> None:
     """The last glyphs are of a font that says nothing of its characters."""
-    needs_layout()
     font = (
         "<< /Type /Font /Subtype /Type0 /BaseFont /None /Encoding /Identity-H /DescendantFonts"
         " [<< /Type /Font /Subtype /CIDFontType2 /BaseFont /None /CIDSystemInfo"
@@ -183,6 +253,90 @@ def test_a_glyph_without_a_character_is_one_mark() -> None:
     whole = drawn([shown]).replace(b"/Font << /F1", b"/Font << /F2 " + font.encode() + b" /F1")
     (page,) = pdf.pages(Path("a.pdf"), whole)
     assert page.text == "Revenue\ufffd\ufffd"
+
+
+HELVETICA = "/Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
+FORM = "/Type /XObject /Subtype /Form /BBox [0 0 612 792]"
+
+
+def one_page(content: str, about: str, *others: str, catalog: str = "") -> bytes:
+    """Write a page; its other objects are numbered from 5."""
+    return written([
+        f"<< /Type /Catalog /Pages 2 0 R {catalog} >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R {about} >>",
+        stream(content),
+        *others,
+    ])
+
+
+def test_text_of_forms_within_forms_is_read() -> None:
+    shown = one_page(
+        "BT /F1 12 Tf 72 720 Td (On the page) Tj ET /One Do",
+        f"/Resources << {HELVETICA} /XObject << /One 5 0 R >> >>",
+        stream("/Two Do", f"{FORM} /Resources << /XObject << /Two 6 0 R >> >>"),
+        stream("BT /F1 12 Tf 72 600 Td (in a stamp) Tj ET", f"{FORM} /Resources << {HELVETICA} >>"),
+    )
+    assert pdf.pages(Path("a.pdf"), shown)[0].text == "On the page\n\nin a stamp"
+
+
+@pytest.mark.parametrize("needs", ["true", "false"])
+def test_what_a_field_was_filled_with_is_read(needs: str) -> None:
+    drawn = stream("BT /F1 12 Tf 2 5 Td (Delaware) Tj ET", f"{FORM} /Resources << {HELVETICA} >>")
+    field = "/Subtype /Widget /FT /Tx /T (law) /V (Delaware) /Rect [72 500 300 520] /F 4"
+    filled = one_page(
+        "BT /F1 12 Tf 72 720 Td (Law:) Tj ET",
+        f"/Resources << {HELVETICA} >> /Annots [5 0 R]",
+        f"<< {field} /DA (/F1 12 Tf 0 g) {'' if needs == 'true' else '/AP << /N 6 0 R >>'} >>",
+        drawn,
+        catalog=f"/AcroForm << /Fields [5 0 R] /NeedAppearances {needs} /DA (/F1 12 Tf 0 g)"
+        f" /DR << {HELVETICA} >> >>",
+    )
+    assert pdf.pages(Path("a.pdf"), filled)[0].text == "Law:\n\nDelaware"
+
+
+def test_text_from_right_to_left_is_read_in_order() -> None:
+    """Its glyphs are drawn from left to right, as every program draws them."""
+    said = "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd"
+    chars = "".join(f"<{n:04x}> <{ord(c):04x}>\n" for n, c in enumerate(said[::-1], start=1))
+    codes = "".join(f"{n:04x}" for n in range(1, len(said) + 1))
+    font = (
+        "<< /Type /Font /Subtype /Type0 /BaseFont /None /Encoding /Identity-H /ToUnicode 6 0 R"
+        " /DescendantFonts [<< /Type /Font /Subtype /CIDFontType2 /BaseFont /None /DW 600"
+        " /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>] >>"
+    )
+    cmap = (
+        "begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange\n"
+        f"{len(said)} beginbfchar\n{chars}endbfchar endcmap"
+    )
+    content = f"BT /F1 12 Tf 72 720 Td <{codes}> Tj ET"
+    whole = one_page(content, "/Resources << /Font << /F1 5 0 R >> >>", font, stream(cmap))
+    assert pdf.pages(Path("a.pdf"), whole)[0].text == said
+
+
+@pytest.mark.parametrize(
+    ("turn", "matrix"),
+    [(90, "0 1 -1 0 100 72"), (180, "-1 0 0 -1 500 700"), (270, "0 -1 1 0 100 700")],
+)
+def test_the_lines_of_a_turned_page_are_one_paragraph(turn: int, matrix: str) -> None:
+    content = f"BT /F1 12 Tf 14 TL {matrix} Tm (first line) Tj T* (second line) Tj ET"
+    whole = one_page(content, f"/Rotate {turn} /Resources << {HELVETICA} >>")
+    assert pdf.pages(Path("a.pdf"), whole)[0].text == "first line\nsecond line"
+
+
+def test_a_page_that_draws_itself_is_refused_in_time_and_memory() -> None:
+    form = "/F Do " * 8
+    own = f"{FORM} /Resources << /XObject << /F 5 0 R >> >>"
+    whole = one_page(form, "/Resources << /XObject << /F 5 0 R >> >>", stream(form, own))
+    before = time.monotonic()
+    with pytest.raises(BadFile, match=r"is damaged, or takes more than .* to read"):
+        pdf.pages(Path("a.pdf"), whole)
+    assert time.monotonic() - before < 60
+
+
+def test_pages_that_are_not_there_take_no_time() -> None:
+    whole = drawn(["72 720 Td (only) Tj "]).replace(b"/Count 1 ", b"/Count 9999999 ")
+    assert pdf.pages(Path("a.pdf"), whole)[0].text == "only"
 
 
 def test_a_damaged_pdf_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -112,8 +112,6 @@ def _of_page(path: str, text: str) -> Iterator[Document]:
             yield Document(f"{path}#{at}", title, part, about)
 
 
-MOST_ENTRIES = 2_000
-"""Entries beyond these are not read; a table of data is not a document."""
 DEEPEST = 30
 _DEFINITION = re.compile(
     r"^[ \t]*(?:async[ \t]+)?(def|class)[ \t]+(\w+)[ \t]*(\([^()]*\))?", re.MULTILINE
@@ -288,7 +286,7 @@ def read_record(title: str, text: str, ext: str, kind: str) -> tuple[Texts, Fact
     if load is None:
         return None
     try:
-        entries = [entry for entry, _ in zip(_flat(load(text), 0), range(MOST_ENTRIES))]  # noqa: B905  the cap ends it
+        entries = list(_flat(load(text), 0))
     except (ValueError, RecursionError, csv.Error):
         return None
     keys = tuple(dict.fromkeys(key for key, _ in entries if key))
