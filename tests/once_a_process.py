@@ -24,8 +24,8 @@ from harness.report.page import figures as page_figures
 from harness.report.page import forest
 from harness.stages.custody import verify
 from harness.stages.custody.rederive import Rederived, rederive
+from harness.stages.evidence import Subject
 from harness.stages.layout import Layout
-from harness.stages.report_inputs import Subject
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
 DRAW = (forest, load, page_figures, shadow_page, trends)

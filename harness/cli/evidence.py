@@ -179,7 +179,7 @@ def traffic(
 
     Example: harness traffic logs/today --dataset python-docs --control fts5 --candidate tantivy
     """
-    from harness.stages.shadow.log import traffic as stage
+    from harness.stages.shadow.traffic import traffic as stage
 
     found = stage(evidence_at(dataset, left, adds=True), control, candidate, logs)
     out.print(

@@ -170,7 +170,7 @@ def compare(dataset: Dataset = "", threads: Threads = 1) -> None:
     Needs no judgements. Beside each agreement stands that of the control with itself.
     """
     from harness.stages.compare import compare as stage
-    from harness.stages.report_inputs import pairs_of
+    from harness.stages.evidence import pairs_of
 
     project = Project.own()
     policy = project.policy().on(threads)

@@ -16,9 +16,9 @@ from harness.core.errors import HarnessError, UnknownName
 if TYPE_CHECKING:
     from harness.corpus.trec import Missing
     from harness.policy.model import Policy
+    from harness.stages.evidence import Subject
     from harness.stages.layout import Layout
     from harness.stages.params import Params
-    from harness.stages.report_inputs import Subject
 
 
 PARAMS, PACKAGED = "params.yaml", "packaged"
@@ -145,7 +145,7 @@ class Project:
     def subject(self, dataset: str, threads: int = 1) -> Subject:
         """Say what the report of a data set is about, and on how many threads to draw."""
         from harness.corpus import card
-        from harness.stages.report_inputs import Subject, pairs_of
+        from harness.stages.evidence import Subject, pairs_of
 
         policy = self.policy().on(threads)
         about = card.read(self.root / "datasets" / dataset)

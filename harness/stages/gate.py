@@ -40,21 +40,14 @@ from harness.stages.custody.pins import (
 )
 from harness.stages.custody.receipts import check_replayed
 from harness.stages.custody.recount import check_agreements, check_values
+from harness.stages.evidence import Subject, evidence_of, gathered, measured, pairs_of, sides
 from harness.stages.experiments import stock
 from harness.stages.judging.pool import labels_in
 from harness.stages.layout import Layout
 from harness.stages.load.files import receipt_of, trials_of
 from harness.stages.race import read_race
-from harness.stages.report_inputs import (
-    Subject,
-    assemble,
-    evidence_of,
-    gathered,
-    measured,
-    pairs_of,
-    sides,
-)
-from harness.stages.shadow.log import taken_in
+from harness.stages.report_inputs import assemble
+from harness.stages.shadow.traffic import taken_in
 
 
 def try_gates(layout: Layout, policy: Policy, *, trials: int) -> tuple[Tried, ...]:

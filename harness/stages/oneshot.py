@@ -33,16 +33,16 @@ from harness.report.decision.files import write_reports
 from harness.stages.compare import compare, ties
 from harness.stages.custody.provenance import versions
 from harness.stages.custody.receipts import read_manifest
+from harness.stages.evidence import Subject, evidence_of, pairs_of
 from harness.stages.gate import gate
 from harness.stages.index import check_index, index, sources
 from harness.stages.layout import Layout
 from harness.stages.params import Params, ReplayParams
 from harness.stages.race import race
-from harness.stages.replay import remarks, replay
+from harness.stages.replay import import_run, remarks, replay
 from harness.stages.report import linked
-from harness.stages.report_inputs import Subject, assemble, evidence_of, pairs_of
+from harness.stages.report_inputs import assemble
 from harness.stages.score import score
-from harness.stages.trec_run import import_run
 
 FILE = "built.json"
 

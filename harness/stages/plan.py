@@ -15,10 +15,10 @@ from harness.policy.model import Policy
 from harness.policy.plan import AtHand, Raced
 from harness.stages.compare import read_agreement
 from harness.stages.custody.pins import Folder
+from harness.stages.evidence import gathered, pairs_of, sides
 from harness.stages.imports import load_folder
 from harness.stages.layout import Layout
 from harness.stages.race import read_race
-from harness.stages.report_inputs import gathered, pairs_of, sides
 from harness.stages.score import slices
 
 

@@ -31,9 +31,9 @@ from harness.policy.model import Policy
 from harness.stages.custody.pins import held_to
 from harness.stages.custody.receipts import read_twice
 from harness.stages.custody.reproduce import FOLDER, LOCK
+from harness.stages.evidence import sides
 from harness.stages.layout import Layout
 from harness.stages.params import CompareParams
-from harness.stages.report_inputs import sides
 from harness.stages.score import slices
 
 CACHE = Path(".dvc") / "cache" / "files" / "md5"

@@ -34,12 +34,13 @@ from harness.report.inputs import Links, LoadReport, ReportInput
 from harness.report.trends import Entry, changed, comparable, entry_of, to_page
 from harness.stages.custody.pins import of_decision
 from harness.stages.decompose import kept
+from harness.stages.evidence import Subject, evidence_of, measured
 from harness.stages.gate import check_decision, read_decision
 from harness.stages.layout import Layout
 from harness.stages.load.files import CURVE, LOAD_KEY, history_of, page_of, read_history, receipt_of
 from harness.stages.load.trials import noises, points
 from harness.stages.params import LoadParams
-from harness.stages.report_inputs import Subject, assemble, evidence_of, measured
+from harness.stages.report_inputs import assemble
 
 DECISION, VALUES = "decision.json", "per_query.parquet"
 COMMENT, QUALITY = "ci.md", "gl-code-quality-report.json"

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from harness.core import digest
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Agreement, ArmResult, Evidence, Race
+from harness.core.evidence import ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
 from harness.core.records import Document, Query
-from harness.core.scores import BY_TEXT, Clustering, Dependence, Estimate, Paired, Scores, codes
+from harness.core.scores import Dependence, Estimate, Paired, codes
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import Key, read_run, read_scores
 from harness.gates.base.rules import Rules
 from harness.measures.name import span_of, span_of_difference
-from harness.policy.model import Policy
 from harness.report.inputs import Latency, PolicyName, ReportInput, Trust
 from harness.report.page.custody import Custody
-from harness.stages.compare import Pair, check_compared, check_drawn, difference, read_agreement
+from harness.stages.compare import Pair, check_drawn, difference
 from harness.stages.custody.provenance import provenance
-from harness.stages.custody.receipts import read_manifest, replayed_at, replayed_index
-from harness.stages.judging.pool import with_samples
+from harness.stages.custody.receipts import replayed_at
+from harness.stages.evidence import Subject, measured, raced
 from harness.stages.layout import Layout
-from harness.stages.load.stage import with_load
-from harness.stages.params import CompareParams, ScoreParams
-from harness.stages.race import read_race
-from harness.stages.score import Means, check_scores, read_means, read_slices, slices
-from harness.stages.shadow.log import with_traffic
+from harness.stages.score import Means, read_means, read_slices
 from harness.stats.bootstrap import FEWEST
 from harness.stats.interval import TrafficMean, traffic_mean_each
 from harness.stats.sample_size import dependence
@@ -93,145 +84,6 @@ def _ratios(candidate: Nanoseconds, control: Nanoseconds, rules: Rules) -> dict[
         **{name: ratio(candidate, control, at, confidence=sure) for name, at in RATIOS.items()},
         "mean": mean_ratio(candidate, control, confidence=sure),
     }
-
-
-def sides(layout: Layout, arms: Sequence[str]) -> dict[str, ArmResult]:
-    """Read every arm as it was measured.
-
-    Raises:
-        EvidenceError: an arm was not scored, or was indexed or replayed after it was.
-    """
-    check_scores(layout, arms)
-    scores = read_scores(layout.per_query, ["arm"])
-    return {arm: _side(layout, arm, scores) for arm in arms}
-
-
-def _side(layout: Layout, arm: str, scores: Mapping[Key, Mapping[str, Scores]]) -> ArmResult:
-    if (arm,) not in scores:
-        raise EvidenceError(
-            f"{layout.per_query}: the arm {arm} has no scores."
-            f" Add it to arms in params.yaml, and run: harness score --dataset {layout.root.name}"
-        )
-    run, counted = read_run(layout.run(arm)), replayed_index(layout, arm)
-    return ArmResult(arm, read_manifest(layout, arm), run, scores[arm,], counted)
-
-
-def gathered(
-    layout: Layout,
-    pairs: Mapping[str, Pair],
-    arms: Mapping[str, ArmResult],
-    race: Race | None,
-    how: Clustering = BY_TEXT,
-) -> dict[str, Evidence]:
-    """Put together the evidence of each comparison; ``pairs`` is control and candidate by name.
-
-    ``how`` says which queries depend on each other.
-
-
-    Raises:
-        EvidenceError: a pair was not compared, or an arm was replayed or scored after it was.
-    """
-    check_compared(layout, tuple(pairs.values()))
-    agreement = read_agreement(layout)
-    data = Prepared.open(layout.data)
-    queries, qrels, clusters = data.queries(), data.qrels(), data.clusters(how)
-    found = {
-        name: Evidence(
-            dataset=data.manifest.name,
-            control=arms[control],
-            candidate=arms[candidate],
-            agreement=_compared(layout, agreement, (control, candidate)),
-            noise=_compared(layout, agreement, (control, control)),
-            others={arm: s for arm, s in arms.items() if arm not in {control, candidate}},
-            slices=slices(queries),
-            clusters=clusters,
-            parted=data.parted(how),
-            race=race,
-            qrels=qrels,
-            complete=data.manifest.complete,
-            unlike_words=data.unlike_words(),
-        )
-        for name, (control, candidate) in pairs.items()
-    }
-    found = with_load(layout, with_traffic(layout, found))
-    return with_samples(layout, found)
-
-
-def _compared(layout: Layout, found: Mapping[Pair, Agreement], pair: Pair) -> Agreement:
-    if pair not in found:
-        raise EvidenceError(
-            f"{layout.classes}: {pair[1]} was not compared with {pair[0]}."
-            f" Run: harness compare --dataset {layout.root.name}"
-        )
-    return found[pair]
-
-
-def pairs_of(policy: Policy) -> dict[str, Pair]:
-    """Control and candidate of each step."""
-    return {step.name: (step.control, step.candidate) for step in policy.steps}
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What a report is about, beside what the stages measured."""
-
-    pairs: Mapping[str, Pair]
-    """Control and candidate by name of the comparison."""
-    arms: tuple[str, ...]
-    """Every arm measured."""
-    rules: Rules
-    """How sure the numbers beside the gates must be."""
-    licence: str
-    source: str
-    commands: tuple[str, ...]
-    """What to type to make the numbers again."""
-    score: ScoreParams
-    """What was measured, and how the intervals of means were drawn."""
-    compare: CompareParams
-    policy: Policy | None
-    policy_file: Path | None
-    pin: str = ""
-    """What to type to pin these data to the policy."""
-    place: str = ""
-    """Options that name these data on a command line."""
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """What was measured, in the order in which people look at it."""
-        return self.score.measures
-
-    @property
-    def settings(self) -> dict[str, dict[str, Any]]:
-        """By stage, as JSON: all that the numbers rest on beside evidence and policy."""
-        return {
-            "score": self.score.model_dump(mode="json"),
-            "compare": self.compare.model_dump(mode="json"),
-            "gate": {"arms": list(self.arms)},
-        }
-
-
-def evidence_of(layout: Layout, subject: Subject) -> dict[str, Evidence]:
-    """Everything that the gates may look at, by comparison."""
-    how = subject.policy.clusters if subject.policy else BY_TEXT
-    arms = sides(layout, subject.arms)
-    return gathered(layout, subject.pairs, arms, read_race(layout), how)
-
-
-def measured(
-    layout: Layout, subject: Subject, evidence: Mapping[str, Evidence]
-) -> dict[str, ArmResult]:
-    """Give every arm as it was measured; each comparison has all of them."""
-    for one in evidence.values():
-        arms = {one.control.arm: one.control, one.candidate.arm: one.candidate, **one.others}
-        return {arm: arms[arm] for arm in subject.arms}
-    return sides(layout, subject.arms)
-
-
-def raced(layout: Layout, evidence: Mapping[str, Evidence]) -> Race | None:
-    """Give the race that the arms were timed in; each comparison has it."""
-    for one in evidence.values():
-        return one.race
-    return read_race(layout)
 
 
 def assemble(

@@ -12,7 +12,7 @@ from harness.core.run import Status
 from harness.shadow.log import Log
 from harness.shadow.record import Observation
 from harness.stages.custody.receipts import read_manifest
-from harness.stages.shadow.log import path_of, taken_in
+from harness.stages.shadow.traffic import path_of, taken_in
 from tests.cli.conftest import Harness
 from tests.make.shadow.records import SEEN, observation
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy

@@ -17,6 +17,7 @@ from harness.core.gate import StepDecision
 from harness.replay.machine import Advance, Work
 from harness.stages import race as stages_race
 from harness.stages.compare import compare
+from harness.stages.evidence import pairs_of
 from harness.stages.gate import gate
 from harness.stages.imports import About, Target, import_beir
 from harness.stages.index import index
@@ -25,7 +26,6 @@ from harness.stages.params import Params
 from harness.stages.prepare import prepare
 from harness.stages.race import race
 from harness.stages.replay import replay
-from harness.stages.report_inputs import pairs_of
 from harness.stages.score import score
 from tests.steady import steady
 

@@ -11,8 +11,8 @@ from harness.core.records import Query
 from harness.replay import drive
 from harness.replay.drive import TimedOutcome, observe
 from harness.stages.compare import compare
+from harness.stages.evidence import pairs_of
 from harness.stages.replay import replay
-from harness.stages.report_inputs import pairs_of
 from tests.make.planted import blocking
 from tests.make.toy import CANDIDATE, GATES, HEAD, STEP, Toy
 

@@ -21,9 +21,9 @@ from harness.policy.load import load_policy
 from harness.report.page.custody import lines
 from harness.stages.custody.pins import of_decision, pin
 from harness.stages.custody.verify import verify
+from harness.stages.evidence import evidence_of, measured
 from harness.stages.gate import decide
 from harness.stages.prepare import prepare
-from harness.stages.report_inputs import evidence_of, measured
 from tests.make.planted import HONEST, blocking, measure
 from tests.make.toy import GATES, HEAD, NAME, RACED, STEP, Toy
 

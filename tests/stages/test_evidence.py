@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.stages.report_inputs import gathered, pairs_of, sides
+from harness.stages.evidence import gathered, pairs_of, sides
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, Toy
 
 PAIRS = {"step": (CONTROL, CANDIDATE)}

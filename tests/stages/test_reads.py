@@ -11,7 +11,7 @@ import pytest
 
 from harness.core import digest
 from harness.corpus import beir, runs
-from harness.stages import report_inputs
+from harness.stages import evidence, report_inputs
 from harness.stages.custody import receipts
 from tests.make.toy import Toy
 from tests.stages.test_oneshot import Shot
@@ -38,8 +38,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     watch(digest, "_of_bytes_in", lambda _: "digest")
     watch(receipts, "_read", lambda path: path.name)
     watch(beir, "queries", lambda path: f"{path.parent.name}/{path.name}")
-    for name in ("sides", "gathered", "read_race", "latency"):
-        watch(report_inputs, name, lambda _, name=name: name)  # type: ignore[misc]
+    watch(report_inputs, "latency", lambda _: "latency")
+    for name in ("sides", "gathered", "read_race"):
+        watch(evidence, name, lambda _, name=name: name)  # type: ignore[misc]
     return calls
 
 

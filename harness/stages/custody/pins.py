@@ -30,10 +30,10 @@ from harness.policy.pins import Pin, read
 from harness.policy.pins import pin as pin_beside
 from harness.report.page.custody import Coverage, Custody, Pinned, Since
 from harness.stages import experiments
+from harness.stages.evidence import Subject
 from harness.stages.experiments import Log, inputs, race_settings, stock
 from harness.stages.imports import load_folder
 from harness.stages.layout import Layout
-from harness.stages.report_inputs import Subject
 
 
 def judged_on(layout: Layout, policy: Policy, policy_file: Path, inventory: Inventory) -> Inputs:

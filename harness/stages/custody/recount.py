@@ -34,11 +34,11 @@ from harness.replay.drive import observe
 from harness.stages import experiments
 from harness.stages.compare import read_agreement, runs_of
 from harness.stages.custody.receipts import check_same, index_files, read_manifest, replayed_index
+from harness.stages.evidence import Subject
 from harness.stages.experiments import HINT
 from harness.stages.index import check_index
 from harness.stages.judging.pool import samples_in
 from harness.stages.layout import Layout
-from harness.stages.report_inputs import Subject
 from harness.stages.score import slices
 
 NAMES = ("gate", "step", "name", "dataset", "model")

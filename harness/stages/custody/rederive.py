@@ -27,6 +27,7 @@ from harness.stages import experiments
 from harness.stages.compare import KEYS, compare, read_agreement
 from harness.stages.custody import recount
 from harness.stages.custody.recount import Difference
+from harness.stages.evidence import Subject, pairs_of
 from harness.stages.experiments import Log
 from harness.stages.gate import gate
 from harness.stages.judging.pool import folder_of
@@ -34,7 +35,6 @@ from harness.stages.layout import Layout
 from harness.stages.load.files import receipt_of, trials_of
 from harness.stages.params import CompareParams, ScoreParams
 from harness.stages.report import STATED
-from harness.stages.report_inputs import Subject, pairs_of
 from harness.stages.score import score
 
 PREFIX = 12

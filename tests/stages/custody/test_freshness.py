@@ -21,8 +21,7 @@ from harness.stages.custody.receipts import (
 )
 from harness.stages.gate import decide, gate
 from harness.stages.layout import Layout
-from harness.stages.replay import replay
-from harness.stages.trec_run import import_run
+from harness.stages.replay import import_run, replay
 from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
 
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)

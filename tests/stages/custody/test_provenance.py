@@ -13,7 +13,7 @@ import harness
 from harness.core import batches
 from harness.corpus.prepared import Prepared
 from harness.stages.custody.provenance import provenance
-from harness.stages.report_inputs import sides
+from harness.stages.evidence import sides
 from tests.make.toy import ARMS, CONTROL, Toy
 
 DECIDED = datetime(2026, 1, 31, 12, tzinfo=UTC)

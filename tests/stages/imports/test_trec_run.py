@@ -16,7 +16,7 @@ from harness.corpus.trec import Missing
 from harness.stages.compare import ties
 from harness.stages.custody.receipts import check_run, read_manifest
 from harness.stages.layout import Layout
-from harness.stages.trec_run import import_run
+from harness.stages.replay import import_run
 
 
 @pytest.fixture

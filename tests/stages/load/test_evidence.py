@@ -18,8 +18,8 @@ from harness.stages import experiments
 from harness.stages.custody.verify import verify
 from harness.stages.experiments import note_timed
 from harness.stages.load import trials as loading
-from harness.stages.load.files import read_history, trials_of
-from harness.stages.load.stage import in_system_ns, load, read_load
+from harness.stages.load.files import in_system_ns, read_history, read_load, trials_of
+from harness.stages.load.stage import load
 from harness.stages.load.trials import LoadRequest
 from tests.make.toy import GATES, HEAD, STEP, Toy
 from tests.stages.load.test_stage import MS, in_here

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from harness.core import digest
-from harness.stages.report_inputs import assemble, evidence_of
+from harness.stages.evidence import evidence_of
+from harness.stages.report_inputs import assemble
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, NAME, Toy
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
