@@ -28,6 +28,8 @@ BACKLOG = 4096
 """Connections that the system queues before they are accepted, as far as it allows."""
 GRACE_S = 1.0
 """Seconds that a connection may wait in any case: its request may be on its way."""
+LOOK_S = 0.05
+"""Seconds between two looks at all connections, where there are too many."""
 REQUEST_S = 10.0
 """Seconds in which a request comes whole: from the connection on, or from its first byte."""
 HEAD_BYTES = 65_536
@@ -85,6 +87,8 @@ class GuardedProtocol(HttpToolsProtocol):
     """
 
     most = FEW_CONNECTIONS
+    planned = False
+    """Whether connections of this server are looked at soon."""
     since = 0.0
     """When it was opened, or was last answered."""
     head = 0
@@ -93,16 +97,12 @@ class GuardedProtocol(HttpToolsProtocol):
     """Closes it unless the request that has begun comes whole in time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, and close the longest waiting ones where there are too many."""
+        """Take a connection, and soon close the longest waiting ones where there are too many."""
         super().connection_made(transport)
         self.since = monotonic()
         self.late = self.loop.call_later(REQUEST_S, transport.close)
-        too_many = len(self.connections) - self.most
-        if too_many > 0:
-            found = (one for one in self.connections if isinstance(one, GuardedProtocol))
-            idle = [one for one in found if one.waits and self.since - one.since >= GRACE_S]
-            for one in sorted(idle, key=lambda one: one.since)[:too_many]:
-                one.transport.close()
+        if len(self.connections) > self.most:
+            self._plan()
 
     def data_received(self, data: bytes) -> None:
         """Read what came; a request that begins has so much time and so many bytes."""
@@ -149,6 +149,24 @@ class GuardedProtocol(HttpToolsProtocol):
     def waits(self) -> bool:
         """Check whether no whole request is left to be answered."""
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+
+    def _plan(self) -> None:
+        server = type(self)
+        if not server.planned:
+            server.planned = True
+            self.loop.call_later(LOOK_S, self._evict)
+
+    def _evict(self) -> None:
+        """Close those that have waited longest; to look at all of them for each new one is slow."""
+        type(self).planned = False
+        too_many = len(self.connections) - self.most
+        if too_many > 0:
+            now = monotonic()
+            found = (one for one in self.connections if isinstance(one, GuardedProtocol))
+            idle = [one for one in found if one.waits and now - one.since >= GRACE_S]
+            for one in sorted(idle, key=lambda one: one.since)[:too_many]:
+                one.transport.close()
+            self._plan()
 
     def _settle(self) -> None:
         if self.late is not None:

@@ -108,6 +108,27 @@ def test_a_killed_run_goes_on(project: Toy, harness: Harness, tmp_path: Path, do
     assert [path.name for path in out.rglob("*.partial")] == []
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_files_that_a_power_loss_emptied_are_made_again(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    """One of them made the same command fail for ever, with a remedy for something else."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    arm, out = tmp_path / "slow.toml", tmp_path / "out"
+    arm.write_text('summary = "fts5, emptied"\nstack = "slow.py"\n')
+    assert harness(*words(arm, out)).code == 0
+    scores = (out / "scores.json").read_bytes()
+    for doing in ("", "replaying"):
+        (tmp_path / "dies").write_text(doing)
+        assert in_a_process(project, *words(arm, out)) == (-signal.SIGKILL if doing else 0)
+        (tmp_path / "dies").unlink()
+        for path in out.rglob("*"):
+            if path.is_file():
+                os.truncate(path, 0)
+        assert harness(*words(arm, out)).code == 0
+        assert (out / "scores.json").read_bytes() == scores
+
+
 @pytest.mark.whole("test_a_killed_run_goes_on")
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_an_engine_that_was_finished_is_not_indexed_again(
