@@ -79,7 +79,7 @@ class Notes:
         db.execute("DELETE FROM chunk WHERE doc_id = ?", (path,))
 
     def complete(self, db: sqlite3.Connection) -> None:
-        """Make nothing: there are no models."""
+        """Do nothing: notes need no model."""
 
 
 def text_of(path: str, data: bytes) -> str:
