@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.markup import words
+from harness.core.markup import paragraphs, words
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,10 @@ def test_a_well_formed_page_has_the_words_that_a_parser_finds(page: str) -> None
     parser.feed(page)
     parser.close()
     assert words(page).split() == parser.text.split()
+
+
+def test_a_run_of_blanks_takes_no_time() -> None:
+    begun = time.perf_counter()
+    found = paragraphs("<pre>a" + " " * 80_000 + "b\n" + " \n" * 50_000 + "c</pre>")
+    assert found.endswith("b\n\nc")
+    assert time.perf_counter() - begun < 5
