@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path, PurePosixPath
 from sqlite3 import Connection
-from stat import S_ISREG
 from threading import Lock
-from typing import Generic, NamedTuple, Protocol, TypeVar
-from unicodedata import category
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.kept.listing import Fault, Listed, Seen, check, listed
 from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder
 from harness.core.errors import BadFile, IndexNotReady
@@ -76,14 +74,6 @@ class Reader(Protocol):
         ...
 
 
-class Fault(NamedTuple):
-    """A file that cannot be read, or a folder, and why."""
-
-    path: str
-    """Below the folder, on one line."""
-    why: str
-
-
 @dataclass(frozen=True, slots=True)
 class Updated:
     """What an update did; no file is counted twice in what is read, unchanged or in ``faults``."""
@@ -95,127 +85,13 @@ class Updated:
     """Of all files of the folder, those that cannot be found, by path."""
     refused: int = 0
     """Those among them that this update looked at."""
+    left_out: tuple[str, ...] = ()
+    """Output of tools, copies and what is ignored; folders end with a slash."""
 
     @property
     def is_change(self) -> bool:
         """Tell whether the index changed."""
         return bool(self.read or self.removed or self.refused)
-
-
-ENVIRONMENT = "pyvenv.cfg"
-"""A folder that holds it is a Python environment: installed code, not documents."""
-SKIPPED = frozenset({"__pycache__", "node_modules"})
-NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories that are in no name that is read: controls, halves of pairs, ends of lines."""
-BYTES = range(0xDC80, 0xDD00)
-"""Characters by which Python writes the bytes of a name that are not UTF-8."""
-ASCII = 0x80
-
-
-class Seen(NamedTuple):
-    """A file as the file system tells of it; nothing of it was read."""
-
-    path: str
-    """Below the folder, with forward slashes."""
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    """When its content, its name or its rights changed; no program can set it."""
-
-
-class Listed(NamedTuple):
-    """What a folder holds of the kinds that are read."""
-
-    files: tuple[Seen, ...]
-    """By path."""
-    unnamed: tuple[Fault, ...]
-    """Files and folders that are left out for their names, which are escaped here."""
-
-
-def listed(root: Path, suffixes: frozenset[str]) -> Listed:
-    """List the regular files below ``root`` with one of ``suffixes``, in lower case.
-
-    Links are not followed. Hidden files and folders are left out, and so are environments of
-    Python, ``node_modules`` and ``__pycache__``.
-
-    Raises:
-        BadFile: ``root`` is not a folder, or cannot be listed.
-    """
-    if not root.is_dir():
-        raise BadFile(root, "is not a folder", "Give the folder that holds the files")
-    try:
-        files, unnamed = _below(root, suffixes)
-    except OSError as exc:
-        named = exc.filename or root
-        hint = "Look at its rights, or move it out of the folder"
-        raise BadFile(named, f"cannot be listed ({exc.strerror})", hint) from exc
-    return Listed(tuple(sorted(files)), tuple(sorted(unnamed)))
-
-
-def _below(root: Path, suffixes: frozenset[str]) -> tuple[list[Seen], list[Fault]]:
-    """List in no order; it runs before each query, so it looks at names without paths.
-
-    What is removed, or becomes a link, while it is listed is left out.
-    """
-    files: list[Seen] = []
-    unnamed: list[Fault] = []
-    with os.scandir(root) as entries:
-        folders = [("", list(entries))]
-    while folders:
-        prefix, within = folders.pop()
-        for entry in within:
-            name = entry.name
-            if name.startswith(".") or name in SKIPPED:
-                continue
-            with suppress(FileNotFoundError, NotADirectoryError):
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if not _is_read(entry, suffixes, is_folder=is_folder):
-                    continue
-                if not _is_text(name):
-                    unnamed.append(_unnamed(prefix, name, is_folder=is_folder))
-                elif is_folder:
-                    with os.scandir(entry.path) as entries:
-                        folders.append((f"{prefix}{name}/", list(entries)))
-                else:
-                    about = entry.stat(follow_symlinks=False)
-                    if S_ISREG(about.st_mode):  # it may have become another thing
-                        times = about.st_mtime_ns, about.st_ctime_ns
-                        files.append(Seen(f"{prefix}{name}", about.st_size, *times))
-    return files, unnamed
-
-
-def _is_read(entry: os.DirEntry[str], suffixes: frozenset[str], *, is_folder: bool) -> bool:
-    """Tell whether a folder is looked into, or a file is of a kind that is read."""
-    if is_folder:
-        return not Path(entry.path, ENVIRONMENT).is_file()
-    ending = entry.name[entry.name.rfind(".") :].lower()
-    return ending in suffixes and entry.is_file(follow_symlinks=False)
-
-
-def _is_text(name: str) -> bool:
-    """Tell whether a name is characters, also unseen ones and spaces of any width, on a line."""
-    return name.isprintable() or not any(category(one) in NO_NAME for one in name)
-
-
-def _unnamed(prefix: str, name: str, *, is_folder: bool) -> Fault:
-    """Name what is left out for its name, and say why."""
-    foreign = any(ord(one) in BYTES for one in name)
-    what = "is not UTF-8" if foreign else "holds the end of a line, or a control character"
-    if is_folder:
-        return Fault(f"{prefix}{escaped(name)}/", f"its name {what}. Rename the folder to read it")
-    return Fault(f"{prefix}{escaped(name)}", f"its name {what}. Rename it")
-
-
-def escaped(name: str) -> str:
-    r"""Write a name on one line: ``\n`` for the end of a line, and ``\xff`` for a byte."""
-    return "".join(_escaped(one) if category(one) in NO_NAME else one for one in name)
-
-
-def _escaped(one: str) -> str:
-    code = ord(one)
-    if code in BYTES:
-        return f"\\x{code - 0xDC00:02x}"
-    return one.encode("unicode_escape").decode() if code < ASCII else f"\\u{code:04x}"
 
 
 TABLE = "CREATE TABLE vector (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
@@ -271,21 +147,28 @@ CREATE TABLE file (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGE
 """
 
 
-def update(root: Path, place: Path, reader: Reader) -> Updated:
+def update(root: Path, place: Path, reader: Reader, *, everything: bool | None = None) -> Updated:
     """Bring the index in the folder ``place`` up to date with the folder ``root``.
+
+    ``everything`` says whether that is all of ``root``, as ``listed`` has it; None leaves
+    it as the index has it.
 
     Raises:
         BadFile: ``root`` is not a folder, or ``place`` cannot be written.
         OSError: the disk of ``place`` is full or read-only; it names the index.
         Locked: another process updates it and does not come to an end.
     """
-    found = listed(root, reader.suffixes)
+    check(root)
     make_private(place)
     with naming(place / FILE), held(place / FILE):
         db = _opened(place / FILE, root, reader)
         with closing(db):
+            if everything is not None:
+                chosen = ("everything", "yes" if everything else "")
+                db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", chosen)
+            everything = bool(_value(db, "everything"))
             one = _Update(db, root, reader)
-            done = one.follow(found)
+            done = one.follow(listed(root, reader.suffixes, everything=everything))
             one.complete()
             return done
 
@@ -407,6 +290,7 @@ class _Update:
             unchanged=len(listed.files) - taken[_Taken.READ] - len(refused),
             faults=tuple(sorted(refused + listed.unnamed)),
             refused=taken[_Taken.REFUSED],
+            left_out=listed.left_out,
         )
 
     def _follow(
@@ -523,15 +407,20 @@ class Live(Generic[Opened]):
         self._now = None
 
     @contextmanager
-    def now(self, *, follow: bool = True) -> Iterator[tuple[Opened, Updated | None]]:
+    def now(
+        self, *, follow: bool = True, everything: bool | None = None
+    ) -> Iterator[tuple[Opened, Updated | None]]:
         """Give what answers for the folder as it is; with ``follow`` off, as it was indexed.
+
+        ``everything`` is that of ``update``.
 
         Raises:
             BadFile: the folder is gone.
             IndexNotReady: nothing is indexed, and ``follow`` is off.
         """
         with self._lock:
-            done = update(self._root, self._place, self._reader) if follow else None
+            given = self._root, self._place, self._reader
+            done = update(*given, everything=everything) if follow else None
             with reading(self._place) as db:
                 state = generation(db)
             if self._now is None or state != self._state:

@@ -21,6 +21,8 @@ from harness.core.errors import DISTRIBUTION, BadFile, HarnessError, IndexNotRea
 
 Opened = TypeVar("Opened")
 Answer = Mapping[str, Any]
+UNREAD = 10
+"""Files that cannot be read of which an answer tells."""
 
 
 class Tool(NamedTuple, Generic[Opened]):
@@ -37,8 +39,10 @@ def application(live: Live[Opened], tool: Tool[Opened], title: str) -> MCPServer
 
     def call(**given: Any) -> CallToolResult:  # noqa: ANN401  checked against the signature
         try:
-            with live.now() as (opened, _):
-                answer = tool.answer(opened, tool.takes(**given))
+            with live.now() as (opened, done):
+                answer = dict(tool.answer(opened, tool.takes(**given)))
+            if done is not None and done.faults:
+                answer["unread"] = [one._asdict() for one in done.faults[:UNREAD]]
         except (BadFile, IndexNotReady, Locked) as exc:
             raise ToolError(str(Refused(f"{exc}", Code.FAILED))) from exc
         except OSError as exc:
@@ -47,7 +51,7 @@ def application(live: Live[Opened], tool: Tool[Opened], title: str) -> MCPServer
             raise ToolError(str(Refused(f"{exc}"))) from exc
         text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
         return CallToolResult(
-            content=[TextContent(type="text", text=text)], structured_content=dict(answer)
+            content=[TextContent(type="text", text=text)], structured_content=answer
         )
 
     call.__signature__ = _signature(tool.takes)  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from unicodedata import combining, normalize
 
 FIRST_MARK, LAST_MARK = 0x300, 0x1FFFF
 """No mark of a script stands before or after; those that choose a picture are named below."""
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 ACCENTED = 0x530
 """Below are the letters of Latin, Greek and Cyrillic, which are also written without accents."""
 POINTS = range(10, 36)
@@ -150,6 +151,11 @@ def _folded_normal(cluster: str) -> str:
 def _is_accent(mark: str, base: str) -> bool:
     common = unicodedata.name(mark, "").startswith("COMBINING")
     return common and bool(base) and ord(base) < ACCENTED
+
+
+def mended(text: str) -> str:
+    """Put U+FFFD for half of a surrogate pair, which no file can hold; lengths stay."""
+    return _HALF_A_PAIR.sub("\ufffd", text)
 
 
 LONGEST_BYTES = 255

@@ -59,14 +59,16 @@ def embed_all(texts: Iterable[str], embedder: Embedder, cache: Path) -> Half:
 
     Vectors are kept below ``cache`` by the SHA-256 of their text, in part files that are written
     every half a minute, so that only texts never seen before cost anything. ``texts`` are read
-    ``SLAB`` at a time.
+    ``SLAB`` at a time. A text without a sign in it is near nothing: its vector is zero.
     """
     folder = folder_of(cache, VECTORS, embedder)
     known = {key for keys, _ in _stored(folder) for key in keys}
     keys: list[bytes] = []
+    blank: list[int] = []
     slab: dict[bytes, str] = {}
     for text in texts:
         key = key_of(text)
+        blank += [] if text.strip() else [len(keys)]
         keys.append(key)
         if key not in known:
             slab[key] = text
@@ -75,7 +77,9 @@ def embed_all(texts: Iterable[str], embedder: Embedder, cache: Path) -> Half:
             known.update(slab)
             slab.clear()
     make_parts(slab, embedder.embed, _write_vectors, folder)
-    return _gathered(keys, embedder.dimension, folder)
+    found = _gathered(keys, embedder.dimension, folder)
+    found[blank] = 0
+    return found
 
 
 def _gathered(keys: Sequence[bytes], dimension: int, folder: Path) -> Half:

@@ -11,6 +11,7 @@ import typer
 from harness.cli.app import err, out
 from harness.cli.folder import (
     LOCALHOST,
+    All,
     AsJson,
     Folder,
     Follow,
@@ -46,7 +47,9 @@ def register(app: typer.Typer) -> None:
     put_together(app, "code", about, index, ask, serve)
 
 
-def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> None:
+def index(
+    folder: Folder, arm: ArmName = ARM, *, everything: All = False, as_json: AsJson = False
+) -> None:
     """Index a folder of code, or bring its index up to date.
 
     Python, Markdown, reStructuredText, text, TOML, JSON and CSV files are read; nothing is
@@ -56,7 +59,7 @@ def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> Non
 
     Example: harness code index src
     """
-    indexed(_live(folder, arm), as_json=as_json)
+    indexed(_live(folder, arm), everything=everything, as_json=as_json)
 
 
 def ask(
@@ -175,6 +178,10 @@ def _show(answer: Mapping[str, Any]) -> None:
         out.print("nothing is found", markup=False)
     if answer.get("fallback"):
         out.print("no index answers; these contain the text as it was typed", markup=False)
+    elif any(hit["type"] == "line" for hit in answer["hits"]):
+        out.print("a line in no unit contains the text as it was typed", markup=False)
+    if answer.get("nearest"):
+        out.print(answer["nearest"], markup=False)
     for number, hit in enumerate(answer["hits"], start=1):
         out.data(f"{number}. {_where(hit)}  score {hit['score']:.4f}")
         out.data(f"   {one_line(_first(hit), SHOWN)}")

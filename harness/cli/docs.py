@@ -11,6 +11,7 @@ import typer
 from harness.cli.app import err, out
 from harness.cli.folder import (
     LOCALHOST,
+    All,
     AsJson,
     Folder,
     Follow,
@@ -46,7 +47,9 @@ def register(app: typer.Typer) -> None:
     put_together(app, "docs", about, index, ask, serve)
 
 
-def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> None:
+def index(
+    folder: Folder, arm: ArmName = ARM, *, everything: All = False, as_json: AsJson = False
+) -> None:
     """Index a folder of documents, or bring its index up to date.
 
     Text, Markdown, HTML, PDF, Word and e-mail files are read.
@@ -56,7 +59,7 @@ def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> Non
 
     Example: harness docs index papers
     """
-    indexed(_live(folder, arm), as_json=as_json)
+    indexed(_live(folder, arm), everything=everything, as_json=as_json)
 
 
 def ask(
@@ -131,6 +134,8 @@ def _show(answer: Mapping[str, Any], document: str) -> None:
         out.print(f"in {document}, {said}" if document else said, markup=False)
     if answer.get("fallback"):
         out.print("no index answers; these contain the text as it was typed", markup=False)
+    if answer.get("nearest"):
+        out.print(answer["nearest"], markup=False)
     for number, found in enumerate(answer["results"], start=1):
         cited = _cited(found["citation"], found["source"]["document_id"])
         out.data(f"{number}. {cited}  score {found['score']:.4f}")

@@ -18,8 +18,8 @@ from harness.core.printable import counted
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from engines.kept.index import Fault, Live, Updated
-
+    from engines.kept.index import Live, Updated
+from engines.kept.listing import Fault
 
 LEAD = 60
 """Characters before the first word that was looked for."""
@@ -78,6 +78,12 @@ def _folder(typed: str) -> Path:
     return Path(typed)
 
 
+All = Annotated[
+    bool,
+    typer.Option(
+        "--all", help="Read build output, copies of others' work and what .gitignore names too."
+    ),
+]
 Folder = Annotated[
     Path,
     typer.Argument(help="The folder that holds the files.", parser=_folder),
@@ -185,9 +191,9 @@ def asked(live: Live[Opened], command: str, *, follow: bool) -> Iterator[Opened]
         live.close()
 
 
-def indexed(live: Live[Any], *, as_json: bool) -> None:
+def indexed(live: Live[Any], *, everything: bool, as_json: bool) -> None:
     """Update an index, and say what that took."""
-    with aside(), live.now() as (_, done):
+    with aside(), live.now(everything=everything) as (_, done):
         pass
     live.close()
     if done is None:
@@ -197,6 +203,7 @@ def indexed(live: Live[Any], *, as_json: bool) -> None:
             "read": done.read,
             "removed": done.removed,
             "unchanged": done.unchanged,
+            "left_out": list(done.left_out),
             "faults": [{"path": one.path, "why": as_called(one.why)} for one in done.faults],
         }
         out.json(told)
@@ -204,6 +211,9 @@ def indexed(live: Live[Any], *, as_json: bool) -> None:
     out.print(summary(done), markup=False)
     for line in grouped(done.faults):
         err.print(line, markup=False)
+    if done.left_out:
+        said = f"{counted(len(done.left_out), 'entry')} left out, such as {done.left_out[0]}"
+        err.print(f"{said}: tools made it, or it is ignored. To read all: --all", markup=False)
     _told_of_nothing(done, live.kinds)
 
 

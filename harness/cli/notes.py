@@ -11,6 +11,7 @@ import typer
 from harness.cli.app import out
 from harness.cli.folder import (
     LOCALHOST,
+    All,
     AsJson,
     Folder,
     Follow,
@@ -45,7 +46,9 @@ def register(app: typer.Typer) -> None:
     put_together(app, "notes", about, index, ask, serve)
 
 
-def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> None:
+def index(
+    folder: Folder, arm: ArmName = ARM, *, everything: All = False, as_json: AsJson = False
+) -> None:
     """Index a folder of notes, or bring its index up to date.
 
     Markdown, text, reStructuredText and Org files are read; one that did not change is not read
@@ -53,7 +56,7 @@ def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> Non
 
     Example: harness notes index notes
     """
-    indexed(_live(folder, arm), as_json=as_json)
+    indexed(_live(folder, arm), everything=everything, as_json=as_json)
 
 
 def ask(

@@ -1,20 +1,23 @@
 """Words of HTML pages, and headers and text of mails.
 
 The parser of libxml2 reads pages, and no tree is made: none fails or takes more than linear time.
+Labels of charsets mean what browsers and mail programs take them for: gb2312 is GB 18030.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC
 from email.errors import HeaderParseError
 from email.header import Header, decode_header, make_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
+from functools import cache
 
+import webencodings
 from lxml import etree
 
 BLOCKS = frozenset([
@@ -100,10 +103,51 @@ class _Text:
         """End the page; the parser requires it."""
 
 
+BEGIN = b"From "
+"""What the line before a mail in an mbox file begins with."""
 MAX_HEADER = 1 << 16
 """Characters of a header that are read."""
 NO_CHARSETS = frozenset({"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape"})
 """Python's codecs that are not charsets; two of them take time quadratic in the length."""
+WIDER = {"gbk": "gb18030", "iso2022_jp": "iso2022_jp_ext"}
+"""Codecs by those that they are a part of."""
+NO_LABEL = "us-ascii"
+HEAD_BYTES = 2_048
+"""Bytes within which a page says its charset where its mail does not."""
+_META = re.compile(rb"""<meta\b[^<>]*?charset\s*=\s*["']?\s*([\w-]+)""", re.IGNORECASE)
+ENVELOPE = re.compile(
+    rb"From (?=.*\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b)(?=.*\d:\d\d).*\b\d{4}\b"
+)
+"""A line before a mail, with the date that mail programs write there."""
+_FIELD = re.compile(rb">?From |[!-9;-~]+[ \t]*:")
+_SEVEN_BITS = re.compile(rb"\x1b\$[@B]([!-~]*)|\x1b\(I([!-~]*)|\x1b\([BJ]")
+_EIGHT_BITS = re.compile(rb"((?:[\xa1-\xfe]{2})+)|\x8e([\xa1-\xdf])")
+
+
+def begins(line: bytes, after: bytes, first: bytes, *, blank: bool) -> bool:
+    """Tell whether a line ``From `` begins a mail, by the line after it; in a text it does not.
+
+    ``first`` is the first such line of the file: where it has no date, none needs one, but a blank
+    line before it.
+    """
+    dated = bool(ENVELOPE.match(line)) if ENVELOPE.match(first) else blank
+    return dated and _FIELD.match(after) is not None
+
+
+def mails(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield each line of an mbox file, and whether a mail begins there."""
+    first, before, held = b"", b"\n", b""
+    for line in lines:
+        if held:
+            starts = held.startswith(BEGIN) and (
+                not first or begins(held, line, first, blank=not before.strip())
+            )
+            first = first or (held if starts else b"")
+            yield held, starts
+            before = held
+        held = line
+    if held:
+        yield held, held.startswith(BEGIN) and not first
 
 
 def header(mail: Message, name: str, problems: list[str]) -> str:
@@ -117,10 +161,7 @@ def header(mail: Message, name: str, problems: list[str]) -> str:
             problems.append(f"its {name} has more than {MAX_HEADER} characters, and was cut")
             raw = whole = whole[:MAX_HEADER]  # noqa: PLW2901  shorter
         try:
-            words = decode_header(raw)
-            for _, charset in words:
-                _refuse_no_charset(charset or "ascii")
-            found.append(str(make_header(words)))
+            found.append(str(make_header([_chunk(*chunk) for chunk in decode_header(raw)])))
         except (HeaderParseError, LookupError, ValueError) as exc:
             problems.append(f"its {name} cannot be decoded ({exc})")
             found.append(whole)
@@ -147,19 +188,20 @@ def moment(text: str, problems: list[str]) -> int | None:
 
 
 def texts(mail: Message, problems: list[str]) -> list[str]:
-    """Give the texts of a mail without its attachments: plain ones, else the words of pages."""
-    parts = [
-        part
-        for part in mail.walk()
-        if not part.is_multipart() and part.get_content_disposition() != "attachment"
-    ]
+    """Give the texts of a mail without its attachments, in their order.
+
+    Of alternatives the plain one is taken, else the last one that has any text.
+    """
+    if not mail.is_multipart():
+        return _leaf(mail, problems)
+    parts = [part for part in mail.get_payload() if isinstance(part, Message)]
+    if mail.get_content_subtype() != "alternative":
+        return [text for part in parts for text in texts(part, problems)]
     plain = [part for part in parts if part.get_content_type() == "text/plain"]
-    if plain:
-        return [_decoded(part, problems) for part in plain]
-    pages = [part for part in parts if part.get_content_type() == "text/html"]
-    if pages:
-        problems.append("it has no text/plain, so the words of its text/html were taken")
-    return [words(_decoded(part, problems)) for part in pages]
+    for part in (*plain, *reversed([part for part in parts if part not in plain])):
+        if found := texts(part, problems):
+            return found
+    return []
 
 
 def clean(text: str) -> str:
@@ -168,27 +210,80 @@ def clean(text: str) -> str:
     return whole.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _decoded(part: Message, problems: list[str]) -> str:
+def decoded(data: bytes, label: str) -> tuple[str, bool]:
+    """Decode bytes as mail programs do; the second tells whether they are what the label says."""
+    codec = _codec(label)
+    known = codec or codecs.lookup("cp1252")
+    for one in filter(None, (codec, codecs.lookup("utf-8"))):
+        try:
+            return one.decode(data, "strict")[0], one is codec
+        except ValueError:
+            if codec and one is codec and codec.name in {"iso2022_jp_ext", "euc_jp"}:
+                return _with_vendor_rows(data, codec.name), True
+    return known.decode(data, "replace")[0], False
+
+
+def _leaf(part: Message, problems: list[str]) -> list[str]:
+    """Give the text of a part that holds no others, unless it is attached or blank."""
+    kind = part.get_content_type()
+    if part.get_content_disposition() == "attachment":
+        return []
+    if kind not in {"text/plain", "text/html"} and part.get_content_maintype() != "multipart":
+        return []
     raw = part.get_payload(decode=True)
     data = raw if isinstance(raw, bytes) else b""
-    charset = part.get_content_charset("us-ascii")
-    try:
-        _refuse_no_charset(charset)
-        return clean(data.decode("utf-8" if charset == "us-ascii" else charset))
-    except (LookupError, ValueError):
-        problems.append(f"its text is not {charset}, as it says")
-        return clean(data.decode("utf-8", "replace"))
+    meta = _META.search(data, 0, HEAD_BYTES) if kind == "text/html" else None
+    label = part.get_content_charset(meta[1].decode() if meta else NO_LABEL)
+    text, is_so = decoded(data, label)
+    if not is_so:
+        problems.append(f"its text is not {label}, as it says")
+    text = clean(text)
+    if kind == "text/html":
+        text = words(text)
+        problems.append("the words of its text/html were taken")
+    return [text] if any(one.isprintable() and not one.isspace() for one in text) else []
 
 
-def _refuse_no_charset(name: str) -> None:
-    """Refuse a codec that no mail is written in; what is no codec at all, the decoding refuses.
+def _chunk(word: bytes | str, label: str | None) -> tuple[bytes | str, str | None]:
+    """Decode a word of a header.
 
     Raises:
-        LookupError: it is not a charset.
+        LookupError: its charset is not known.
     """
+    if label is None or isinstance(word, str):
+        return word, label
+    if label != "unknown-8bit" and _codec(label) is None:
+        raise LookupError(f"{label} is not a charset")
+    return decoded(word, label)[0].encode("utf-8", "replace"), "utf-8"
+
+
+@cache
+def _codec(label: str) -> codecs.CodecInfo | None:
+    """Find a charset: ASCII is read as UTF-8, which holds it. None where it is not known."""
     try:
-        known = codecs.lookup(name).name
+        known = webencodings.lookup(label)
+        codec = known.codec_info if known else codecs.lookup(label)
+        if label == NO_LABEL:
+            return codecs.lookup("utf-8")
+        if codec.name in NO_CHARSETS or (not known and "".encode(label)):
+            return None
+        return codecs.lookup(WIDER.get(codec.name, codec.name))
     except (LookupError, ValueError):
-        return
-    if known in NO_CHARSETS:
-        raise LookupError(f"{name} is not a charset")
+        return None
+
+
+def _with_vendor_rows(data: bytes, codec: str) -> str:
+    """Decode Japanese with the rows of NEC and IBM, which Python has in its codec cp932 alone."""
+    escaped = _SEVEN_BITS if codec == "iso2022_jp_ext" else _EIGHT_BITS
+    return escaped.sub(_shifted, data).decode("cp932", "replace")
+
+
+def _shifted(found: re.Match[bytes]) -> bytes:
+    """Write pairs of JIS X 0208, or kana of one byte, as Shift JIS does."""
+    pairs, *kana = found.groups(b"")
+    shifted = bytearray()
+    for row, cell in zip(pairs[::2], pairs[1::2], strict=False):
+        high, low = row & 0x7F, cell & 0x7F
+        shifted.append((high - 0x21) // 2 + (0x81 if high < 0x5F else 0xC1))  # noqa: PLR2004  the lead bytes leave out the kana
+        shifted.append(low + 0x7E if high % 2 == 0 else low + 0x1F + (low >= 0x60))  # noqa: PLR2004  0x7F is left out
+    return bytes(shifted) + bytes(one | 0x80 for one in b"".join(kana))

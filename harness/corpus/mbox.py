@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from harness.core.errors import BadFile
-from harness.core.markup import addresses, clean, header, moment, texts
+from harness.core.markup import addresses, clean, header, mails, moment, texts
 from harness.core.reading import MAX_LINE_BYTES, Malformed, opened
 from harness.core.records import Document
 
@@ -42,7 +42,7 @@ def read(path: Path) -> Mbox:
 
     ``doc_id`` is the Message-ID without its brackets, so that judgements can name a mail; a mail
     without one is ``mbox-<number>``, and a Message-ID that comes again gets ``#<number>``. The text
-    is what is text/plain (or the words of text/html where there is none), without attachments.
+    is its texts without attachments: of alternatives the plain one, unless that is blank.
     Metadata: ``sender``, ``recipients`` (to, cc and bcc, comma-joined), ``message_id``,
     ``created_ts`` (microseconds since 1970 UTC, None where the date cannot be read) and
     ``thread_id``: mails are one thread if References or In-Reply-To join them.
@@ -52,16 +52,16 @@ def read(path: Path) -> Mbox:
     """
     try:
         with opened(path) as file:
-            mails = [_read(at, *mail) for at, mail in enumerate(_mails(file), start=1)]
+            found = [_read(at, *mail) for at, mail in enumerate(_mails(file), start=1)]
     except FileNotFoundError as exc:
         hint = "Give the path of an mbox file."
         raise BadFile(path, "missing file", hint) from exc
     except (OSError, Malformed) as exc:
         raise BadFile(path, f"it cannot be read ({exc})", "Give an mbox file.") from exc
-    if not mails:
+    if not found:
         hint = "A mail begins with a line 'From '; give an mbox file."
         raise BadFile(path, "it holds no mail", hint)
-    return _together(mails)
+    return _together(found)
 
 
 class _Mail(NamedTuple):
@@ -127,13 +127,13 @@ class _Threads:
 
 
 def _mails(file: IO[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Yield the bytes of each mail, from one line ``From `` to the next, and whether it was cut."""
+    """Yield the bytes of each mail, and whether it was cut."""
     lines: list[bytes] | None = None
     size = 0
-    while line := file.readline(MAX_LINE_BYTES):
+    for line, begins in mails(iter(lambda: file.readline(MAX_LINE_BYTES), b"")):
         if lines is None and len(line) == MAX_LINE_BYTES:
             raise Malformed(f"a line before its first mail has {MAX_LINE_BYTES} bytes or more")
-        if line.startswith(b"From "):
+        if begins:
             if lines is not None:
                 yield b"".join(lines), size > MAX_MAIL_BYTES
             lines, size = [], 0

@@ -15,7 +15,7 @@ import numpy as np
 from engines.kept import index
 from engines.kept.index import Live
 from engines.lexical.query import LIKE, Like
-from engines.lexical.terms import Occur
+from engines.lexical.terms import Occur, exact_clauses
 from engines.stacks.code import ranking
 from engines.stacks.code.arm import Code
 from engines.stacks.code.ranking import (
@@ -26,7 +26,15 @@ from engines.stacks.code.ranking import (
     ScoreBreakdown,
     Signatures,
 )
-from engines.stacks.code.reading.documents import BIGGEST, READ, embedded, module_of, of_file
+from engines.stacks.code.reading.documents import (
+    BIGGEST,
+    READ,
+    embedded,
+    is_code,
+    module_of,
+    of_file,
+)
+from engines.stacks.code.reading.python import decoded
 from engines.stacks.code.search import CodeHit, CodeHits, CodeSearch, Dense, Ranker
 from engines.stacks.code.units import (
     FIELDS,
@@ -41,7 +49,7 @@ from engines.stacks.code.units import (
     words,
     written,
 )
-from engines.stacks.code.words import Scored, TermClause, match_expression
+from engines.stacks.code.words import Scored, TermClause, match_expression, wanted
 from engines.vector.embedder import Embedder
 from harness.core.errors import BadFile, ModelNotReady
 from harness.core.formats import json_of
@@ -55,6 +63,8 @@ TABLES = f"""
 CREATE TABLE unit (id INTEGER PRIMARY KEY, path TEXT NOT NULL, doc_id TEXT UNIQUE NOT NULL,
   mode TEXT NOT NULL, entry TEXT NOT NULL, text TEXT NOT NULL, minhash BLOB NOT NULL);
 CREATE INDEX unit_of_path ON unit (path);
+CREATE TABLE outside (path TEXT NOT NULL, line INTEGER NOT NULL, text TEXT NOT NULL,
+  PRIMARY KEY (path, line)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE search USING fts5({COLUMNS}, content='',
   tokenize='unicode61 remove_diacritics 0');
 """
@@ -94,6 +104,10 @@ class CodeFiles:
         except Malformed as exc:
             what, _, hint = str(exc).partition(". ")
             raise BadFile(path, what, hint or "Save it as UTF-8") from exc
+        inside = {"", *(line.strip() for one in found for line in one.text.splitlines())}
+        lines = enumerate(decoded(data).split("\n"), start=1) if is_code(path) else ()
+        outside = ((path, at, line) for at, line in lines if line.strip() not in inside)
+        db.executemany("INSERT INTO outside VALUES (?, ?, ?)", outside)
         for document in found:
             entry = self.arm.entry(document)
             text = embedded(document)
@@ -109,6 +123,7 @@ class CodeFiles:
         for rowid, entry in db.execute("SELECT id, entry FROM unit WHERE path = ?", (path,)):
             db.execute(gone, (rowid, *entry_of(*json_of(entry)).terms))
         db.execute("DELETE FROM unit WHERE path = ?", (path,))
+        db.execute("DELETE FROM outside WHERE path = ?", (path,))
 
     def complete(self, db: sqlite3.Connection) -> None:
         if self.embedder is not None:
@@ -168,6 +183,10 @@ class Entries(Sequence[Entry]):
         found = self._db.execute("SELECT text FROM unit WHERE id = ?", (int(self.ids[row]),))
         return str(found.fetchone()[0])
 
+    def outside(self) -> Iterator[tuple[str, int, str]]:
+        """Yield the lines of code that are in no unit, such as imports, with their places."""
+        yield from self._db.execute("SELECT path, line, text FROM outside ORDER BY path, line")
+
     def _fetched(self, rowid: int) -> Entry:
         found = self._db.execute("SELECT entry FROM unit WHERE id = ?", (rowid,)).fetchone()
         return entry_of(*json_of(found[0]))
@@ -216,6 +235,10 @@ GRAPH = GraphSettings(degree=0.05, proximity=0.1, seedSelection="top1")
 """As the arm code-graph has it."""
 LISTED = frozenset({"type", "lang"})
 """Filters with few values: one that no unit has is a slip, and is refused with those there are."""
+OUTSIDE = 3
+"""Lines in no unit in an answer at most."""
+NOT_AS_TYPED = "none of these contains the text as it was typed"
+NEAREST = "no unit contains a word of the query; these are the nearest by meaning"
 TOTAL = 20
 """Units of context in an answer at most."""
 
@@ -258,14 +281,24 @@ class FolderSearch:
         found = CodeSearch(self.ranker, graph, settings).search(
             text, wish.top, wish.filters, wish.mode
         )
-        by = ""
-        if not found.hits and text.strip():
-            found, by = self._containing(text, wish), LIKE
-        notes = {"missing": self.missing, "fallback": by if found.hits else ""}
+        like, by, nearest = Like.of(text), "", ""
+        if text.strip() and not (found.hits and self._has_a_word(text)):
+            last = self._containing(like, wish)
+            nearest = NEAREST if found.hits and like.wanted and not last.hits else ""
+            found, by = (last, LIKE) if last.hits or not found.hits else (found, "")
+        hits = [self._shown(hit, explain=wish.explain) for hit in found.hits]
+        is_there = any(like.has(self._text(hit["id"])) for hit in hits)
+        outside = [] if is_there else self._outside(like, wish)
+        if hits and len(like.wanted) == 1 and not is_there:
+            nearest = nearest or NOT_AS_TYPED
+        hits = [*hits[: wish.top - len(outside)], *outside]
+        if outside:
+            by, nearest = by or ("" if found.hits else LIKE), ""
+        notes = {"missing": self.missing, "fallback": by if hits else "", "nearest": nearest}
         return {
             "query": text,
             "mode": (wish.mode or Mode(given.mode)).value,
-            "hits": [self._shown(hit, explain=wish.explain) for hit in found.hits],
+            "hits": hits,
             "context": [self._shown(hit, explain=False) for hit in found.context],
             "truncated": found.truncated,
             **{key: value for key, value in notes.items() if value},
@@ -287,9 +320,25 @@ class FolderSearch:
                     f" name {', '.join(known)}"
                 )
 
-    def _containing(self, text: str, wish: Wish) -> CodeHits:
+    def _has_a_word(self, text: str) -> bool:
+        """Tell whether a unit has any word of a query, or the query only refuses some."""
+        clauses = exact_clauses(text)
+        asked = [one for one in clauses if one.occur is not Occur.NOT]
+        if clauses and not asked:
+            return True
+        wanted_words = wanted(asked, self.ranker.settings.language)
+        return bool(wanted_words and self.ranker.words.search(wanted_words, 1, None))
+
+    def _outside(self, like: Like, wish: Wish) -> list[Mapping[str, Any]]:
+        """List lines of code in no unit that contain what was typed."""
+        mode = wish.mode or Mode(self.ranker.settings.mode)
+        if wish.filters.given() or mode not in {Mode.CODE, Mode.MIXED}:
+            return []
+        has = (row for row in self.entries.outside() if like.has(row[2]))
+        return [_line(*row) for row, _ in zip(has, range(min(wish.top, OUTSIDE)))]  # noqa: B905  the cap ends it
+
+    def _containing(self, like: Like, wish: Wish) -> CodeHits:
         """List units that contain what was typed, in the order of their ids."""
-        like = Like.of(text)
         mode = wish.mode or Mode(self.ranker.settings.mode)
         allowed = self.ranker.catalog.allowed(mode, wish.filters)
         rows = np.arange(len(self.entries)) if allowed is None else allowed
@@ -299,9 +348,12 @@ class FolderSearch:
             tuple(CodeHit(self.entries[row].unit, 0.0, why) for row, _ in zip(has, range(wish.top)))  # noqa: B905  the cap ends it
         )
 
+    def _text(self, doc_id: str) -> str:
+        return self.entries.text(self.ranker.catalog.doc_ids.index(doc_id))
+
     def _shown(self, hit: CodeHit, *, explain: bool) -> Mapping[str, Any]:
         unit, facts = hit.unit, hit.unit.facts
-        text = self.entries.text(self.ranker.catalog.doc_ids.index(unit.doc_id))
+        text = self._text(unit.doc_id)
         shown: dict[str, Any] = {
             "id": unit.doc_id,
             "path": unit.path,
@@ -319,6 +371,15 @@ class FolderSearch:
         if explain and hit.why is not None:
             shown["scoreBreakdown"] = hit.why.as_dict()
         return shown
+
+
+def _line(path: str, line: int, text: str) -> Mapping[str, Any]:
+    """Show a line that is in no unit as a hit."""
+    shown: dict[str, Any] = {"id": f"{path}:{line}", "path": path, "lines": f"{line}-{line}"}
+    shown |= dict.fromkeys(("name", "signature"), "")
+    return shown | {
+        "type": "line", "mode": Mode.CODE.value, "score": 0.0, "prefix": text[:PREFIX],
+    }  # fmt: skip
 
 
 def code(arm: Code, root: Path, place: Path) -> Live[FolderSearch]:

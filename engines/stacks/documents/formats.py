@@ -14,13 +14,13 @@ from zipfile import ZipFile
 
 import webencodings
 
+from engines.lexical.terms import mended
 from harness.core.errors import BadFile
-from harness.core.markup import clean, header, paragraphs, texts
+from harness.core.markup import BEGIN, clean, header, mails, paragraphs, texts
 from harness.core.records import Document
 
 Extraction = Literal["Native"]
 """How a text came out of its file. Nothing here reads pictures of text, so there is one way."""
-_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 BETWEEN_PAGES = "\n"
@@ -87,14 +87,8 @@ def of_document(document: Document) -> Source:
     return Source(document.doc_id, name, name, (Page(None, mended(text)),))
 
 
-def mended(text: str) -> str:
-    """Put U+FFFD for half of a surrogate pair, which no file can hold; lengths stay."""
-    return _HALF_A_PAIR.sub("\ufffd", text)
-
-
 MAIL, BOX = ".eml", ".mbox"
 HEADERS = ("Subject", "From", "To", "Cc", "Date")
-_BEGIN = b"From "
 
 
 def mail(path: Path, data: bytes) -> str:
@@ -115,18 +109,20 @@ def box(path: Path, data: bytes) -> tuple[Page, ...]:
     Raises:
         BadFile: no mail begins in it.
     """
-    if not data.startswith(_BEGIN):
+    if not data.startswith(BEGIN):
         raise BadFile(path, "holds no mail", "A mail begins with a line 'From '")
     return tuple(Page(at, _text(one)) for at, one in enumerate(_mails(data), start=1))
 
 
 def _mails(data: bytes) -> Iterator[bytes]:
-    """Yield what stands between lines that begin with ``From ``."""
-    start = data.find(b"\n") + 1 or len(data)
-    while (end := data.find(b"\n" + _BEGIN, start - 1)) >= 0:
-        yield data[start:end]
-        start = data.find(b"\n", end + 1) + 1 or len(data)
-    yield data[start:]
+    """Yield what stands between the lines before mails."""
+    held: list[bytes] = []
+    for line, begins in mails(BytesIO(data)):
+        if begins and held:
+            yield b"".join(held[1:])
+            held = []
+        held.append(line)
+    yield b"".join(held[1:])
 
 
 def _text(data: bytes) -> str:

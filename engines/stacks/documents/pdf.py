@@ -18,7 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engines.stacks.documents.formats import Page, mended
+from engines.lexical.terms import mended
+from engines.stacks.documents.formats import Page
 from harness.core.errors import BadFile
 
 ANEW = "Save it anew as a PDF, from the program that made it"

@@ -17,6 +17,7 @@ import numpy as np
 
 from engines.kept.index import Live
 from engines.lexical.query import LIKE, Like
+from engines.lexical.terms import positive
 from engines.stacks.documents import graph, texts
 from engines.stacks.documents import models as documents_models
 from engines.stacks.documents.arm import Documents
@@ -171,6 +172,7 @@ def _numbers(db: sqlite3.Connection, counted: Mapping[str, int]) -> Mapping[str,
 
 
 TOP = 10
+NEAREST = "no document contains a word of the query; these are the nearest by meaning"
 
 
 class Wish(NamedTuple):
@@ -203,9 +205,12 @@ class FolderSearch:
             raise UnknownName("document", document, sorted(self.collection.library.sources))
         try:
             response = self.collection.search(query, wish.top_k, document)
-            fallback = not response.results and bool(query.strip())
-            if fallback:
-                response = self._containing(query, wish.top_k, document, response)
+            nearest = fallback = False
+            if query.strip() and not (response.results and self._has_a_word(query)):
+                last = self._containing(query, wish.top_k, document, response)
+                nearest = bool(response.results) and not last.results
+                fallback = bool(last.results)
+                response = response if nearest else last
             answer = response.to_json()
             if wish.related:
                 answer["related"] = _related(self._expanded(response, wish.related))
@@ -213,11 +218,18 @@ class FolderSearch:
             raise HarnessError(f"{exc}") from exc
         if response.missing:
             answer["missing"] = [one._asdict() for one in response.missing]
-        if fallback and response.results:
+        if fallback:
             answer["fallback"] = LIKE
+        if nearest:
+            answer["nearest"] = NEAREST
         if wish.explain:
             answer["explain"] = self._legs(query, response)
         return answer
+
+    def _has_a_word(self, query: str) -> bool:
+        """Tell whether a chunk has any word of a query, or the query only refuses some."""
+        asked = positive(query)
+        return not asked or bool(len(self.read.words.search(asked, 1)))
 
     def _containing(
         self, query: str, top_k: int, document: str | None, response: Response

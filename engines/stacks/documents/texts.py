@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Literal, NamedTuple
 
+from engines.lexical.terms import mended
 from engines.stacks.documents import formats, pdf
-from engines.stacks.documents.formats import MAILS, Page, Source, joined, mended, starts
+from engines.stacks.documents.formats import MAILS, Page, Source, joined, starts
 from harness.core.errors import BadFile, hint
 from harness.core.reading import Malformed, whole
 

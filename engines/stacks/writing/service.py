@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from engines.kept.headings import headings
 from engines.kept.index import Live
 from engines.stacks.writing.arm import Settings, Writing
 from engines.stacks.writing.planner import Context
@@ -25,8 +25,7 @@ from harness.core.errors import BadFile
 
 SUFFIXES = frozenset({".md", ".markdown", ".txt", ".rst", ".org"})
 BIGGEST = 16 << 20
-VERSION = "3"
-_HEADING = re.compile(r"^(?:#{1,6}[ \t]+|\*+[ \t]+|title:[ \t]*)(\S.*)$", re.MULTILINE)
+VERSION = "4"
 TRIGGERS = """
 CREATE TRIGGER taken AFTER INSERT ON chunk BEGIN
   INSERT INTO search (rowid, title, text)
@@ -102,12 +101,12 @@ def title_of(path: str, text: str) -> tuple[str, str]:
 
     The second is the text below it: a heading that begins the note is shown as its title alone.
     """
-    match = _HEADING.search(text, 0, FIRST)
-    if match is None:
-        return PurePosixPath(path).stem, text
-    begins = not text[: match.start()].strip()
-    title = match[1].rstrip(" \t#") or match[1][0]
-    return title, text[match.end() :] if begins else text
+    name = PurePosixPath(path)
+    first = next(iter(headings(name.suffix.lower(), text[:FIRST])), None)
+    if first is None:
+        return name.stem, text
+    begins = not text[: first.start].strip()
+    return first.title, text[first.end :] if begins else text
 
 
 LIMIT, BUDGET = 8, 2_000

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.moving_folders import moved
 from engines import registry as arms
-from engines.kept.index import Fault
+from engines.kept.listing import Fault
 from engines.stacks.code.arm import Code
 from engines.stacks.remote.mcp import Connection, ToolFailed, connected
 from engines.stacks.writing.arm import Writing

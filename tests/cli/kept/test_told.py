@@ -177,6 +177,18 @@ def test_a_name_of_two_lines_is_told_at_each_index(
 
 
 @pytest.mark.parametrize("stack", ARMS)
+def test_what_is_left_out_is_told_with_the_remedy(harness: Harness, root: Path, stack: str) -> None:
+    (root / ".gitignore").write_text("sub/\n")
+    words = (stack, "index", "mine", "--arm", ARMS[stack])
+    assert "1 entry left out, such as sub/: " in harness(*words).err
+    assert json.loads(harness(*words, "--json").out)["left_out"] == ["sub/"]
+    said = harness(*words, "--all")
+    assert said.out == "files: 1 read, 0 removed, 1 unchanged\n"
+    assert "left out" not in said.err
+    assert harness(stack, "ask", "mine", "boats", "--arm", ARMS[stack]).err == ""
+
+
+@pytest.mark.parametrize("stack", ARMS)
 def test_a_file_that_is_damaged_is_told_of_at_the_next_query(
     harness: Harness, root: Path, stack: str
 ) -> None:

@@ -16,8 +16,9 @@ from unittest import mock
 
 import pytest
 
-from engines.kept import index
-from engines.kept.index import Fault, Live, Updated
+from engines.kept import index, listing
+from engines.kept.index import Live, Updated
+from engines.kept.listing import Fault
 from engines.lexical.terms import MOST_REPEATS
 from engines.stacks.code.arm import Code
 from engines.stacks.code.arm import Settings as CodeSettings
@@ -203,6 +204,15 @@ def test_a_file_that_breaks_its_reader_is_named_and_stops_no_other(
     assert done == Updated(2, 0, 0, (Fault("one.md", why),), refused=1)
 
 
+def test_an_index_remembers_whether_all_is_wanted(root: Path, tmp_path: Path) -> None:
+    write(root, "node_modules/a.md", "tide")
+    given = root, tmp_path / "kept", Notes(note_settings())
+    assert index.update(*given) == Updated(3, 0, 0, (), left_out=("node_modules/",))
+    assert index.update(*given, everything=True).read == 1
+    assert index.update(*given) == Updated(0, 0, 4, ())
+    assert index.update(*given, everything=False).removed == 1
+
+
 def test_what_is_gone_is_not_found(root: Path, tmp_path: Path) -> None:
     followed = live("notes", root, tmp_path / "kept")
     with followed.now() as (now, _):
@@ -322,10 +332,10 @@ def test_what_changes_after_it_was_listed_leads_nowhere_else(
 ) -> None:
     change_it, told = CHANGES[change]
 
-    real = index.listed
+    real = listing.listed
 
-    def listed(*given: Any) -> index.Listed:  # noqa: ANN401  those of ``listed``
-        found = real(*given)
+    def listed(*given: Any, **named: Any) -> listing.Listed:  # noqa: ANN401  those of ``listed``
+        found = real(*given, **named)
         change_it(root)
         return found
 

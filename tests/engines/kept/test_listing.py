@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 
-from engines.kept import index
-from engines.kept.index import Fault
+from engines.kept import listing
+from engines.kept.listing import Fault
 from tests.engines.kept.test_index import LINE, write
 
 KINDS = frozenset({".md", ".txt"})
@@ -38,7 +38,7 @@ def test_what_is_removed_while_a_folder_is_listed_ends_nothing(root: Path, name:
         return nullcontext(entries)
 
     with mock.patch("os.scandir", scanned):
-        left = [one.path for one in index.listed(root, KINDS).files]
+        left = [one.path for one in listing.listed(root, KINDS).files]
     assert left == ["one.md", "two.md"]
 
 
@@ -47,7 +47,7 @@ def test_hidden_files_links_and_environments_are_left_out(root: Path, tmp_path: 
         write(root, name, "x")
     (root / "link.md").symlink_to(root / "one.md")
     (root / "up").symlink_to(tmp_path)
-    found = [one.path for one in index.listed(root, KINDS).files]
+    found = [one.path for one in listing.listed(root, KINDS).files]
     assert found == ["deep/three.txt", "one.md", "two.md"]
 
 
@@ -59,7 +59,7 @@ NAMES = (
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_may_have_any_space(root: Path, name: str) -> None:
     write(root, name, "x")
-    assert name in {one.path for one in index.listed(root, KINDS).files}
+    assert name in {one.path for one in listing.listed(root, KINDS).files}
 
 
 def put(root: Path, name: bytes) -> None:
@@ -90,7 +90,7 @@ TOLD = {
 @pytest.mark.parametrize("name", TOLD)
 def test_a_name_that_is_no_line_of_text_is_told_with_the_remedy(root: Path, name: bytes) -> None:
     put(root, name)
-    found = index.listed(root, KINDS)
+    found = listing.listed(root, KINDS)
     assert found.unnamed == (TOLD[name],)
     assert TOLD[name].path.isprintable()
     assert [one.path for one in found.files] == ["deep/three.txt", "one.md", "two.md"]
@@ -101,4 +101,44 @@ def test_only_what_would_be_read_is_told(root: Path) -> None:
         put(root, name)
     (root / "link\n.md").symlink_to(root / "one.md")
     (root / "up\n").symlink_to(root)
-    assert index.listed(root, KINDS).unnamed == ()
+    assert listing.listed(root, KINDS).unnamed == ()
+
+
+MADE = ("build/a.md", "target/a.md", "node_modules/a.md", "deep/third_party/a.md", "cache/a.md")
+LEFT = ("build/", "cache/", "deep/third_party/", "node_modules/", "target/")
+
+
+def test_what_tools_write_or_copy_is_left_out_unless_all_is_wanted(root: Path) -> None:
+    for name in (*MADE, "cache/CACHEDIR.TAG", "pyproject.toml", "deep/build/a.md"):
+        write(root, name, "x")
+    found = listing.listed(root, KINDS)
+    assert [one.path for one in found.files] == [
+        *("deep/build/a.md", "deep/three.txt", "one.md", "two.md")
+    ]
+    assert found.left_out == LEFT
+    whole = listing.listed(root, KINDS, everything=True)
+    assert {one.path for one in whole.files} >= set(MADE)
+    assert whole.left_out == ()
+
+
+def test_what_is_ignored_is_left_out_as_git_does(root: Path) -> None:
+    write(root, ".gitignore", "*.txt\n/two.md\nout/\n!kept.txt\n# a comment\n[\n\\\n")
+    write(root, "deep/.gitignore", "!three.txt\nfour.md\n")
+    for name in ("deep/four.md", "deep/two.md", "out/a.md", "kept.txt", "out.md"):
+        write(root, name, "x")
+    found = listing.listed(root, KINDS)
+    read = ["deep/three.txt", "deep/two.md", "kept.txt", "one.md", "out.md"]
+    assert [one.path for one in found.files] == read
+    assert found.left_out == ("deep/four.md", "out/", "two.md")
+
+
+@pytest.mark.parametrize("patterns", ["deep/*.txt\n", "/deep/sub/\n"])
+def test_patterns_above_a_folder_hold_unless_they_ignore_it(root: Path, patterns: str) -> None:
+    write(root, "deep/sub/four.md", "x")
+    (root / ".git").mkdir()
+    write(root, ".gitignore", patterns)
+    below = [one.path for one in listing.listed(root / "deep", KINDS).files]
+    assert below == (["sub/four.md"] if "txt" in patterns else ["three.txt"])
+    write(root, ".gitignore", f"/deep/\n{patterns}")
+    below = [one.path for one in listing.listed(root / "deep", KINDS).files]
+    assert below == ["sub/four.md", "three.txt"]

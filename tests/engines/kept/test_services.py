@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import anyio
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 from engines.kept import index
+from engines.kept.server import Tool, application
 from engines.stacks.code.service import Wish as CodeWish
 from engines.stacks.code.units import Filters, Mode
 from engines.stacks.documents import models
 from engines.stacks.documents.arm import Documents
+from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.library import Settings
 from engines.stacks.documents.models import Loaded
-from engines.stacks.documents.service import Wish, documents
+from engines.stacks.documents.service import NEAREST, Wish, documents
 from engines.vector.embedder import HashEmbedder
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
 from tests.engines.kept.test_index import BY_WORDS, FORMULA, STACKS, ask, live, write
@@ -139,6 +143,18 @@ def test_every_leg_is_explained(papers: Path, tmp_path: Path) -> None:
     followed.close()
 
 
+def test_vectors_of_documents_say_that_no_word_is_found(papers: Path, tmp_path: Path) -> None:
+    followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
+    with followed.now() as (now, _):
+        part, near = now.search("ustome retenti", Wish()), now.collection.search("retention", 3)
+        with mock.patch.object(Collection, "search", return_value=near):
+            none = now.search("zebra", Wish())
+        assert "nearest" not in now.search("retention", Wish())
+    followed.close()
+    assert (part["fallback"], "nearest" in part) == ("like", False)
+    assert (none["nearest"], bool(none["results"]), "fallback" in none) == (NEAREST, True, False)
+
+
 def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Path) -> None:
     def absent(_: Settings) -> None:
         raise ModelNotReady("the file is absent")
@@ -171,3 +187,22 @@ def test_vectors_are_made_once_for_each_text(tmp_path: Path) -> None:
     assert found is not None
     assert np.array_equal(found, embedder.embed(["tide", "salt"]).astype(np.float16))
     assert index.matrix(db, embedder, ["sea"]) is None
+
+
+class Nothing(BaseModel):
+    """Takes no argument."""
+
+
+def test_an_answer_to_a_client_names_what_cannot_be_read(tmp_path: Path) -> None:
+    write(tmp_path / "root", "a.md", "salt")
+    tool: Tool[Nothing] = Tool("search", "Search.", Nothing, lambda *_: {"found": True})
+    app = application(live("notes", tmp_path / "root", tmp_path / "kept"), tool, "notes")
+
+    def answer() -> Any:  # noqa: ANN401  as the tool gives it
+        said: Any = anyio.run(app.call_tool, "search", {})
+        return said.structured_content
+
+    assert answer() == {"found": True}
+    (tmp_path / "root" / "b.md").write_bytes(b"\xff")
+    why = "is not UTF-8 (invalid start byte). Save it as UTF-8"
+    assert answer()["unread"] == [{"path": "b.md", "why": why}]

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -59,6 +60,13 @@ def test_vectors_come_in_the_order_of_their_texts(tmp_path: Path) -> None:
 
 def test_no_text_gives_no_row(tmp_path: Path) -> None:
     assert embed_all([], Counting(), tmp_path).shape == (0, 16)
+
+
+def test_a_text_without_a_sign_is_near_nothing(tmp_path: Path) -> None:
+    one = np.ones((1, 16), dtype=np.float32)
+    with mock.patch.object(Counting, "embed", lambda _, texts: np.repeat(one, len(texts), axis=0)):
+        half = embed_all(["", "text", " \n"], Counting(), tmp_path)
+    assert [row.any() for row in half] == [False, True, False]
 
 
 def test_a_text_is_embedded_once_however_often_it_stands(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engines.kept.headings import headings
+from engines.lexical.terms import mended
 from engines.stacks.code.reading import languages, python, syntax
 from engines.stacks.code.reading.python import decoded
 from engines.stacks.code.reading.python import documents as of_module
@@ -29,7 +31,8 @@ OTHERS = frozenset(syntax.LANGUAGES)
 READ = PYTHON | PROSE_ENDINGS | RECORDS | OTHERS
 BIGGEST = 2 << 20
 """Bytes; a bigger file is data, not something that people wrote."""
-_HEADING = re.compile(r"^#{1,3} ++(\S.*)$", re.MULTILINE)
+DEEPEST = 3
+"""Headings below this level are within a section."""
 
 
 def documents(root: Path) -> Iterator[Document]:
@@ -81,6 +84,11 @@ def _of_language(path: str, data: bytes, grammar: syntax.Grammar) -> Iterator[Do
     yield from languages.documents(path, data.removeprefix(codecs.BOM_UTF8), grammar)
 
 
+def is_code(path: str) -> bool:
+    """Tell whether a file is cut into definitions, beside which it may hold other lines."""
+    return extension(path) in PYTHON | OTHERS
+
+
 def extension(path: str) -> str:
     """Give what follows the last dot, in lower case."""
     return path.rpartition(".")[2].lower() if "." in path else ""
@@ -91,16 +99,11 @@ def module_of(path: str) -> str:
     return path.rpartition(".")[0].removesuffix("/__init__").replace("/", ".")
 
 
-def _title(said: str) -> str:
-    """Cut the blanks and number signs off that close a heading."""
-    return said.rstrip("#").rstrip(" ") or said[0]
-
-
 def _of_page(path: str, text: str) -> Iterator[Document]:
     """Cut a page at its headings; what stands above the first is a section without a title."""
-    headings = list(_HEADING.finditer(text))
-    cuts = [0, *(heading.start() for heading in headings), len(text)]
-    titles = ["", *(_title(heading[1]) for heading in headings)]
+    found = [one for one in headings(f".{extension(path)}", text) if 1 <= one.level <= DEEPEST]
+    cuts = [0, *(one.start for one in found), len(text)]
+    titles = ["", *(one.title for one in found)]
     for at, title in enumerate(titles):
         part = text[cuts[at] : cuts[at + 1]].strip()
         if part:
@@ -143,6 +146,7 @@ def understand(document: Document) -> Unit:
     """
     about = _About.of(document)
     mode, (texts, facts) = _read(document, about)
+    texts = Texts(*map(mended, texts))
     if document.title and document.title != texts.name:
         texts = texts._replace(name=f"{document.title} {texts.name}".strip())
     lang = about.lang or ("python" if mode is Mode.CODE else "")
@@ -217,7 +221,7 @@ def _code(text: str, about: _About) -> python.Read | None:
                 own=about.own,
                 package=about.package,
             )
-        except RecursionError:
+        except (RecursionError, ValueError):  # too deep, or a number of thousands of digits
             return read_snippet(text, name=about.name, kind=about.kind)
     if tree is None and (sure or looks_like_code(text)):
         return read_snippet(text, name=about.name, kind=about.kind)
@@ -321,7 +325,7 @@ def _flat(value: Any, depth: int) -> Iterator[tuple[str, str]]:  # noqa: ANN401 
         return
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield str(key), ""
+            yield mended(str(key)), ""
             yield from _flat(inner, depth + 1)
     elif isinstance(value, list):
         for inner in value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import io
 import re
 import textwrap
@@ -12,8 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from engines.lexical.terms import mended
 from engines.stacks.code.reading.risk import risks
 from engines.stacks.code.units import Facts, Mode, Texts
+from harness.core.markup import NO_CHARSETS
 from harness.core.records import Document, Scalar
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -366,16 +369,20 @@ def decoded(data: bytes) -> str:
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = data.decode(encoding, "replace")
+        known = codecs.lookup(encoding).name
+        text = data.decode("utf-8-sig" if known in NO_CHARSETS else encoding, "replace")
     except (SyntaxError, LookupError):
         text = data.decode("utf-8-sig", "replace")
-    return _LINE_END.sub("\n", text.replace("\0", "\ufffd"))
+    return _LINE_END.sub("\n", mended(text.replace("\0", "\ufffd")))
 
 
 def documents(path: str, module: str, text: str) -> Iterator[Document]:
     """Make the documents of a file; ``module`` is its name with dots, ``path`` begins their ids."""
     whole = parsed(text)
-    parts = _parts(whole, text) if whole is not None else list(_broken(text))
+    try:
+        parts = _parts(whole, text) if whole is not None else list(_broken(text))
+    except RecursionError:
+        parts = [Part("", "module", text, 1, text.count("\n") + 1)]
     inside = path.rpartition("/")[2].startswith("__init__.")
     package = module if inside else module.rpartition(".")[0]
     bound = _imports(whole, package)
@@ -388,7 +395,7 @@ def documents(path: str, module: str, text: str) -> Iterator[Document]:
     if doc:
         last = whole.body[0].end_lineno if whole is not None else 0
         said = {"path": path, "kind": "module", "mode": Mode.PROSE.value, "lines": f"1-{last}"}
-        yield Document(f"{path}::", module, doc, said)
+        yield Document(f"{path}::", module, mended(doc), said)
     seen: dict[str, int] = {}
     for part in parts:
         again = seen[part.name] = seen.get(part.name, 0) + 1
