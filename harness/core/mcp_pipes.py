@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -38,6 +39,11 @@ DRAIN_S = 60.0
 """Seconds for requests before the end of the input."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INVALID = -32600
+_BEGUN = re.compile(
+    rb'\s*+\{\s*+(?:"(?:jsonrpc|method)"\s*+:\s*+"[^"\\]*+"\s*+,\s*+)*+'
+    rb'"id"\s*+:\s*+(\d{1,18}(?![\d.eE])|"[^"\\]{1,200}+")'
+)
+"""How clients begin a request: with its id before its arguments."""
 CANCELLED = "notifications/cancelled"
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO)
 """What a pipe, a socket and a terminal say when nothing is at their other end."""
@@ -133,7 +139,8 @@ class Streams:
         except ValidationError:
             told = f"Send one message of JSON-RPC on a line, of at most {self._most} bytes"
             error = {"code": INVALID, "message": f"the line is not a message. {told}"}
-            await self.write(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}) + "\n")
+            known = self._id_of(line)
+            await self.write(json.dumps({"jsonrpc": "2.0", "id": known, "error": error}) + "\n")
             return False
         if isinstance(message, JSONRPCRequest):
             await self.fewer_than(MAX_UNANSWERED)
@@ -141,6 +148,14 @@ class Streams:
         elif isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
             self._settle((message.params or {}).get("requestId"))
         return True
+
+    def _id_of(self, line: bytes) -> Any:  # noqa: ANN401  a number or a text
+        """Return the id of a request that is too long or malformed, unless another has it."""
+        begun = _BEGUN.match(line)
+        with suppress(ValueError):
+            given = json.loads(begun[1]) if begun else None
+            return None if _key(given) in self._unanswered else given
+        return None
 
     def _settle(self, given: object) -> None:
         self._unanswered.discard(_key(given))

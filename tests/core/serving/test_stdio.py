@@ -304,3 +304,29 @@ def test_what_breaks_while_it_is_called_off_does_not_hide_the_signal(sent: signa
 
     with pytest.raises(KeyboardInterrupt):
         run_until_signalled(breaking)
+
+
+LONG = b'"params":{"id":7,"x":"' + b"a" * MAX_MESSAGE_BYTES + b'"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("begun", "known"),
+    [
+        (b'{"jsonrpc":"2.0","id":5,"method":"ping",', 5),
+        (b'{ "method": "ping", "id" : "b",', "b"),
+        (b'{"jsonrpc":"2.0","id":1.5,', None),
+        (b"{", None),
+    ],
+)
+def test_a_request_that_is_too_long_gets_its_id_back(
+    tmp_path: Path, begun: bytes, known: object
+) -> None:
+    (tmp_path / "in").write_bytes(begun + LONG)
+
+    async def answered() -> list[str]:
+        with (tmp_path / "in").open("rb") as reads, (tmp_path / "out").open("wb") as writes:
+            streams = Streams(reads.fileno(), writes.fileno(), MAX_MESSAGE_BYTES)
+            return [line async for line in streams]
+
+    assert anyio.run(answered) == []
+    assert json.loads((tmp_path / "out").read_text())["id"] == known
