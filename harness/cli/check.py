@@ -201,12 +201,13 @@ def _models() -> Iterator[str]:
     """Look for every model whose package can be had here, and yield what is wrong."""
     from importlib.util import find_spec
 
-    from engines.sparse import MODELS as SPARSE
-    from engines.vector.embedder import MODELS
     from harness.core.errors import HarnessError, missing_from
 
     if missing_from("engines"):
         return
+    from engines.sparse import MODELS as SPARSE
+    from engines.vector.embedder import MODELS
+
     for model in (*MODELS, *SPARSE):
         if model in SPARSE and find_spec(model.weights.package) is None:
             out.print(f"model     {model.name}: not installed; only arms that name it need it")

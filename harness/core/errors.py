@@ -1,4 +1,20 @@
-"""Exceptions of the harness, and packages that an extra brings."""
+"""Exceptions of the harness, and packages that an extra brings.
+
+* HarnessError            a person can fix it; the CLI prints it and exits 2
+  - BadFile               a file is missing or malformed: names file, line and fix
+    - BadPolicy           a policy or arm file has an unknown, missing or impossible key
+  - DatasetError          corpus, query set, judgements or card do not fit together
+  - RunError              a run breaks its own invariants (NaN score, ranks with gaps)
+  - MismatchedQueries     two results to compare are about different queries
+  - UnknownName           an arm, measure, gate, data set or step is unknown
+  - BadName               a data set, split or arm has a name that is not allowed for files
+  - InvalidArm            an arm did not run: missing index, dropped table, other engine answered
+    - IndexNotReady       its index is missing, unreadable or not the one its manifest describes
+    - ModelNotReady       a model that it needs is absent or not the file that was pinned
+    - NotInstalled        a package that it needs comes with an extra that is not installed
+  - EvidenceError         evidence is missing, stale, duplicated or of other arms
+  - Locked                another process writes to the same files, and did not finish in time
+"""
 
 from __future__ import annotations
 

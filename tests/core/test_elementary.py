@@ -15,7 +15,7 @@ from harness.core.elementary import exp, expm1, log, log1p, log2, powers
 
 ROOT = Path(__file__).resolve().parents[2]
 EXACT = ("stats", "agreement", "measures", "gates")
-TIMED = {"processes.py", "caches.py"}
+TIMED = {"times.py"}
 """Times are other ones at each run."""
 BY_INSTRUCTIONS = re.compile(
     r"np\.(log\w*|exp\w*|power|cosh?|sinh?|tanh?|arc\w+|cbrt|float_power|dot|inner|matmul)\("

@@ -25,6 +25,7 @@ MODULES = {
     "google-re2": "re2",
     "hdrhistogram": "hdrh",
     "jpype1": "jpype",
+    "markdown-it-py": "markdown_it",
     "python-docx": "docx",
     "pyyaml": "yaml",
 }
