@@ -115,7 +115,8 @@ IN_PLACE = {
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
-    "--arm", "--arrivals", "--baseline", "--bounds", "--human",
+    "--arm", "--arrivals", "--baseline", "--bounds", "--candidate-token", "--control-token",
+    "--human",
     "--key", "--machine", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",

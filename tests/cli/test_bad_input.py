@@ -133,7 +133,7 @@ def test_params_that_are_wrong(
         (
             'rule = "identity"',
             'rule = "identify"',
-            r"toy\.toml:19: no rule named 'identify'; .*ident",
+            r"toy\.toml:27: no rule named 'identify'; .*ident",
         ),
         ("margin = 0.15", "", r"toy\.toml:\d+: gate 'Quality' .* has no margin"),
         ("margin = 0.15", "margn = 0.1", r"toy\.toml:\d+: .* unknown key margn"),

@@ -30,6 +30,7 @@ OURS = {
     "engines/stacks/typesense/keeper.py": "commands of the process that started it",
     "engines/stacks/typesense/cluster.py": "files of the server that it started",
     "engines/stacks/code/reading/documents.py": "text of a document, indexed whatever it is",
+    "harness/core/mcp_pipes.py": "the id of a request, in a line within a bound",
     "harness/core/batches.py": "work of the process that started it",
     "harness/shadow/worker.py": "questions of the process that started it",
     "harness/stages/contract/answers.py": "questions and answers between two processes of ours",

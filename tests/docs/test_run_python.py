@@ -49,8 +49,7 @@ from engines.stacks.documents import texts as files
 from engines.stacks.documents.library import Settings
 index, cache = Path("index"), Path("cache")
 settings = Settings(
-    tier="free", recall="bm25", embedder="", sparse="", max_tokens=256,
-    fusion="specification", blend="specification",
+    tier="free", embedder="", sparse="", max_tokens=256, fusion="specification",
 )
 """,
 }

@@ -12,16 +12,10 @@ from tests.source import imported, known, reached
 pytestmark = pytest.mark.slow
 
 STACK = "engines.stacks.agent_mail."
-BLOCKS = ("engines.vector.", "engines.ranking.", "engines.lexical.", "engines.rerank.")
-BESIDE = {f"{STACK}pipeline.semantic"}
-RETRIEVAL = sorted(
-    name for name in known() if name.startswith((*BLOCKS, f"{STACK}tantivy")) or name in BESIDE
-)
+BLOCKS = ("engines.vector", "engines.ranking", "engines.lexical", "engines.rerank")
+RETRIEVAL = sorted(name for name in known() if name.startswith((*BLOCKS, f"{STACK}tantivy")))
 """What finds and orders, over text, vectors and ids."""
-ON_SQLITE = {
-    *(f"{STACK}sqlite.{name}" for name in ("fts5", "like", "match", "matching")),
-    *(f"{STACK}pipeline.{name}" for name in ("retrievers", "ranked")),
-}
+ON_SQLITE = {f"{STACK}sqlite.search", f"{STACK}pipeline.retrievers"}
 PATH = sorted(
     name
     for name in known()
@@ -36,11 +30,11 @@ def names(name: str) -> set[str]:
 
 
 def test_there_is_something_to_look_at() -> None:
-    assert len(RETRIEVAL) > 15
+    assert len(RETRIEVAL) > 12
     assert f"{STACK}tantivy.engine" in RETRIEVAL
     assert f"{STACK}service" in PATH
     assert scope.__name__ in names(f"{STACK}service")
-    assert "sqlite3" in names(f"{STACK}sqlite.fts5")
+    assert "sqlite3" in names(f"{STACK}sqlite.search")
 
 
 @pytest.mark.parametrize("name", [*RETRIEVAL, *sorted(ON_SQLITE)])

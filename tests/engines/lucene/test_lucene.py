@@ -12,8 +12,8 @@ import pytest
 
 from engines import registry
 from engines.registry import Arm
-from engines.stacks import lucene
-from engines.stacks.lucene import Lucene
+from engines.stacks.lucene import arm as lucene
+from engines.stacks.lucene.arm import Lucene
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, ModelNotReady, NotInstalled
 from harness.core.records import Document
 from harness.stages.contract.checks import check

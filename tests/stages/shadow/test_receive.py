@@ -24,7 +24,7 @@ class Stopped:
     def __init__(self, receiver: Receiver, _: int) -> None:
         self.receiver = receiver
 
-    async def serve(self, sockets: object) -> None:
+    def run(self, sockets: object) -> None:
         del sockets
         for method in ("GET", "DELETE"):
             self.receiver.take(Mirrored(method, "/search?q=apple", {}, b""))

@@ -1,0 +1,1 @@
+"""Lucene, as the arm of a search by words."""
