@@ -31,6 +31,8 @@ QUICK_S = 0.0001
 """Of the first length; what takes longer is tried at the two others"""
 MOST = 9.0
 """Times as long for four times the text; what is linear takes 4, and what is quadratic 16."""
+CONFIRMED = 5
+"""Times in a row that a pattern is too slow; on a busy machine one measurement may be."""
 LATE_S = 2.0
 BOUNDED: Mapping[tuple[str, str], str] = {
     ("engines.stacks.documents.texts", "_BREAKS"): "it looks into the overlap of a chunk",
@@ -151,8 +153,11 @@ def worst(found: Found) -> str:
 
         if found.took(text(FIRST)) < QUICK_S:
             continue
-        short, long = (min(found.took(text(n)) for _ in range(3)) for n in (SHORT, LONG))
-        if long > MOST * short or long >= LATE_S:
+        for _ in range(CONFIRMED):
+            short, long = (min(found.took(text(n)) for _ in range(3)) for n in (SHORT, LONG))
+            if long <= MOST * short and long < LATE_S:
+                break
+        else:
             return f"{start!r} + {unit!r} * n + {end!r}: {short:.4f} s, then {long:.4f} s"
     return ""
 
