@@ -109,8 +109,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
     },
     "Files that a command names": {
         "harness-COMMAND.txt": "The mark of a folder that a command made, named after"
-        " the command: without it, nothing is written into a folder that is not empty"
-        " ([why](decisions/0028-a-folder-bears-the-mark-of-its-command.md)).",
+        " the command: without it, nothing is written into a folder that is not empty.",
         "POOL": "By `harness pool --out`: pairs to judge, `?` for a grade.",
         "POOL.jsonl": "Words of the query and of the document of each pair.",
         "POOL.NAME.qrels": "By `harness judge --by NAME`: the grades of one person.",
