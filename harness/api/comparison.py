@@ -20,7 +20,8 @@ from harness.corpus.cells import written_otherwise
 from harness.measures import quality
 from harness.measures.name import span_of_difference
 from harness.measures.quality import summarise
-from harness.report.rounding import Cell, Table, interval, number, p_value, signed
+from harness.report.doc import Table, Value
+from harness.report.rounding import interval, number, p_value, signed
 from harness.stats.bootstrap import FEWEST
 from harness.stats.inference import Inference
 from harness.stats.significance import adjusted, sign_flip
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 def table(
     caption: str,
     header: Sequence[str],
-    rows: Sequence[Sequence[str | Cell]],
+    rows: Sequence[Sequence[str | Value]],
     note: str = "",
     *,
     of_words: bool = False,
@@ -66,7 +67,7 @@ def line(text: str) -> str:
     return f"<p>{_text(text)}</p>"
 
 
-def _cell(cell: str | Cell) -> str:
+def _cell(cell: str | Value) -> str:
     if isinstance(cell, str):
         return _text(cell)
     return _text(cell.text) + (f"<br><small>{_text(cell.note)}</small>" if cell.note else "")

@@ -30,8 +30,8 @@ from harness.cli.shadow_proxy import (
 from harness.core.printable import counted, printable
 
 if TYPE_CHECKING:
-    from harness.report.rounding import Cell
-    from harness.report.rounding import Table as RowTable
+    from harness.report.doc import Table as RowTable
+    from harness.report.doc import Value
     from harness.report.shadow_words import Shadowed
     from harness.stages.shadow.log import Replayed
 
@@ -317,12 +317,12 @@ def _drawn(table: RowTable, *, notes: bool) -> Table:
     return drawn
 
 
-def _name(cell: Cell, *, notes: bool) -> Text:
+def _name(cell: Value, *, notes: bool) -> Text:
     text = Text(printable(cell.text))
     return text.append(f"\n{printable(cell.note)}", style="dim") if cell.note and notes else text
 
 
-def _cell(cell: Cell) -> Text:
+def _cell(cell: Value) -> Text:
     text = Text(printable(cell.text), style=STYLES.get(cell.text, ""))
     return text.append(f"  {printable(cell.note)}", style="dim") if cell.note else text
 

@@ -19,13 +19,12 @@ from harness.core.printable import counted
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.replay.load_trial import Histogram
+from harness.report.doc import Cell, Table
 from harness.report.html import TEMPLATES, environment
 from harness.report.inputs import LoadReport, Point
 from harness.report.page.figures import WIDTH
 from harness.report.rounding import (
     NS_PER_MS,
-    Cell,
-    Table,
     interval,
     interval_in,
     milliseconds,

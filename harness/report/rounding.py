@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC
 
 from harness.core.formats import moment_of
@@ -95,8 +94,17 @@ def _figure(value: float, unit: str) -> str:
             return three_digits(value)
         case "share":
             return f"{three_digits(100 * value)} %" if value else "0 %"
+        case "count":
+            return f"{value:,.0f}".replace("-", MINUS)
+        case "p":
+            return p_value(value)
         case _:
             return number(value)
+
+
+def without_unit(value: float | None, unit: str) -> str:
+    """Write a value as ``in_unit`` does, where a header names its unit."""
+    return UNDEFINED if value is None or not math.isfinite(value) else _figure(value, unit)
 
 
 def interval_in(estimate: Estimate, unit: str) -> str:
@@ -112,7 +120,7 @@ def in_unit(value: float | None, unit: str) -> str:
     """Write a value with its unit: ns as milliseconds, a ratio as times, a share as percent."""
     if value is None or not math.isfinite(value):
         return UNDEFINED
-    named = {"ns": "ms", "ratio": "times", "share": ""}.get(unit, unit)
+    named = {"ns": "ms", "ratio": "times", "share": "", "count": "", "p": ""}.get(unit, unit)
     return f"{_figure(value, unit)} {named}".rstrip()
 
 
@@ -140,30 +148,6 @@ def estimate_for_json(estimate: Estimate | None) -> dict[str, float | int | None
         return None
     ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     return {**{name: for_json(value) for name, value in ends.items()}, "n": estimate.n}
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A number in words and, below it, how sure we are."""
-
-    text: str
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Header, and rows whose first cell names the row."""
-
-    caption: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-
-
-def time_cell(estimate: Estimate | None) -> Cell:
-    """Show nanoseconds in milliseconds with their interval; words where there are too few."""
-    if estimate is None:
-        return Cell("too few times")
-    return Cell(milliseconds(estimate.value), interval_in(estimate, "ns"))
 
 
 MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~$])")

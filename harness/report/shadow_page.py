@@ -19,11 +19,12 @@ from harness.core.printable import counted, one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.report import shadow_words
+from harness.report.doc import Cell, Table, time_cell
 from harness.report.html import TEMPLATES, environment
 from harness.report.page.figures import WIDTH
 from harness.report.page.queries import DEPTH, TITLE, move
 from harness.report.page.queries import QUERY as PAGE_QUERY
-from harness.report.rounding import NS_PER_MS, Cell, Table, milliseconds, number, time_cell, watched
+from harness.report.rounding import NS_PER_MS, milliseconds, number, watched
 from harness.report.shadow_words import Shadowed, troubles, what_was_typed
 from harness.report.svg import ARMS, INK, MARKS, MUTED, draw, key, note, quiet
 from harness.shadow.alarms import ARMS as ALARM_ARMS

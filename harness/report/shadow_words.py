@@ -12,16 +12,8 @@ from typing import Any
 from harness.agreement import Class
 from harness.core.printable import counted, one_line
 from harness.core.scores import Estimate
-from harness.report.rounding import (
-    Cell,
-    Table,
-    estimate_for_json,
-    for_json,
-    moved,
-    number,
-    share,
-    watched,
-)
+from harness.report.doc import Cell, Table
+from harness.report.rounding import estimate_for_json, for_json, moved, number, share, watched
 from harness.shadow.alarms import ARMS, Alarm, State
 from harness.shadow.divergences import BLOCKING, Judged, Standing, Suppressions, Trace
 from harness.shadow.log import Between

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.api import comparison
-from harness.report.rounding import Cell, Table
+from harness.report.doc import Cell, Table
 
 
 @pytest.mark.parametrize("place", ["caption", "header", "cell", "first", "note"])

@@ -10,6 +10,7 @@ from harness.core import files
 from harness.core.printable import printable
 from harness.report.decision.ci import to_junit
 from harness.report.decision.decision_json import to_json
+from harness.report.doc import Table
 from harness.report.explorer import to_explorer
 from harness.report.html import PAGE
 from harness.report.inputs import ReportInput
@@ -18,7 +19,7 @@ from harness.report.page.cards import card, gate_rows, headline, merged, reasons
 from harness.report.page.queries import Moved, movers
 from harness.report.page.tables import traffic, unjudged
 from harness.report.page.view import to_page
-from harness.report.rounding import Table, markdown, markdown_rows
+from harness.report.rounding import markdown, markdown_rows
 
 WORST = 10
 TEXT = 100

@@ -17,20 +17,11 @@ from harness.core.gate import Finding, Verdict
 from harness.core.printable import one_line
 from harness.core.scores import Estimate, Paired
 from harness.gates.base.rules import Where
+from harness.report.doc import Cell, Table, Value, time_cell
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.cards import allowed, bar, movement
 from harness.report.page.tables import NOT_MEASURED, best_first
-from harness.report.rounding import (
-    NS_PER_MS,
-    Cell,
-    Table,
-    in_unit,
-    interval,
-    number,
-    percent,
-    signed,
-    time_cell,
-)
+from harness.report.rounding import NS_PER_MS, in_unit, interval, number, percent, signed
 from harness.report.svg import (
     ARMS,
     BETTER,
@@ -58,7 +49,7 @@ def percentiles(latency: Latency) -> Table:
     shown = {arm: row for arm, row in latency.percentiles.items() if is_verified(latency, arm)}
     names = tuple(dict.fromkeys(name for row in shown.values() for name in row))
 
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Value, ...]] = []
     for arm, times in latency.percentiles.items():
         if is_verified(latency, arm):
             rows.append((Cell(arm), *(time_cell(times.get(name)) for name in names)))

@@ -17,9 +17,10 @@ from harness.measures.missing_judgements import condense, judged_by_relevance, m
 from harness.measures.name import span_of
 from harness.measures.quality import score
 from harness.measures.ties import count_ties
+from harness.report.doc import Cell, Table
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import paired
-from harness.report.rounding import Cell, Table, interval, number, percent, share, signed
+from harness.report.rounding import interval, number, percent, share, signed
 from harness.stats.interval import TrafficMean
 
 NOT_MEASURED = "not measured"

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
 from harness.core.printable import one_line, printable
+from harness.report.doc import Table
 from harness.report.html import TEMPLATES, environment, script_source
 from harness.report.inputs import Links, LoadReport, ReportInput
 from harness.report.load import load_curve, notes, response
@@ -33,7 +34,7 @@ from harness.report.page.cards import (
 from harness.report.page.figures import latency_curves
 from harness.report.page.queries import QUERY, Moved, movers
 from harness.report.page.tables import by_slice, slice_differences, traffic, unjudged
-from harness.report.rounding import Table, for_json, minute
+from harness.report.rounding import for_json, minute
 
 SIDE_BY_SIDE = 10
 """Queries shown with both rankings, in each direction of each comparison."""

@@ -1,0 +1,323 @@
+"""What is to be shown, apart from how: one model of pages, reports, printed tables and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.core.printable import json_text, printable
+from harness.core.scores import Estimate
+from harness.report.rounding import (
+    for_json,
+    in_unit,
+    interval_in,
+    markdown,
+    markdown_rows,
+    signed,
+    without_unit,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table as Drawn
+    from rich.text import Text as Words
+
+PIPED = 10_000
+"""Columns of an output that is not a terminal, so that no line is cut or folded."""
+NOT_MEASURED = "not measured"
+NOTHING = "Nothing was measured."
+LOOKS = frozenset({"kind", "anchor", "fold", "svg"})
+"""Fields that say how a block looks; other programs do not get them."""
+STYLES = {
+    "good": "green", "bad": "bold red", "open": "yellow", "headline": "bold", "about": "dim",
+    "quiet": "dim",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Num:
+    """A number with all that a reader needs beside it; it is rounded where it is written."""
+
+    value: float | None
+    unit: str = ""
+    """``ns``, ``ratio``, ``share``, ``count``, ``p``, or a word that stands behind the number."""
+    low: float | None = None
+    """None without an interval; an infinite end is unbounded."""
+    high: float | None = None
+    n: int | None = None
+    """Written beside the interval where it is set."""
+    more: str = ""
+    """What else stands below."""
+    signed: bool = False
+    bare: bool = False
+    """Whether the header names the unit."""
+
+    @classmethod
+    def of(
+        cls, found: Estimate, unit: str = "", *, n: bool = False, more: str = "",
+        signed: bool = False, bare: bool = False,
+    ) -> Num:  # fmt: skip
+        """Take an estimate over, with its n where ``n`` is set."""
+        size = found.n if n else None
+        return cls(found.value, unit, found.low, found.high, size, more, signed, bare)
+
+    @property
+    def text(self) -> str:
+        """The number alone."""
+        if self.signed:
+            return signed(self.value)
+        return (without_unit if self.bare else in_unit)(self.value, self.unit)
+
+    @property
+    def note(self) -> str:
+        """Its interval, n and what else is known of it."""
+        ends = ""
+        if self.value is not None and self.low is not None and self.high is not None:
+            ends = interval_in(Estimate(self.value, self.low, self.high, self.n or 0), self.unit)
+        size = "" if self.n is None else f"n {self.n:,}"
+        return " ".join(filter(None, (", ".join(filter(None, (ends, size))), self.more)))
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Words and, below them, more words."""
+
+    text: str
+    note: str = ""
+    tone: str = ""
+    """``good``, ``bad``, ``open`` or ``quiet``."""
+
+
+Value = Num | Cell
+
+
+def measured(
+    found: Estimate | None, unit: str = "", *, instead: str = NOT_MEASURED, n: bool = False,
+    more: str = "", signed: bool = False, bare: bool = False,
+) -> Value:  # fmt: skip
+    """Show an estimate with its interval, or words where there is none."""
+    if found is None:
+        return Cell(instead)
+    return Num.of(found, unit, n=n, more=more, signed=signed, bare=bare)
+
+
+def time_cell(found: Estimate | None) -> Value:
+    """Show nanoseconds in milliseconds with their interval; words where there are too few."""
+    return measured(found, "ns", instead="too few times", bare=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Header, and rows whose first cell names the row."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    kind: str = "numbers"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+    kind: str = ""
+    """``headline``, ``about``, ``lead``, ``instead``, ``good``, ``bad`` or ``open``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Lines that belong together."""
+
+    items: tuple[str, ...]
+    label: str = ""
+    kind: str = "notes"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines to be typed."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A way to another page."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing of ours; its numbers are in a table."""
+
+    svg: str
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A title and what stands under it; the outermost one is a document."""
+
+    title: str
+    blocks: tuple[Block, ...] = ()
+    anchor: str = ""
+    kind: str = ""
+    fold: Literal["", "open", "closed"] = ""
+
+
+Block = Section | Text | Table | Items | Code | Link | Figure
+
+
+def to_json(doc: Section) -> str:
+    """Write a document for another program; numbers are values, cut to what is stored of them."""
+    return json_text(_plain(doc))
+
+
+def _plain(block: Block) -> dict[str, Any]:
+    shown = [field.name for field in fields(block) if field.name not in LOOKS]
+    inside = {name: _plain_value(getattr(block, name)) for name in shown}
+    return {"kind": type(block).__name__.lower(), **inside}
+
+
+def _plain_value(value: object) -> object:
+    match value:
+        case tuple():
+            return [_plain_value(one) for one in value]
+        case Num() | Cell():
+            return _plain_cell(value)
+        case str():
+            return value
+        case _:
+            return _plain(value)  # type: ignore[arg-type]  # a block holds nothing else
+
+
+def _plain_cell(cell: Value) -> dict[str, Any] | str:
+    if isinstance(cell, Cell):
+        return {"text": cell.text, "note": cell.note} if cell.note else cell.text
+    found: dict[str, Any] = {"value": for_json(cell.value), "unit": cell.unit}
+    if cell.low is not None or cell.high is not None:
+        found |= {"low": for_json(cell.low), "high": for_json(cell.high)}
+    if cell.n is not None:
+        found["n"] = cell.n
+    return {**found, "note": cell.more} if cell.more else found
+
+
+def to_markdown(doc: Section, level: int = 1) -> str:
+    """Write a document as GitHub-flavoured Markdown; figures are left out."""
+    return "\n".join(_marked(doc, level)).rstrip() + "\n"
+
+
+def _marked(block: Block, level: int) -> Iterator[str]:
+    match block:
+        case Section():
+            yield from (f"{'#' * level} {markdown(block.title)}", "")
+            for one in block.blocks:
+                yield from _marked(one, level + 1)
+        case Table():
+            yield from (f"{'#' * level} {markdown(block.caption)}", "") if block.caption else ()
+            rows = [[" ".join(filter(None, (c.text, c.note))) for c in row] for row in block.rows]
+            yield from markdown_rows(block.header, rows) if rows else (NOTHING, "")
+        case Text(text, kind):
+            said = markdown(text)
+            yield from (f"**{said}**" if kind == "headline" else said, "")
+        case Items():
+            yield from (f"- {markdown(one)}" for one in block.items)
+            yield ""
+        case Code():
+            yield from (f"    {printable(line).replace(chr(10), ' ')}" for line in block.lines)
+            yield ""
+        case Link() | Figure():
+            return
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A document as wide as the terminal; where it is piped, no line is cut or folded."""
+
+    doc: Section
+    say: Callable[[str], str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw all blocks, an empty line before each section and table but the first."""
+        width = options.max_width if console.is_terminal else PIPED
+        wide = options.update(width=width, no_wrap=False, overflow="fold")
+        for part in _drawn(self.doc, self.say, 0):
+            yield from console.render(part, wide)
+
+
+def render_terminal(doc: Section, say: Callable[[str], str] = printable) -> Printed:
+    """Draw a document with rich, for a console that does not crop (``soft_wrap``).
+
+    ``say`` is how every text is written; it makes texts of strangers harmless.
+    """
+    return Printed(doc, say)
+
+
+def _drawn(block: Block, say: Callable[[str], str], depth: int) -> Iterator[RenderableType]:
+    from rich.text import Text as Words  # only what prints pays for it
+
+    match block:
+        case Section():
+            if block.title:
+                yield Words(("\n" if depth else "") + say(block.title), "bold")
+            for one in block.blocks:
+                yield from _drawn(one, say, depth + 1)
+        case Table():
+            if depth:
+                yield Words("")
+            yield _drawn_table(block, say)
+        case Text(text, kind):
+            yield Words(say(text), STYLES.get(kind, ""))
+        case Items():
+            yield from (Words(f"- {say(one)}") for one in block.items)
+        case Code():
+            yield from (Words(f"  {say(line)}") for line in block.lines)
+        case Link() | Figure():
+            return
+
+
+def _drawn_table(table: Table, say: Callable[[str], str]) -> Drawn:
+    """Draw a table; what stands beside a row's name gets a line of its own."""
+    from rich.table import Column
+    from rich.table import Table as Drawn
+    from rich.text import Text as Words
+
+    drawn = Drawn(
+        *(Column(Words(say(name))) for name in table.header),
+        title=Words(say(table.caption)) or None,
+        title_style="bold", title_justify="left", header_style="dim", box=None,
+        padding=(0, 2, 0, 0),
+    )  # fmt: skip
+    for first, *rest in table.rows:
+        drawn.add_row(_words(first, "\n", say), *(_words(cell, "  ", say) for cell in rest))
+    if not table.rows:
+        drawn.add_row(Words("none", "dim"))
+    return drawn
+
+
+def _words(cell: Value, between: str, say: Callable[[str], str]) -> Words:
+    from rich.text import Text as Words
+
+    style = STYLES.get(cell.tone, "") if isinstance(cell, Cell) else ""
+    made = Words(say(cell.text), style)
+    return made.append(between + say(cell.note), "dim") if cell.note else made
+
+
+def row(*cells: Value | str | int) -> tuple[Value, ...]:
+    """Make a row of numbers and words; a whole number is a count."""
+    return tuple(
+        Num(cell, "count") if isinstance(cell, int) else Cell(cell) if isinstance(cell, str)
+        else cell
+        for cell in cells
+    )  # fmt: skip
+
+
+def table(
+    caption: str, header: Sequence[str], rows: Sequence[Sequence[Value | str | int]]
+) -> Table:
+    """Make a table of numbers and words."""
+    return Table(caption, tuple(header), tuple(row(*cells) for cells in rows))
