@@ -1,4 +1,4 @@
-"""``docs/reference.md``, made from the code: commands, settings, arms, measures, files.
+"""``docs/reference.md``, made from the code: settings, arms, measures, files.
 
     python3 run.py python -m tests.docs.reference
 
@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import typer
@@ -42,17 +41,9 @@ PAGE = ROOT / "docs" / "reference.md"
 MAKE = f"{COMMAND} python -m tests.docs.reference"
 EXAMPLE = re.compile(r": (harness (?:[^.]|\.(?! [A-Z]))+)")
 """A command line within a help text; it ends with its block or its sentence."""
-WIDTH = 120
 PLURAL = {"text": "texts", "number": "numbers", "whole number": "whole numbers"}
-KINDS = {
-    "int": "whole number",
-    "float": "number",
-    "str": "text",
-    "Path": "path",
-    "datetime": "day",
-}
 HEAD = f"""\
-# Reference: everything by its name
+# Reference: keys, arms, measures, variables, files
 
 For looking up, not for reading. This page is made from the code, and a test says when it is not
 up to date; so change the code, and then run
@@ -61,6 +52,7 @@ up to date; so change the code, and then run
 
 What a setting means stands in [params.md](params.md), what a number means in
 [method.md](method.md), how to do a thing in [the guides](README.md).
+Options of commands: `--help`, or [the command line](command-line.md) on the site.
 """
 
 
@@ -69,8 +61,6 @@ def page() -> str:
     parts = [
         HEAD,
         *_exits(),
-        "## Commands\n",
-        *_commands(),
         *_params(),
         *_policy(),
         *_arms(),
@@ -119,53 +109,6 @@ def variables() -> dict[str, list[str]]:
 def _exits() -> Iterator[str]:
     yield "## Exit codes\n"
     yield from _table(("code", "means"), ((str(code), said) for code, said in words.EXITS.items()))
-
-
-def _commands() -> Iterator[str]:
-    own = [param for param in _tree().params if _is_ours(param)]
-    yield "Of every command, before it or after it:\n"
-    yield from _table(("option", "takes", "without it", "meaning"), map(_option, own))
-    for names, command in commands():
-        yield f"### `{' '.join(names)}`\n"
-        for block in command.help.split("\n\n"):
-            said = EXAMPLE.sub(r": `\1`", _plain(" ".join(block.split())))
-            yield fill(said, WIDTH, break_on_hyphens=False, break_long_words=False) + "\n"
-        if command.params:
-            head = ("option", "takes", "without it", "meaning")
-            yield from _table(head, map(_option, command.params))
-
-
-def _is_ours(param: Any) -> bool:  # noqa: ANN401  click's option
-    """Tell an option of ours from those that Typer brings."""
-    return "completion" not in param.name
-
-
-def _option(param: Any) -> tuple[str, ...]:  # noqa: ANN401  click's option
-    flags = [*param.opts[:1], *param.secondary_opts]
-    named = " / ".join(f"`{flag}`" for flag in flags)
-    if not param.opts[0].startswith("-"):
-        named = f"`{param.name.upper()}`"
-    return named, _takes(param), _absent(param), _plain(getattr(param, "help", None) or "")
-
-
-def _takes(param: Any) -> str:  # noqa: ANN401  click's option
-    if getattr(param, "is_flag", False):
-        return ""
-    annotation = param.type_descriptor.annotation
-    inner = getattr(annotation, "__args__", (annotation,))[0]
-    said = KINDS[inner.__name__]
-    least, most = getattr(param, "min", None), getattr(param, "max", None)
-    said += f", from {least}" if least is not None else ""
-    said += f" to {most}" if most is not None else ""
-    return said + (", again and again" if param.multiple or param.nargs != 1 else "")
-
-
-def _absent(param: Any) -> str:  # noqa: ANN401  click's option
-    if param.required:
-        return "must be there"
-    if param.default in (None, "", False, ()):
-        return ""
-    return f"`{param.default}`"
 
 
 def _params() -> Iterator[str]:

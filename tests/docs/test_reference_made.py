@@ -39,13 +39,10 @@ def test_most_commands_have_an_example() -> None:
     assert len(EXAMPLES) >= 20
 
 
-def test_every_command_and_option_is_there() -> None:
-    text = reference.page()
+def test_every_command_and_option_has_a_help_text() -> None:
     for names, command in reference.commands():
-        assert f"### `{' '.join(names)}`" in text
         assert command.help, names
         for param in command.params:
-            assert param.opts[0].startswith("-") or param.name.upper() in text
             assert getattr(param, "help", None), (names, param.name)
 
 
