@@ -15,7 +15,7 @@ from harness.report.explorer import to_explorer
 from harness.report.html import PAGE
 from harness.report.inputs import ReportInput
 from harness.report.page import custody, figures, tables
-from harness.report.page.cards import card, gate_rows, headline, merged, reasons, remedies
+from harness.report.page.cards import card, gate_rows, headline, merged
 from harness.report.page.queries import Moved, movers
 from harness.report.page.tables import traffic, unjudged
 from harness.report.page.view import to_page
@@ -180,14 +180,18 @@ def to_markdown(reports: Sequence[ReportInput]) -> str:
         cards = [shown for of, shown in decided if of is report]
         if said := headline(cards):
             lines += [f"{markdown(report.provenance.dataset)}: **{markdown(said)}**", ""]
-        if listed := (*reasons(cards), *remedies(cards)):
-            lines += [*(f"- {markdown(why)}" for why in listed), ""]
     if decided:
         rows = [
-            (report.provenance.dataset, shown.step, shown.outcome.value.upper(), shown.answer)
+            (
+                report.provenance.dataset,
+                shown.step,
+                f"{shown.outcome.value.upper()}. {shown.answer}",
+                "; ".join(filter(None, (shown.gain, shown.latency))),
+                "; ".join(need.words for need in shown.remains) or "nothing",
+            )
             for report, shown in decided
         ]
-        lines += markdown_rows(("dataset", "step", "outcome", "in short"), rows)
+        lines += markdown_rows(("dataset", "step", "outcome", "measured", "what remains"), rows)
     for report in reports:
         lines += _dataset(report)
     return "\n".join(lines).rstrip() + "\n"

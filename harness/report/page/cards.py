@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -13,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.printable import counted, many
 from harness.core.scores import BY_TEXT, Dependence, Paired
 from harness.gates.base.rules import Where
 from harness.policy.model import Policy
 from harness.report.inputs import ReportInput
+from harness.report.page.remains import Need, listed, remains
 from harness.report.rounding import (
     in_unit,
     interval,
@@ -166,7 +166,11 @@ class Card:
     effect: str
     """What taking the step does to the quality that people look at first."""
     gain: str
-    """The same in few words, with the times of both arms; empty where nothing was measured."""
+    """The same in few words; empty where nothing was measured."""
+    latency: str
+    """Times of both arms; empty without a race."""
+    remains: tuple[Need, ...]
+    """All that is to be done before the step may be taken."""
     sure: tuple[str, ...]
     """How far the queries are independent, and the false-promotion rate and power, if known."""
 
@@ -289,15 +293,23 @@ def effect(report: ReportInput, name: str) -> str:
 
 
 def gain(report: ReportInput, decision: StepDecision) -> str:
-    """Return the difference in the first measure, and the 95th percentiles of a race."""
+    """Return the difference in the first measure, with its interval; empty without one."""
     found = report.differences.get(decision.step, {}).get(report.measure)
-    said = [f"{report.measure} {signed(found.value)} {interval(found)}"] if found else []
-    times = report.latency.percentiles if report.latency else {}
-    p95 = [times.get(arm, {}).get("p95") for arm in (decision.control, decision.candidate)]
+    return f"{report.measure} {signed(found.value)} {interval(found)}" if found else ""
+
+
+def latency(report: ReportInput, decision: StepDecision) -> str:
+    """Return the 95th percentiles of both arms in a race; empty where they may not be shown."""
+    arms = decision.control, decision.candidate
+    found = report.latency
+    if found is None or not all(found.race.verified.get(arm) is True for arm in arms):
+        return ""
+    p95 = [found.percentiles.get(arm, {}).get("p95") for arm in arms]
     control, candidate = (milliseconds(one.value) if one else "" for one in p95)
-    if control and candidate:
-        said.append(f"p95 {control} → {candidate} ms")
-    return ", ".join(said)
+    findings = (one for each in report.decisions for one in each.findings)
+    busy = any(one.cause is Cause.MACHINE for one in findings)
+    on = ", on a busy machine" if busy else ""
+    return f"p95 {control} → {candidate} ms{on}" if control and candidate else ""
 
 
 def independence(report: ReportInput, name: str) -> str:
@@ -371,6 +383,8 @@ def card(report: ReportInput, decision: StepDecision) -> Card:
         counts=counts(decision),
         effect=effect(report, decision.step),
         gain=gain(report, decision),
+        latency=latency(report, decision),
+        remains=remains(decision, report.provenance.queries),
         sure=tuple(filter(None, (independence(report, decision.step), errs, accepted))),
     )
 
@@ -389,16 +403,13 @@ SAID = {
 BLOCKS = {Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
 IS = {Verdict.FAIL: "fails", Verdict.INCONCLUSIVE: "is inconclusive"}
 ARE = {Verdict.FAIL: "fail", Verdict.INCONCLUSIVE: "are inconclusive"}
-QUERIES = re.compile(r"(?<![\d,])([\d,]{1,15}) (?:\w{1,30} )?quer(?:y|ies)\b")
-NO_HELP = re.compile(r"more queries will (?:hardly|not) help")
-HOPELESS = "more queries will hardly help; change the candidate, or the bound and its reason"
 BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
 
 
 def headline(cards: Sequence[Card]) -> str:
     """Give the answer, with the reason where one step is blocked; empty without steps."""
     parts = [
-        f"{word} {_listed(names)}"
+        f"{word} {listed(names)}"
         for word in dict.fromkeys(SAID.values())
         if (names := [_named(card) for card in cards if SAID[card.tone, card.taken] == word])
     ]
@@ -409,40 +420,9 @@ def headline(cards: Sequence[Card]) -> str:
 
 
 def _named(card: Card) -> str:
-    gain = card.gain if card.tone is Tone.PROMOTE else ""
-    said = "; ".join(filter(None, (card.gloss, gain)))
+    measured = ", ".join(filter(None, (card.gain, card.latency)))
+    said = "; ".join(filter(None, (card.gloss, measured if card.tone is Tone.PROMOTE else "")))
     return f"{card.step} ({said})" if said else card.step
-
-
-def reasons(cards: Sequence[Card]) -> tuple[str, ...]:
-    """Give a sentence for each blocked step where there are several."""
-    blocked = _blocked(cards)
-    return tuple(f"{card.step}: {_why(card)}." for card in blocked) if len(blocked) > 1 else ()
-
-
-def remedies(cards: Sequence[Card]) -> tuple[str, ...]:
-    """Return what decides steps that are open; once, where several need the same."""
-    by_need: dict[str, list[str]] = {}
-    for card in _blocked(cards):
-        if card.because[0].verdict is Verdict.INCONCLUSIVE and (need := _largest_need(card)):
-            by_need.setdefault(need, []).append(card.step)
-    return tuple(
-        f"{'' if need == HOPELESS else 'To decide '}{_listed(names)}: {need}."
-        for need, names in by_need.items()
-    )
-
-
-def _largest_need(card: Card) -> str:
-    """Return what the open gate with the most queries needs: it decides the others too."""
-    gates = (*card.because, *card.more)
-    open_ = [gate.remedy for gate in gates if gate.verdict is Verdict.INCONCLUSIVE and gate.remedy]
-    if any(map(NO_HELP.search, open_)):
-        return HOPELESS
-    return max(open_, key=_queries, default="").removesuffix(".")
-
-
-def _queries(remedy: str) -> int:
-    return max((int(found.replace(",", "")) for found in QUERIES.findall(remedy)), default=0)
 
 
 def _blocked(cards: Sequence[Card]) -> list[Card]:
@@ -460,7 +440,7 @@ def _why(card: Card) -> str:
     alike = [row for row in rest if not gate.interval and _same_cause(row, gate)]
     others = Counter(row.verdict for row in rest if row not in alike)
     more = [f"{others[verdict]} more {word}" for verdict, word in BLOCKS.items() if others[verdict]]
-    and_more = f"; {_listed(more)}" if more else ""
+    and_more = f"; {listed(more)}" if more else ""
     subject = f"{gate.gate} {IS[gate.verdict]}"
     if alike:
         subject = f"{gate.gate} and {len(alike)} more {ARE[gate.verdict]}"
@@ -469,8 +449,3 @@ def _why(card: Card) -> str:
 
 def _same_cause(one: GateRow, other: GateRow) -> bool:
     return (one.verdict, one.reason) == (other.verdict, other.reason)
-
-
-def _listed(names: Iterable[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

@@ -27,8 +27,6 @@ from harness.report.page.cards import (
     independence,
     merged,
     paired,
-    reasons,
-    remedies,
     sides,
 )
 from harness.report.page.figures import latency_curves
@@ -91,8 +89,6 @@ class DatasetView:
     """How the evidence was kept, a line each."""
     headline: str
     """The answer in one sentence; empty where nothing is decided."""
-    reasons: tuple[str, ...]
-    """Why each blocked step is, where the answer has no room for it."""
     cards: tuple[Card, ...]
     gates: tuple[GatesView, ...]
     leaderboard: Table
@@ -211,7 +207,6 @@ def view(report: ReportInput, number: int) -> DatasetView:
         start=report.decisions[0].control if report.decisions else "",
         kept=custody.lines(report.custody) if report.custody else (),
         headline=headline(cards),
-        reasons=(*reasons(cards), *remedies(cards)),
         cards=cards,
         gates=tuple(
             _gates(report, decision, f"{prefix}-{at}")
