@@ -218,6 +218,7 @@ ELSEWHERE = {
     "python -m tests.docs.reference": Elsewhere(
         "it writes into docs", "tests/docs/test_reference_made.py"
     ),
+    "python -m mkdocs build": Elsewhere("it writes a folder", "tests/docs/test_site.py"),
     "python examples/http_engine/server.py": BESIDE,
 }
 
