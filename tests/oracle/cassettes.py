@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 
 RAW = int(os.environ.get("ORACLE_RAW", "300"))
 """Cases of a function that a recording hands on; settling chooses among them."""
-CALLS, SECONDS = 20_000, 20.0
-"""Calls of a function that are looked at, and what looking at them may cost."""
+A_TEST, SECONDS = 10, 3.0
+"""Calls of a function that are looked at in a test, and what looking at all of them may cost."""
 BYTES, TREE_BYTES, ALL_BYTES = 1_000_000, 2_000_000, 12_000_000
 """Sizes of a value, of all files of a case, and of all cases of a function."""
 TMP = "\x00tmp\x00"
@@ -164,14 +164,18 @@ BORN: dict[int, tuple[Any, str, Case]] = {}
 class Thaw(pickle.Unpickler):
     """Read values back; ``names`` knows where a class or function is now."""
 
-    def __init__(self, blob: bytes, tmp: Path, names: Any) -> None:
+    def __init__(self, blob: bytes, tmp: Path, names: Any, lent: Any = None) -> None:
         super().__init__(io.BytesIO(blob))
-        self.tmp, self.names = tmp, names
+        self.tmp, self.names, self.lent = tmp, names, [] if lent is None else lent
 
     def persistent_load(self, it: Any) -> Any:
         if isinstance(it, tuple):
-            args, kwargs, _ = Thaw(it[1], self.tmp, self.names).load()
-            return self.names.function(it[0])(*args, **kwargs)
+            args, kwargs, _ = Thaw(it[1], self.tmp, self.names, self.lent).load()
+            thing = self.names.function(it[0])(*args, **kwargs)
+            if isinstance(thing, types.GeneratorType):
+                self.lent.append(thing)
+                return next(thing)
+            return thing
         return in_tmp(it, self.tmp) if type(it) is bytes else it.replace(TMP, str(self.tmp))
 
     def find_class(self, module: str, name: str) -> Any:
@@ -259,6 +263,7 @@ class Seam:
 
     def __init__(self, name: str, tmp: Path) -> None:
         self.name, self.tmp, self.calls, self.spent = name, tmp, 0, 0.0
+        self.test, self.here = 0, 0
         self.cases, self.seen, self.reasons = dict[bytes, Case](), set[bytes](), Counter[str]()
         f, self.watch = found(name)
         self.was = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__)
@@ -270,7 +275,9 @@ class Seam:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls += 1
-        if self.calls > CALLS or self.spent > SECONDS:
+        self.here = self.here + 1 if self.test == TESTS[0] else 1
+        self.test = TESTS[0]
+        if self.here > A_TEST or self.spent > SECONDS:
             return self.was(*args, **kwargs)
         makes = self.name.endswith(".__init__")
         given = (args[makes:], kwargs, sys.argv if self.name == PROGRAM else None)
@@ -279,12 +286,17 @@ class Seam:
         self.spent += time.perf_counter() - began
         if not case:
             return self.was(*args, **kwargs)
+        heard = Heard(sys.stdout)
         try:
-            it = self.was(*args, **kwargs)
+            with contextlib.redirect_stdout(heard) if given[2] else contextlib.nullcontext():
+                it = self.was(*args, **kwargs)
         except (Exception, SystemExit) as e:
-            self._keep(key, case, given, "raised", kind_of(e))
+            said = heard.getvalue().replace(str(self.tmp), TMP)
+            self._keep(key, case, given, "raised", (*kind_of(e), said))
             raise
-        if isinstance(it, types.GeneratorType) and self.watch:
+        if isinstance(it, types.GeneratorType):
+            if not self.watch:
+                return Lent(it, lambda thing: self._keep(key, case, given, "gave", [thing]))
             return self._passed_on(it, key, case, given)
         self._keep(key, case, given, "gave", args[0] if makes else it)
         return it
@@ -313,7 +325,7 @@ class Seam:
                 got.append(item)
                 yield item
         except Exception as e:
-            self._keep(key, case, given, "raised", kind_of(e))
+            self._keep(key, case, given, "raised", (*kind_of(e), ""))
             raise
         self._keep(key, case, given, "gave", got)
 
@@ -331,8 +343,9 @@ class Seam:
         except NotPlainError as e:
             self.reasons[f"result: {e}"] += 1
             self.seen.discard(key)
+            thing = it[0] if isinstance(it, list) and len(it) == 1 and not self.watch else it
             with contextlib.suppress(TypeError):
-                BORN[id(it)] = weakref.ref(it), self.name, case
+                BORN[id(thing)] = weakref.ref(thing), self.name, case
         if len(self.cases) >= 4 * RAW:
             few = set(map(id, self.chosen()))
             self.cases = {k: c for k, c in self.cases.items() if id(c) in few}
@@ -351,6 +364,31 @@ class Seam:
             len(c.asked) + 2 * sum(map(_size, c.before.items())) for c in half
         )
         return [case for case, size in zip(half, sizes, strict=True) if size < ALL_BYTES]
+
+
+class Heard(io.StringIO):
+    """Pass text on, and keep it."""
+
+    def __init__(self, on: Any) -> None:
+        super().__init__()
+        self.on = on
+
+    def write(self, text: str) -> int:
+        self.on.write(text)
+        return super().write(text)
+
+
+class Lent:
+    """Stand for the generator of a context manager, and note what it lends."""
+
+    def __init__(self, items: Iterator[Any], note: Any) -> None:
+        self.items, self.note = items, note
+        self.throw, self.close = items.throw, items.close  # type: ignore[attr-defined]
+
+    def __next__(self) -> Any:
+        thing = next(self.items)
+        self.note(thing)
+        return thing
 
 
 def _size(file: tuple[str, bytes | None]) -> int:
@@ -388,6 +426,13 @@ def _is_public(name: str, method: object) -> bool:
 
 
 SEAMS: list[Seam] = []
+TESTS = [0]
+"""How many tests have begun."""
+
+
+def pytest_runtest_setup() -> None:
+    """Look at each function anew in each test."""
+    TESTS[0] += 1
 
 
 def pytest_collection_finish(session: Any) -> None:

@@ -1,4 +1,4 @@
-"""Plant each fault of the list in a process of its own, and see whether the cassettes notice.
+"""Plant each fault of the list in a process of its own, and see what notices: cassettes or goldens.
 
 Asked are only cases that ran the function which the fault changes; where it changes a module or a
 class itself, those that ran anything of that module or of one that imports it.
@@ -11,13 +11,18 @@ import contextlib
 import gc
 import importlib
 import os
-import re
+import pickle
 import resource
+import subprocess
 import sys
+import tempfile
+import threading
 import time
+import types
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.machinery import SourceFileLoader
 from itertools import zip_longest
 from pathlib import Path
@@ -26,10 +31,11 @@ from typing import Any
 from tests.mutants.listed import Mutant
 from tests.mutants.plant import plant
 from tests.oracle import cassettes_replay as replaying
+from tests.oracle import golden
 from tests.oracle.cassettes_replay import Ran, Recording
-from tests.source import known, of_ours
+from tests.source import ROOT, known, of_ours
 
-LONGEST_S, AT_ONCE = 300, 2
+LONGEST_S, AT_ONCE = 60, int(os.environ.get("ORACLE_AT_ONCE", "2"))
 DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 Place = tuple[str, str, int]
 """A case: room, function, number."""
@@ -107,18 +113,9 @@ class Bench:
 
     def ask(self, file: str, spoilt: str) -> Fate:
         """Plant a fault and ask until something differs; for a process of its own."""
-        module = next(one for one in known().values() if one.file == file)
-        honest = SourceFileLoader.get_code
-
-        def get_code(loader: SourceFileLoader, name: str) -> Any:
-            if name != module.name:
-                return honest(loader, name)
-            return compile(spoilt, str(module.path), "exec", dont_inherit=True)
-
-        SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
         began, asked = time.monotonic(), 0
-        functions = changed(module.path.read_text("utf-8"), spoilt)
-        for asked, (room, name, i) in enumerate(self.places(module.name, functions), 1):
+        module, functions = spoil(file, spoilt)
+        for asked, (room, name, i) in enumerate(self.places(module, functions), 1):
             try:
                 function = self.names.function(name)
                 said = replaying.asked(function, self.recordings[room][name][i], self.names)
@@ -137,34 +134,113 @@ def _each(ran: Mapping[str, Ran]) -> Iterator[tuple[Place, set[str]]]:
             yield from (((room, name, i), runs) for i, runs in enumerate(each))
 
 
-def tried(bench: Bench, faults: Sequence[Mutant], to: Path) -> Iterator[tuple[Mutant, Fate]]:
-    """Try faults, so many at once as there are processors; yield each as it ends."""
-    running: dict[int, Mutant] = {}
-    todo = list(faults)
+def spoil(file: str, spoilt: str) -> tuple[str, set[str]]:
+    """Plant a fault in this process; return its module and the functions that it changes."""
+    module = next(one for one in known().values() if one.file == file)
+    honest = SourceFileLoader.get_code
+
+    def get_code(loader: SourceFileLoader, name: str) -> Any:
+        if name != module.name:
+            return honest(loader, name)
+        return compile(spoilt, str(module.path), "exec", dont_inherit=True)
+
+    SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
+    return module.name, changed(module.path.read_text("utf-8"), spoilt)
+
+
+def ask_goldens(ran: Mapping[str, set[str]], file: str, spoilt: str) -> Fate:
+    """Plant a fault and play the scenarios that run its code until something differs."""
+    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    functions = changed((ROOT / file).read_text("utf-8"), spoilt)
+    wanted, asked = {f"{module}:{one}" for one in functions}, 0
+    for scenario, runs in ran.items():
+        near = "" in functions and any(one.startswith(f"{module}:") for one in runs)
+        if near or wanted & runs:
+            asked += 1
+            if said := played(scenario, file, spoilt)[:300]:
+                return Fate(asked, f"golden {scenario}, {said}")
+    return Fate(asked)
+
+
+def played(*words: str) -> str:
+    """Play a golden scenario in a process of its own, and return what it says."""
+    command = [sys.executable, "-m", __name__, *words]
+    env = {**os.environ, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=600, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "has no end"
+    return done.stdout or (f"ended with {done.returncode}" if done.returncode else "")
+
+
+def goldens_ran(home: Path) -> Mapping[str, set[str]]:
+    """Name what each quick scenario runs; found out once."""
+    for scenario in golden.QUICK:
+        if not (kept := home / f"golden-{scenario}.ran").exists():
+            kept.write_text(played(scenario), "utf-8")
+    read = {one: (home / f"golden-{one}.ran").read_text("utf-8") for one in golden.QUICK}
+    return {one: set(text.splitlines()) for one, text in read.items()}
+
+
+def play(scenario: str, file: str = "", spoilt: str = "") -> str:
+    """Play a scenario up to the first difference; without a fault, name the functions it runs."""
+    codes = set[types.CodeType]()
+    if file:
+        spoil(file, spoilt)
+    else:
+        sys.setprofile(lambda frame, *_: codes.add(frame.f_code))
+        threading.setprofile(lambda frame, *_: codes.add(frame.f_code))
+    with tempfile.TemporaryDirectory() as folder:
+        (root := Path(folder).resolve() / "project").mkdir()
+        said = golden.first_difference(scenario, root)
+    if said and not file:
+        raise AssertionError(said)
+    sys.setprofile(None)
+    ours = [one for one in list(codes) if one.co_filename.startswith((f"{ROOT}/h", f"{ROOT}/e"))]
+    return said or "\n".join({replaying.named(one, ROOT) for one in ours})
+
+
+Ask = Callable[[str, str], Fate]
+
+
+def tried(ask: Ask, faults: Sequence[Mutant], to: Path) -> dict[str, Fate]:
+    """Try faults, so many at once as may be; return what came of each, by its id."""
+    running, todo, fates = dict[int, Mutant](), list(faults), dict[str, Fate]()
     while todo or running:
         while todo and len(running) < AT_ONCE:
             if not (pid := os.fork()):
-                _alone(bench, todo[0], to / todo[0].id)
+                alone(partial(_planted, ask, todo[0]), to / todo[0].id, LONGEST_S + 60)
             running[pid] = todo.pop(0)
-        mutant = running.pop(os.wait()[0])
-        answer = to / mutant.id
-        said = answer.read_text("utf-8") if answer.exists() else "0\tthe process died\t"
-        asked, difference, remark = said.split("\t")
-        yield mutant, Fate(int(asked), difference, remark)
+        one = running.pop(os.wait()[0])
+        answer = to / one.id
+        fate = pickle.loads(answer.read_bytes()) if answer.exists() else Fate(0, remark="died")
+        fates[one.id] = fate
+        print(f"{one.id}: {fate}", flush=True)
+        answer.unlink(missing_ok=True)
+    return fates
 
 
-def _alone(bench: Bench, mutant: Mutant, to: Path) -> None:
-    """Try one fault in this process, and end it."""
+def _planted(ask: Ask, mutant: Mutant) -> Fate:
+    ((file, spoilt),) = plant(mutant).items()
+    return ask(file, spoilt) if file.endswith(".py") else Fate(0, remark="no code")
+
+
+def alone(do: Callable[[], object], to: Path, longest_s: int) -> None:
+    """Do it in this process, quietly, write what it gives, and end the process."""
     try:
         replaying.guard()
-        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S + 60, LONGEST_S + 60))
+        resource.setrlimit(resource.RLIMIT_CPU, (longest_s, longest_s))
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
-        ((file, spoilt),) = plant(mutant).items()
-        fate = bench.ask(file, spoilt) if file.endswith(".py") else Fate(0, remark="no code")
+        gave = do()
     except BaseException as e:  # noqa: BLE001  shown in its row
-        fate = Fate(0, remark=f"failed: {e!r:.200}")
-    said = [re.sub(r"\s", " ", one)[:300] for one in (fate.difference, fate.remark)]
-    to.write_text("\t".join([str(fate.asked), *said]), "utf-8")
+        gave = Fate(0, remark=f"failed: {e!r:.200}")
+    to.write_bytes(pickle.dumps(gave))
     os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(play(*sys.argv[1:]))

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from tests.oracle import cassettes
-from tests.oracle.cassettes import LINK, Case, Files, Thaw, found, in_tmp, kind_of
+from tests.oracle.cassettes import LINK, TMP, Case, Files, Thaw, found, in_tmp, kind_of
 
 HERE = Path(__file__).parent
 KEPT = int(os.environ.get("ORACLE_KEPT", "200"))
@@ -157,17 +157,20 @@ def again(function: Callable[..., Any], case: Case, names: Names) -> str:
     home, was = Path.cwd(), sys.argv
     with emptied() as tmp:
         lay_out(case.before, tmp)
-        args, kwargs, argv = given = Thaw(case.asked, tmp, names).load()
-        moved = case.how == "raised" and (names.now(case.what[0]), case.what[1])
+        lent: list[types.GeneratorType[Any, Any, Any]] = []
+        args, kwargs, argv = given = Thaw(case.asked, tmp, names, lent).load()
+        moved = case.how == "raised" and (names.now(case.what[0]), *case.what[1:])
         expected = moved or Thaw(case.what, tmp, names).load()
         changed = case.changed and Thaw(case.changed, tmp, names).load()
         try:
             sys.argv = argv or was
             if case.at is not None:
                 os.chdir(tmp / case.at)
-            got = _answer(function, args, kwargs)
+            got = _answer(function, args, kwargs, str(tmp) if argv else "")
             left = cassettes.files([tmp / rest for rest in case.roots], tmp)
         finally:
+            for one in reversed(lent):
+                one.close()
             os.chdir(home)
             sys.argv = was
         after = case.before if case.after is None else case.after
@@ -193,18 +196,18 @@ def emptied() -> Iterator[Path]:
             shutil.rmtree(tmp, ignore_errors=True)
 
 
-def _answer(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[str, Any]:
+def _answer(function: Callable[..., Any], args: Any, kwargs: Any, tmp: str) -> tuple[str, Any]:
     random.seed(0)
-    silent = io.StringIO()
+    silent, said = io.StringIO(), io.StringIO()
     signal.alarm(LONGEST_S)
     try:
-        with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(silent):
             it = function(*args, **kwargs)
             return "gave", list(it) if isinstance(it, types.GeneratorType) else it
     except (Exception, SystemExit) as e:  # noqa: BLE001  whatever it is, it is the answer
-        return "raised", kind_of(e)
+        return "raised", (*kind_of(e), said.getvalue().replace(tmp, TMP) if tmp else "")
     except TooLongError:
-        return "raised", ("no answer in time", None)
+        return "raised", ("no answer in time", None, "")
     finally:
         signal.alarm(0)
 
@@ -322,7 +325,7 @@ def settle(recording: Recording, root: Path, names: Names) -> tuple[Recording, R
             path = frozenset(lines.lines)
             rank = seen[path] // 3, seen[path, case.what], len(steady)
             seen.update([path, (path, case.what)])
-            steady.append((rank, case, {_name(code, root) for code in lines.codes}))
+            steady.append((rank, case, {named(code, root) for code in lines.codes}))
         steady = sorted(steady, key=lambda one: one[0])[:KEPT]
         kept[name], ran[name] = [case for _, case, _ in steady], [runs for *_, runs in steady]
         counts.update({"functions": bool(steady), "cases": len(steady)})
@@ -346,7 +349,8 @@ def accept(recording: Recording, ran: Ran, names: Names) -> Counter[str]:
     return counts
 
 
-def _name(code: types.CodeType, root: Path) -> str:
+def named(code: types.CodeType, root: Path) -> str:
+    """Name a function of the product by its code."""
     parts = Path(code.co_filename).relative_to(root).with_suffix("").parts
     module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     return f"{module}:{code.co_qualname.partition('.<locals>')[0]}"

@@ -13,12 +13,10 @@ import hashlib
 import html
 import json
 import os
-import random
 import re
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +31,7 @@ QUICK = ("thorns", "traffic")
 """Those of the normal suite."""
 TEXTS = {".json", ".jsonl", ".csv", ".md", ".html", ".xml", ".trec", ".txt", ".toml", ".parquet"}
 TEXTS |= {".tsv", ".tex", ".qrels", ".run", ".lock", ".yaml", ".js"}
+SHOWN = {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "120", "HARNESS_CALLED": "python3 run.py"}
 AWAY = {".cache", "index", "__pycache__"}
 MOVES = re.compile(
     r"machine|packages|versions?|python|commands?|platform|code_sha256|processor|cores|pid|started"
@@ -120,8 +119,9 @@ class Watch:
                 yield path.relative_to(self.root).as_posix(), of_file(path, self.root)
 
 
-def play(scenario: str, root: Path, out: Path) -> None:
-    """Run all commands of a scenario in this process, and write each one's outputs as it ends."""
+def outputs(scenario: str, root: Path) -> Iterator[tuple[str, str]]:
+    """Run all commands of a scenario in this process, and yield each one's outputs as it ends."""
+    os.environ.update(SHOWN)
     from tests.oracle import golden_world
 
     golden_world.stand_still()
@@ -131,19 +131,31 @@ def play(scenario: str, root: Path, out: Path) -> None:
     begin, commands = golden_scenes.scenes()[scenario]
     begin(root)
     watch = Watch(root)
+    for number, line in enumerate(commands):
+        words = line(root) if callable(line) else line
+        ended = golden_world.commanded(words.split())
+        name = f"{number:02} {plain(words, root)}"
+        yield f"{name}: exit", str(ended.code)
+        yield f"{name}: output", plain(ended.out, root)
+        yield f"{name}: messages", plain(ended.err, root)
+        yield from ((f"{name}: {path}", text) for path, text in watch.written())
+
+
+def play(scenario: str, root: Path, out: Path) -> None:
+    """Run a scenario in this process, and write what comes out."""
     with out.open("w", encoding="utf-8") as file:
-        for number, line in enumerate(commands):
-            words = line(root) if callable(line) else line
-            ended = golden_world.commanded(words.split())
-            name = f"{number:02} {plain(words, root)}"
-            texts = {
-                f"{name}: exit": str(ended.code),
-                f"{name}: output": plain(ended.out, root),
-                f"{name}: messages": plain(ended.err, root),
-                **{f"{name}: {path}": text for path, text in watch.written()},
-            }
-            file.write(json.dumps(texts) + "\n")
+        for one in outputs(scenario, root):
+            file.write(json.dumps(one) + "\n")
             file.flush()
+
+
+def first_difference(scenario: str, root: Path) -> str:
+    """Run a scenario in this process up to the first output that is not its golden."""
+    kept = json.loads((KEPT / f"{scenario}.json").read_text("utf-8"))
+    for key, text in outputs(scenario, root):
+        if said := difference(kept.pop(key, None), text):
+            return f"{key} {said}"
+    return f"{next(iter(kept))} is gone" if kept else ""
 
 
 def found(scenario: str, code: Path = ROOT) -> Texts:
@@ -151,7 +163,6 @@ def found(scenario: str, code: Path = ROOT) -> Texts:
     with tempfile.TemporaryDirectory() as folder:
         root, out = Path(folder).resolve() / "project", Path(folder) / "texts.jsonl"
         root.mkdir()
-        named = {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "120", "PYTHONHASHSEED": "0"}
         kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
         command = [
             sys.executable,
@@ -162,7 +173,7 @@ def found(scenario: str, code: Path = ROOT) -> Texts:
             str(root),
             str(out),
         ]
-        env = {**kept, **named, "PYTHONPATH": str(code), "HARNESS_CALLED": "python3 run.py"}
+        env = {**kept, **SHOWN, "PYTHONHASHSEED": "0", "PYTHONPATH": str(code)}
         try:
             done = subprocess.run(
                 command,
@@ -177,7 +188,7 @@ def found(scenario: str, code: Path = ROOT) -> Texts:
         except subprocess.TimeoutExpired:
             wrong = f"no end within {LONGEST_S} s"
         lines = out.read_text("utf-8").splitlines() if out.is_file() else []
-        texts = {key: text for line in lines for key, text in json.loads(line).items()}
+        texts = dict(json.loads(line) for line in lines)
         if wrong:
             texts["the process: exit"] = wrong
         return texts
@@ -261,39 +272,11 @@ def scenarios(*, only_quick: bool) -> Sequence[str]:
     return QUICK if only_quick else tuple(there)
 
 
-def count_noticed(room: str, number: int) -> None:
-    """Plant so many faults of a room, and print which of them the quick goldens notice."""
-    from tests.mutants.listed import FOLDER, mutants
-    from tests.mutants.trial import Bench
-
-    names = tomllib.loads((FOLDER / f"{room}.toml").read_text("utf-8"))
-    every = [one for one in mutants() if one.id in names and not one.survives]
-    picked = random.Random(11).sample(every, min(number, len(every)))
-    noticed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench.of(Path(folder) / "code")
-        for one in picked:
-            with bench.spoilt(one):
-                all_of = (
-                    each for name in QUICK for each in compared(name, found(name, bench.root))
-                )
-                first = next(all_of, None)
-            noticed += first is not None
-            print(f"{'noticed' if first else 'missed'} {one.id}: {first or ''}", flush=True)
-    print(f"{room}: {noticed} of {len(picked)}")
-
-
 def main(words: Sequence[str]) -> int:
-    """Check or renew the goldens: ``check`` or ``renew``, then ``quick``, scenarios, or nothing.
-
-    ``faults ROOM NUMBER`` counts how many planted faults they notice.
-    """
+    """Check or renew the goldens: ``check`` or ``renew``, then ``quick``, scenarios, or nothing."""
     what, *named = words
     if what == "play":
         play(named[0], Path(named[1]), Path(named[2]))
-        return 0
-    if what == "faults":
-        count_noticed(named[0], int(named[1]))
         return 0
     do = {"check": check_goldens, "renew": renew_goldens}[what]
     differences = do(only_quick=named == ["quick"], named=[one for one in named if one != "quick"])
