@@ -31,7 +31,7 @@ from threading import Lock, Thread
 from time import monotonic
 from typing import Any
 
-from engines.stacks.agent_mail.mcp_tools.arguments import digest
+from engines.mcp_server import digest
 from engines.stacks.remote.mcp import Connection, connected
 from engines.vector.embedder import HashEmbedder
 from harness.stages.imports import Target

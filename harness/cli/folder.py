@@ -16,7 +16,7 @@ from harness.cli.project import Project
 from harness.core.printable import counted
 
 if TYPE_CHECKING:
-    from mcp.server import MCPServer
+    from mcp.server.lowlevel import Server
 
     from engines.kept.index import Live, Updated
 from engines.kept.listing import Fault
@@ -265,12 +265,11 @@ def answered(answer: Mapping[str, Any]) -> None:
     out.json(answer)
 
 
-def served(app: MCPServer[Any], port: int | None, host: str, *, token: bool) -> None:
+def served(app: Server[Any], port: int | None, host: str, *, token: bool) -> None:
     """Speak MCP over standard input and output, or over HTTP with a token in the address."""
     from secrets import token_urlsafe
 
-    from engines.stacks.agent_mail.mcp_tools.arguments import digest
-    from engines.stacks.agent_mail.mcp_tools.server import serve_http, serve_stdio
+    from engines.mcp_server import digest, serve_http, serve_stdio
 
     if port is None:
         serve_stdio(app)

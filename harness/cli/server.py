@@ -199,13 +199,9 @@ def mail_server(
     Example: harness mail-server --dataset agent-mail --arm mail-tantivy --http 8765
     """
     from engines import registry as arms
-    from engines.stacks.agent_mail.mcp_tools.arguments import digest, nobody, scope_of
-    from engines.stacks.agent_mail.mcp_tools.server import (
-        application,
-        check_loopback,
-        serve_http,
-        serve_stdio,
-    )
+    from engines.mcp_server import check_loopback, digest, serve_http, serve_stdio
+    from engines.stacks.agent_mail.mcp_tools.arguments import nobody, scope_of
+    from engines.stacks.agent_mail.mcp_tools.server import application
     from harness.core.errors import HarnessError
     from harness.core.folders import RUN, check_held
     from harness.stages.mail import mail_box, mail_service

@@ -17,7 +17,8 @@ from engines.stacks.agent_mail.contract import SearchMode, SearchQuery, SearchRe
 from engines.stacks.agent_mail.ingest import Ingest
 from engines.stacks.agent_mail.live import Live
 from engines.stacks.agent_mail.mcp_tools.results import Signal, diagnose
-from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface, Switched, under
+from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from engines.stacks.agent_mail.mcp_tools.server import Switched, under
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.sqlite import store
 from harness.core.digest import of_json

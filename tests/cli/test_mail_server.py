@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from engines import registry as arms
-from engines.stacks.agent_mail.mcp_tools.arguments import digest
+from engines.mcp_server import digest
 from engines.stacks.remote.mcp import connected
 from harness.cli.project import Project
 from harness.core.errors import IndexNotReady, InvalidArm

@@ -8,8 +8,14 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from engines.stacks.agent_mail.mcp_tools.arguments import ARGUMENT_ALIASES
-from engines.stacks.agent_mail.mcp_tools.changes import DeleteMessage, EditMessage, InsertMessage
+from pydantic import BaseModel
+
+from engines.mcp_server import parameters
+from engines.stacks.agent_mail.mcp_tools.arguments import (
+    DeleteMessage,
+    EditMessage,
+    InsertMessage,
+)
 from engines.stacks.agent_mail.mcp_tools.server import TOOLS
 from engines.stacks.code.mcp_tools import WithFilters
 from engines.stacks.documents.mcp_tools import Arguments as InCollection
@@ -54,15 +60,11 @@ def _tool(name: str, arguments: list[str]) -> str:
 @cache
 def tools() -> Mapping[str, frozenset[str]]:
     """Give the arguments of each tool that a server of this project offers."""
-    takes = {name: offered.takes for name, offered in TOOLS.items()}
+    takes: dict[str, type[BaseModel]] = {name: offered.takes for name, offered in TOOLS.items()}
     takes |= {"insert_message": InsertMessage, "edit_message": EditMessage}
     takes |= {"delete_message": DeleteMessage, "rag_retrieve": InNotes}
     takes |= {"search_collection": InCollection, "search_code": WithFilters}
-    named = {name: frozenset(kind.model_fields) for name, kind in takes.items()}
-    return {
-        name: fields.union(*(ARGUMENT_ALIASES[one] for one in fields & ARGUMENT_ALIASES.keys()))
-        for name, fields in named.items()
-    }
+    return {name: frozenset(parameters(kind)["properties"]) for name, kind in takes.items()}
 
 
 def _call(way: str) -> str:

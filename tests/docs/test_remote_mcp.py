@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engines import registry as arms
-from engines.stacks.agent_mail.mcp_tools.server import PATH
+from engines.mcp_server import PATH
 from engines.stacks.remote.mcp import Remote
 from tests.docs.pages import ROOT, page
 from tests.docs.test_commands import check

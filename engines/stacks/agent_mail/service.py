@@ -8,16 +8,18 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter_ns
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from engines.contract import FeatureUnavailable, InvalidQuery, SearchError
 from engines.lexical.terms import normalise
 from engines.stacks.agent_mail.budget import Allowance, Deadline
 from engines.stacks.agent_mail.contract import (
+    Candidates,
     DocKind,
     Emit,
     Entity,
     Event,
+    Filters,
     Message,
     Payload,
     RankingMode,
@@ -49,7 +51,7 @@ from engines.stacks.agent_mail.pipeline.plan import (
     wanted,
 )
 from engines.stacks.agent_mail.pipeline.retrievers import TierQuery, Tiers, digits_of
-from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
 from engines.stacks.agent_mail.pipeline.view import Fresh, Steady, View, Views, nothing, plain
 
 LOG = logging.getLogger("engines.mail")
@@ -64,6 +66,15 @@ class ShadowObserver(Protocol):
         ``elapsed_ns`` is what the serving engine took. A query with a scope is not told: what a
         viewer may see is a function, which no one elsewhere can be given.
         """
+        ...
+
+
+@runtime_checkable
+class Completes(Protocol):
+    """An engine that has the beginnings of words in its index."""
+
+    def typeahead(self, prefix: str, filters: Filters, k: int) -> Candidates:
+        """Give at most ``k`` messages in whose subject a word begins so, best first."""
         ...
 
 
@@ -90,7 +101,7 @@ class MailSearch:
     """What agents and projects are searched with (``kinds``)."""
     observer: ShadowObserver | None = None
     """Is told of what is served under SEARCH_ENGINE=shadow, and asks the shadow elsewhere. Then no
-    caller waits for the shadow. Without an observer both engines answer here."""
+    caller waits but one of ``explain``. Without an observer both engines answer here."""
     views: Views | None = None
     """What viewers see; without it a viewer sees nothing."""
     view: View | None = None
@@ -119,6 +130,31 @@ class MailSearch:
             view=view,
             fresh=self.fresh.seen_by(view),
         )
+
+    def beginning(
+        self, prefix: str, project_id: int | None, most: int, scope: Scope | None = None
+    ) -> tuple[Message, ...]:
+        """Give messages that ``scope`` shows whole, in whose subject a word begins so.
+
+        ``project_id`` None is every project. The shortest subjects come first, equal ones by id.
+
+        Raises:
+            FeatureUnavailable: Tantivy is not installed, or the switch has turned it off.
+            SearchError: its index, or the messages, cannot be read.
+        """
+        if self.view is None and scope is not None and not scope.audited:
+            return self.within(self.view_of(scope)).beginning(prefix, project_id, most)
+        engine = self.tiers.lexical.get(FallbackTier.TANTIVY)
+        if not isinstance(engine, Completes) or self.switch is KillSwitch.FTS5:
+            raise FeatureUnavailable("beginnings of subjects are in the index of Tantivy alone")
+        seen_as = self.view.scope if self.view else scope or unrestricted()
+        with faults.known():
+            typed = bounded(normalise(prefix)).text
+            found = engine.typeahead(typed, Filters(project_id=project_id), most)
+            ids = [candidate.message_id for candidate in found]
+            messages = self.hydrate(ids)
+        there = (messages[message_id] for message_id in ids if message_id in messages)
+        return tuple(one for one in there if seen_as.sees(one) is Visibility.ALLOW)
 
     def search(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
         """Answer a query; every degradation is in ``explain``."""
@@ -262,8 +298,9 @@ class MailSearch:
     def _shadowed(
         self, query: SearchQuery, asked: TierQuery, scope: Scope, served: Page
     ) -> ShadowComparison | None:
-        """Ask the shadow too; its failure is nobody's business but the log's."""
-        if self.observer is not None or not self._comparable(query, served):
+        """Ask the shadow too, beside an observer where explain asks; the log has its failure."""
+        unasked = self.observer is not None and not (query.explain and scope.whole)
+        if unasked or not self._comparable(query, served):
             return None
         try:
             allowed = Allowance.of(self.budget_ms)

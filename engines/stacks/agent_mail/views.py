@@ -90,7 +90,7 @@ class StoredViews:
         with ExitStack() as until_made:
             folder = until_made.enter_context(scratch())
             with stores.create(folder / "messages.db") as empty:
-                copied(Directory(self._source), Directory(empty), shown, scope.knows)
+                copied(Directory(self._source), Directory(empty), shown, redacted, scope.knows)
                 empty.insert_all((message, {}) for message in shown)
             filled = until_made.enter_context(stores.opened(folder / "messages.db"))
             made = View(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from mcp.server import MCPServer
+from mcp.server.lowlevel import Server
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from engines.kept import server
@@ -34,7 +34,7 @@ FILTERS: dict[str, Any] = {
 WithFilters = create_model("WithFilters", __base__=Arguments, **FILTERS)
 
 
-def application(live: Live[FolderSearch], title: str) -> MCPServer[Any]:
+def application(live: Live[FolderSearch], title: str) -> Server[Any]:
     """Serve a folder of code."""
     about = "Search code, prose and records of a folder; filters hold before ranking."
     return server.application(live, server.Tool("search_code", about, WithFilters, _answer), title)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp.server import MCPServer
+from mcp.server.lowlevel import Server
 from pydantic import BaseModel, ConfigDict, Field
 
 from engines.kept import server
@@ -24,7 +24,7 @@ class Arguments(BaseModel):
     explain: bool = Field(default=False, description="Say what every leg says of each chunk.")
 
 
-def application(live: Live[FolderSearch], title: str) -> MCPServer[Any]:
+def application(live: Live[FolderSearch], title: str) -> Server[Any]:
     """Serve a folder of documents."""
     about = "Search the documents of a folder; each result cites its place."
     return server.application(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp.server import MCPServer
+from mcp.server.lowlevel import Server
 from pydantic import BaseModel, ConfigDict, Field
 
 from engines.kept import server
@@ -30,7 +30,7 @@ class Arguments(BaseModel):
     explain: bool = Field(default=False, description="Say what every leg says of each snippet.")
 
 
-def application(live: Live[NoteSearch], title: str) -> MCPServer[Any]:
+def application(live: Live[NoteSearch], title: str) -> Server[Any]:
     """Serve a folder of notes."""
     about = "Retrieve snippets of notes for a writer, with diagnostics."
     return server.application(live, server.Tool("rag_retrieve", about, Arguments, _answer), title)

@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from engines.mcp_server import resolved
 from engines.stacks.agent_mail.budget import SwitchFile
-from engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, InProject, resolved
-from engines.stacks.agent_mail.mcp_tools.search import Switched
-from engines.stacks.agent_mail.mcp_tools.server import MESSAGES
+from engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, InProject
+from engines.stacks.agent_mail.mcp_tools.server import MESSAGES, Switched
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.remote.mcp import connected
 from harness.core.errors import EvidenceError, UnknownName
@@ -202,9 +202,7 @@ def opened(
         with connected([], url, timeout_s) as to:
 
             def ask(text: str) -> Who:
-                found = to.call(
-                    MESSAGES, {"project_key": EVERY_PROJECT, "query": text, "limit": SHOWN}
-                )
+                found = to.call(MESSAGES, _given(here, text))
                 by = found.get("served_by")
                 if not isinstance(by, dict) or not {"fingerprint", "engine"} <= by.keys():
                     raise EvidenceError(f"{to.server}: does not say who answered")
@@ -214,9 +212,14 @@ def opened(
 
 
 def _asked(service: Switched, text: str) -> Who:
-    given = {"project_key": EVERY_PROJECT, "query": text, "limit": SHOWN}
-    by = service.search(resolved(InProject, given)).served_by
+    by = service.now.search(resolved(InProject, _given(service, text))).served_by
     return Who(by.fingerprint, by.engine)
+
+
+def _given(service: Switched, text: str) -> dict[str, object]:
+    """Write a query in the arm's own mode."""
+    mode = service.base.mode.value
+    return {"project_key": EVERY_PROJECT, "query": text, "limit": SHOWN, "mode": mode}
 
 
 def _meant(service: Switched, value: str) -> Who:

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp.server import MCPServer
+from mcp.server.lowlevel import Server
 
 from engines.stacks.code import mcp_tools as code_tools
 from engines.stacks.documents import mcp_tools as document_tools
@@ -115,7 +115,7 @@ def test_each_option_of_a_way_changes_what_a_command_prints(
 class Offered:
     """A tool, what it cannot do without, and a value of each other argument."""
 
-    app: MCPServer[Any]
+    app: Server[Any]
     needed: Mapping[str, Any]
     said: Mapping[str, Any]
 

@@ -95,10 +95,17 @@ def test_no_caller_waits_for_the_shadow(mail: Whole, scope: Scope | None, *, exp
     shadow = Slow()
     here = with_shadow(mail, shadow)
     query = replace(QUERY, explain=explain)
+    waits = explain and scope is None
     assert seen_by(here, Notes()).ask(query, scope).explain.shadow is None
-    assert shadow.times == 0
+    assert shadow.times == waits
     here.under(KillSwitch.SHADOW).ask(query, scope)
-    assert shadow.times == 1
+    assert shadow.times == waits + 1
+
+
+def test_who_asks_for_explain_is_told_how_the_shadow_answers(mail: Whole) -> None:
+    told = seen_by(mail, Notes()).ask(replace(QUERY, explain=True)).explain.shadow
+    assert told is not None
+    assert told == mail.under(KillSwitch.SHADOW).ask(QUERY).explain.shadow
 
 
 def test_what_the_shadow_cannot_be_asked_is_not_told(mail: Whole) -> None:

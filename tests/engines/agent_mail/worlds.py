@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from engines.mcp_server import Refused, resolved
 from engines.stacks.agent_mail.contract import Message, SearchMode, SearchQuery
-from engines.stacks.agent_mail.mcp_tools.arguments import InProject, Refused, resolved
+from engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProject
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
-from engines.stacks.agent_mail.mcp_tools.subjects import Beginning
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Visibility, viewer
 from engines.stacks.agent_mail.sqlite.directory import Directory

@@ -10,6 +10,7 @@ from unittest import mock
 import anyio
 import numpy as np
 import pytest
+from mcp import Client
 from pydantic import BaseModel
 
 from engines.kept import index
@@ -199,8 +200,11 @@ def test_an_answer_to_a_client_names_what_cannot_be_read(tmp_path: Path) -> None
     app = application(live("notes", tmp_path / "root", tmp_path / "kept"), tool, "notes")
 
     def answer() -> Any:  # noqa: ANN401  as the tool gives it
-        said: Any = anyio.run(app.call_tool, "search", {})
-        return said.structured_content
+        async def ask() -> Any:  # noqa: ANN401  as the tool gives it
+            async with Client(app) as client:
+                return (await client.call_tool("search", {})).structured_content
+
+        return anyio.run(ask)
 
     assert answer() == {"found": True}
     (tmp_path / "root" / "b.md").write_bytes(b"\xff")

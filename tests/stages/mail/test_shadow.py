@@ -9,7 +9,7 @@ import pytest
 
 from engines import registry as arms
 from engines.stacks.agent_mail.mcp_tools.arguments import InProject
-from engines.stacks.agent_mail.mcp_tools.search import Switched
+from engines.stacks.agent_mail.mcp_tools.server import Switched
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.agreement import Class
 from harness.cli.project import Project
@@ -71,7 +71,7 @@ def wait_for(done: Callable[[], bool]) -> None:
 
 
 def search(service: Switched, text: str, more: dict[str, object] | None = None) -> object:
-    return service.search(InProject(project_key="*", query=text, **(more or {}))).result  # type: ignore[arg-type]
+    return service.now.search(InProject(project_key="*", query=text, **(more or {}))).result  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

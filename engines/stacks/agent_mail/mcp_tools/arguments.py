@@ -1,25 +1,22 @@
-"""The parameters of the tools: names, dates, hints in a text, and who calls."""
+"""What the tools take: names, dates, hints in a text, parameters, and the file of viewers."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from engines.mcp_server import Given
 from engines.stacks.agent_mail.contract import Names
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
-from harness.core.errors import LONGEST, BadFile, UnknownName
+from harness.core.errors import BadFile, UnknownName
 from harness.core.formats import toml_file
-from harness.core.printable import between
 from harness.core.reading import Malformed
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -69,13 +66,13 @@ def written(microseconds: int) -> str:
 def _read(text: str) -> tuple[int, bool, bool]:
     """Give microseconds, whether the instant lies beyond them, and whether a day is meant."""
     asked = text.strip()
-    if _DAY.fullmatch(asked):
-        return (date.fromisoformat(asked) - _EPOCH.date()) // _MICROSECOND, False, True
-    match = _INSTANT.fullmatch(asked)
-    if match is None:
+    match, a_day = _INSTANT.fullmatch(asked), _DAY.fullmatch(asked)
+    if match is None and not a_day:
         raise ValueError(f"{text!r} is not a date; write {FORMS}")
-    zone = (match["zone"] or "Z").upper()
     try:
+        if match is None:
+            return (date.fromisoformat(asked) - _EPOCH.date()) // _MICROSECOND, False, True
+        zone = (match["zone"] or "Z").upper()
         moment = datetime.fromisoformat(match["clock"].upper().replace(" ", "T") + zone)
     except ValueError as exc:
         raise ValueError(f"{text!r} is not a date: {exc}") from exc
@@ -190,157 +187,131 @@ def _meant(name: str) -> HintField | None:
     return field if away <= NEAR else None
 
 
-class Code(StrEnum):
-    """Kinds of refusal, for callers that branch on them."""
-
-    INVALID_ARGUMENT = "INVALID_ARGUMENT"
-    NOT_FOUND = "NOT_FOUND"
-    FORBIDDEN = "FORBIDDEN"
-    FAILED = "FAILED"
-
-
-class Refused(Exception):
-    """The arguments contradict each other, cannot be read, or name what there is not.
-
-    What was given may be quoted, and may be long: the middle of the message is left out then.
-    """
-
-    def __init__(self, problem: str, code: Code = Code.INVALID_ARGUMENT) -> None:
-        super().__init__(f"{code}: {between(problem, LONGEST)}")
-        self.code = code
-
-
 LIMIT_DEFAULT = 20
 MAX_OFFSET = 5_000
 """Rows that may be skipped; further on, a cursor costs less and misses nothing."""
+SUBJECTS_DEFAULT, MAX_SUBJECTS = 10, 50
 EVERY_PROJECT = "*"
-
-Text = Annotated[str, BeforeValidator(lambda given: "" if given is None else given)]
-"""A text that may be left out: empty and null are as good as absent."""
+PROJECT = Field(description="Slug of the project to search, or * for all that the caller may see.")
 
 ARGUMENT_ALIASES: Mapping[str, tuple[str, ...]] = {
     "sender": ("from_agent", "sender_name"),
     "recipient": ("recipient_name",),
     "date_start": ("date_from", "after", "since"),
     "date_end": ("date_to", "before", "until"),
-    "project": ("project_key_filter", "project_slug", "proj"),
 }
-_SAME: Mapping[str, Callable[[str], object]] = {
-    "date_start": earliest,
-    "date_end": latest,
-}
-"""Two names of one parameter may be given in two spellings of one value."""
 
 
-class Arguments(BaseModel):
-    """What both tools take."""
+class Arguments(Given):
+    """What both tools take; an empty text is as good as absent."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = ARGUMENT_ALIASES
+    same: ClassVar[Mapping[str, Callable[[str], object]]] = {
+        "date_start": earliest,
+        "date_end": latest,
+    }
 
     query: str = Field(
         description="What to search for. May hold hints: from:, thread:, project:, before:,"
         " after:, importance:."
     )
-    limit: int = Field(LIMIT_DEFAULT, description="Messages on a page, held within 1..1000.")
+    doc_kind: str = Field("", description="message (default), agent or project.")
+    limit: int = Field(LIMIT_DEFAULT, description="Hits on a page, held within 1..1000.")
     offset: int = Field(
         0, ge=0, le=MAX_OFFSET, description="Messages to skip; not together with cursor."
     )
-    ranking: Text = Field("", description="relevance (default) or recency.")
-    sender: Text = Field("", description="Exact name of the agent that wrote it.")
-    importance: Text = Field("", description="Any of low,normal,high,urgent, commas between.")
-    thread_id: Text = Field("", description="Exact thread.")
-    date_start: Text = Field(
-        "", description="Not sent before: a day or an instant, UTC if no zone."
-    )
-    date_end: Text = Field(
+    ranking: str = Field("", description="relevance (default) or recency.")
+    sender: str = Field("", description="Exact name of the agent that wrote it.")
+    importance: str = Field("", description="Any of low,normal,high,urgent, commas between.")
+    thread_id: str = Field("", description="Exact thread.")
+    date_start: str = Field("", description="Not sent before: a day or an instant, UTC if no zone.")
+    date_end: str = Field(
         "", description="Not sent after; a day counts to its last microsecond, UTC."
     )
     explain: bool = Field(default=False, description="Say how the query was served.")
-    cursor: Text = Field("", description="next_cursor of the page before.")
-    mode: Text = Field(
-        "", description="lexical, semantic, hybrid or hybrid_rerank; the server's own if absent."
-    )
-    recipient: Text = Field("", description="Exact name of an agent in to, cc or bcc.")
-    agent_name: Text = Field("", description="Exact name of an agent that wrote or received it.")
-    direction: Text = Field("", description="inbox or outbox, of agent_name.")
+    cursor: str = Field("", description="next_cursor of the page before.")
+    mode: str = Field("", description="lexical (default), semantic, hybrid or hybrid_rerank.")
+    recipient: str = Field("", description="Exact name of an agent in to, cc or bcc.")
+    agent_name: str = Field("", description="Exact name of an agent that wrote or received it.")
+    direction: str = Field("", description="inbox or outbox, of agent_name.")
     ack_required: bool | None = Field(None, description="Whether an acknowledgement is required.")
     min_score: float | None = Field(
         None, allow_inf_nan=False, description="Least score in [0, 1] of a message shown."
+    )
+    rerank_top_k: int | None = Field(
+        None, description="Candidates to rerank, held within 10..1000; 100 if absent."
+    )
+    rrf_k: int | None = Field(
+        None, description="Constant of rank fusion, held within 1..1000; 60 if absent."
     )
 
 
 class InProject(Arguments):
     """Parameters of ``search_messages``."""
 
-    project_key: str = Field(
-        description="Slug of the project to search, or * for all that the caller may see."
-    )
+    project_key: str = PROJECT
 
 
 class InProduct(Arguments):
     """Parameters of ``search_messages_product``."""
 
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **ARGUMENT_ALIASES,
+        "project": ("project_key_filter", "project_slug", "proj"),
+    }
+
     product_key: str = Field(description="Name of the product whose projects are searched.")
-    project: Text = Field("", description="Slug of one of the product's projects.")
+    project: str = Field("", description="Slug of one of the product's projects; it wins.")
 
 
-Given = TypeVar("Given", bound=BaseModel)
+class Beginning(Given):
+    """Parameters of ``complete_subject``."""
+
+    project_key: str = PROJECT
+    prefix: str = Field(
+        description="What was typed so far. The last word may be a beginning, of two characters or"
+        " more; words before it stand in the subject."
+    )
+    limit: int = Field(
+        SUBJECTS_DEFAULT, ge=1, le=MAX_SUBJECTS, description="Subjects at most, 1 to 50."
+    )
 
 
-def resolved(kind: type[Given], given: Mapping[str, Any]) -> Given:
-    """Read arguments that may come under several names.
+class InsertMessage(Given):
+    """Parameters of ``insert_message``."""
 
-    Raises:
-        Refused: two names of one parameter are given with values that differ.
-    """
-    merged = dict(given)
-    for name, others in ARGUMENT_ALIASES.items():
-        said = {key: merged.pop(key) for key in (name, *others) if merged.get(key)}
-        for other in others:
-            merged.pop(other, None)
-        if not said or name not in kind.model_fields:
-            continue
-        key, value = next(iter(said.items()))
-        same = _SAME.get(name, str)
-        for other, twice in said.items():
-            if twice != value and _differ(same, value, twice):
-                raise Refused(
-                    f"{key} is {value!r} and {other} is {twice!r}; they are names of one"
-                    " parameter, give one"
-                )
-        merged[name] = value
-    return kind(**merged)
+    project_key: str = Field(description="Slug of the project that the message belongs to.")
+    sender: str = Field(min_length=1, description="Exact name of the agent that writes it.")
+    subject: str = Field("", description="Its subject.")
+    body: str = Field("", description="Its text.")
+    recipients: str = Field("", description="Names of agents, commas between.")
+    thread_id: str = Field("", description="Its thread.")
+    importance: str = Field("normal", description="low, normal, high or urgent.")
+    ack_required: bool = Field(default=False, description="Whether it asks to be acknowledged.")
+    created_ts: int | None = Field(None, description="Microseconds since 1970 UTC; now if absent.")
 
 
-def signature(kind: type[BaseModel], gives: object) -> Signature:
-    """Write a tool's parameters, other names included, as a function would have them."""
-    parameters: list[Parameter] = []
-    annotated: Any = Annotated
-    for name, field in kind.model_fields.items():
-        about = annotated[(field.annotation, *field.metadata, Field(description=field.description))]
-        default = Parameter.empty if field.is_required() else field.default
-        parameters.append(
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=about, default=default)
-        )
-        for other in ARGUMENT_ALIASES.get(name, ()):
-            said = annotated[Text, Field(description=f"Another name of {name}.")]
-            parameters.append(Parameter(other, Parameter.KEYWORD_ONLY, annotation=said, default=""))
-    return Signature(parameters, return_annotation=gives)
+class DeleteMessage(Given):
+    """Parameters of ``delete_message``."""
+
+    id: int = Field(description="The message.")
 
 
-def _differ(same: Callable[[str], object], value: str, twice: str) -> bool:
-    try:
-        return same(value) != same(twice)
-    except ValueError:
-        return True
+class EditMessage(DeleteMessage):
+    """Parameters of ``edit_message``; what is absent stays as it is."""
+
+    subject: str | None = Field(None, description="A new subject.")
+    body: str | None = Field(None, description="A new text.")
+    recipients: str | None = Field(None, description="New recipients, commas between.")
+    thread_id: str | None = Field(None, description="A new thread.")
+    importance: str | None = Field(None, description="low, normal, high or urgent.")
+    ack_required: bool | None = Field(None, description="Whether it asks to be acknowledged.")
 
 
 HINT = (
     "Write a table [viewers.NAME] for each, with agent, projects, contacts and token_sha256,"
     " the SHA-256 of the viewer's token in hexadecimal digits"
 )
-CALLER: ContextVar[Scope | None] = ContextVar("caller")
-"""Whom the current request is answered for, None an operator; unset outside of HTTP."""
 
 
 class Listed(BaseModel):
@@ -360,11 +331,6 @@ class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     viewers: dict[str, Listed] = Field(min_length=1)
-
-
-def digest(token: str) -> str:
-    """Give the SHA-256 of a token: files and memory hold no token itself."""
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def read_callers(path: Path) -> Mapping[str, Listed]:

@@ -30,9 +30,14 @@ def without_paths(explain: QueryExplain) -> QueryExplain:
 
 
 class ResultModel(BaseModel):
-    """Base of all parts of a result."""
+    """Base of results and of all parts of one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    def written(self) -> dict[str, Any]:
+        """Return what is there; a part that is absent has no key."""
+        whole: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
+        return {key: value for key, value in whole.items() if value is not None}
 
 
 class MessageShown(ResultModel):
@@ -51,6 +56,21 @@ class MessageShown(ResultModel):
     redacted: bool = Field(description="Whether the subject is hidden from the caller.")
 
 
+class EntityShown(ResultModel):
+    """An agent or a project found; of some no more than the name is known."""
+
+    kind: str
+    id: int
+    project_id: int
+    name: str
+    slug: str | None = None
+    description: str = ""
+    program: str = ""
+    model: str = ""
+    score: float
+    raw_score: float
+
+
 class HintApplied(ResultModel):
     """A hint that was taken out of the text."""
 
@@ -58,6 +78,13 @@ class HintApplied(ResultModel):
     value: str
     typed: str
     applied: bool = Field(description="False where a parameter or an earlier hint went before it.")
+
+
+class HintUnread(ResultModel):
+    """A hint whose value cannot be read; it was searched for as words."""
+
+    typed: str
+    reason: str
 
 
 class DidYouMean(ResultModel):
@@ -72,6 +99,7 @@ class QueryAssistance(ResultModel):
 
     text: str = Field(description="What was searched for, without hints.")
     hints: list[HintApplied]
+    unread: list[HintUnread]
     did_you_mean: list[DidYouMean]
 
 
@@ -101,6 +129,27 @@ class SearchDiagnostics(ResultModel):
     remediation_hints: list[str]
 
 
+class SubjectShown(ResultModel):
+    """The subject of a message."""
+
+    id: int
+    subject: str
+
+
+class SubjectsFound(ResultModel):
+    """Subjects in which a word begins so, the shortest first."""
+
+    subjects: list[SubjectShown]
+    reason: str | None = Field(default=None, description="Why none could be looked up.")
+
+
+class Changed(ResultModel):
+    """A message that was changed."""
+
+    id: int
+    generation: int = Field(description="How often messages have changed, this time included.")
+
+
 class ServedBy(ResultModel):
     """Who answered. ``fingerprint`` is the arm's own only where nothing was degraded."""
 
@@ -116,17 +165,15 @@ class SearchResult(ResultModel):
     """One page of messages and what there is to say of it."""
 
     result: list[MessageShown]
+    entities: list[EntityShown] | None = Field(
+        default=None, description="Agents or projects, where doc_kind asks for them."
+    )
     assistance: QueryAssistance | None = None
     guidance: ZeroResultGuidance | None = None
     explain: QueryExplain | None = None
     next_cursor: str | None = None
     diagnostics: SearchDiagnostics | None = None
     served_by: ServedBy
-
-    def written(self) -> dict[str, Any]:
-        """Write what is there; a part that is absent has no key."""
-        whole: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
-        return {key: value for key, value in whole.items() if value is not None}
 
 
 class Signal(StrEnum):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from engines.contract import SearchError
+from engines.mcp_server import Code, Refused
 from engines.stacks.agent_mail.contract import (
     MAX_LIMIT,
+    Agent,
     Direction,
     DocKind,
+    EntityHit,
     Importance,
     Names,
     RankingMode,
@@ -26,24 +29,27 @@ from engines.stacks.agent_mail.mcp_tools import arguments
 from engines.stacks.agent_mail.mcp_tools.arguments import (
     EVERY_PROJECT,
     Arguments,
-    Code,
+    Beginning,
     Hint,
     HintField,
     InProduct,
     InProject,
-    Refused,
     Slip,
     Typed,
 )
 from engines.stacks.agent_mail.mcp_tools.results import (
     DidYouMean,
+    EntityShown,
     HintApplied,
+    HintUnread,
     MessageShown,
     QueryAssistance,
     SearchDiagnostics,
     SearchResult,
     ServedBy,
     Signal,
+    SubjectsFound,
+    SubjectShown,
     Suggestion,
     ZeroResultGuidance,
     diagnose,
@@ -51,13 +57,6 @@ from engines.stacks.agent_mail.mcp_tools.results import (
     pathless,
     without_paths,
 )
-from engines.stacks.agent_mail.mcp_tools.subjects import (
-    Beginning,
-    SubjectsFound,
-    SubjectShown,
-    beginning,
-)
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, engine_chain
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from engines.stacks.agent_mail.pipeline.view import plain
 from engines.stacks.agent_mail.service import MailSearch
@@ -73,23 +72,6 @@ class Question(NamedTuple):
     slips: tuple[Slip, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Facets:
-    """Filters that a hint may set too; None is unset."""
-
-    project_id: int | None = None
-    sender_name: str | None = None
-    thread_id: str | None = None
-    importance: tuple[Importance, ...] | None = None
-    min_ts: int | None = None
-    max_ts: int | None = None
-
-    @property
-    def contradict(self) -> bool:
-        """Whether the time range begins after its end."""
-        return self.min_ts is not None and self.max_ts is not None and self.min_ts > self.max_ts
-
-
 FACET_OF = {
     HintField.PROJECT: "project_id",
     HintField.FROM: "sender_name",
@@ -100,81 +82,104 @@ FACET_OF = {
 }
 
 
-def question(args: Arguments, directory: Names, mode: SearchMode) -> Question:
-    """Write the query; ``mode`` is requested where the arguments name none.
+def question(args: Arguments, directory: Names) -> Question:
+    """Write the query.
 
     Raises:
-        Refused: a value cannot be read, two contradict each other, or the project is unknown
-            or product.
+        Refused: a value cannot be read, two contradict each other, or the project or product is
+            unknown.
         SearchError: the directory cannot be read.
     """
-    product_id, facets = _where(args, directory)
-    facets = replace(
-        facets,
-        sender_name=args.sender or None,
-        thread_id=args.thread_id or None,
-        importance=_read("importance", args.importance, levels),
-        min_ts=_read("date_start", args.date_start, arguments.earliest),
-        max_ts=_read("date_end", args.date_end, arguments.latest),
+    product_id, within, project_id = _where(args, directory)
+    times = TimeRange(
+        _read("date_start", args.date_start, arguments.earliest),
+        _read("date_end", args.date_end, arguments.latest),
     )
-    if facets.contradict:
+    if _contradict(times):
         raise Refused(f"date_start {args.date_start} is after date_end {args.date_end}")
     if args.direction and not args.agent_name:
         raise Refused("direction is that of an agent; give agent_name too")
     if args.offset and args.cursor:
         raise Refused("offset and cursor both say where to begin; give one")
-    within = None if product_id is None else directory.projects_of_product(product_id)
-    reader = _Reader(directory, within, facets)
-    typed = arguments.read_hints(args.query, reader.takes)
-    facets = reader.facets
     query = SearchQuery(
-        typed.text,
-        mode=_read("mode", args.mode, _one_of(SearchMode)) or mode,
-        project_id=facets.project_id,
+        args.query,
+        mode=_read("mode", args.mode, _one_of(SearchMode)) or SearchMode.LEXICAL,
+        doc_kind=_read("doc_kind", args.doc_kind, _one_of(DocKind)) or DocKind.MESSAGE,
+        project_id=project_id,
         product_id=product_id,
-        importance=facets.importance or (),
+        importance=_read("importance", args.importance, levels) or (),
         direction=_read("direction", args.direction, _one_of(Direction)),
         agent_name=args.agent_name or None,
-        thread_id=facets.thread_id,
+        thread_id=args.thread_id or None,
         ack_required=args.ack_required,
-        time_range=TimeRange(facets.min_ts, facets.max_ts),
-        sender_name=facets.sender_name,
+        time_range=times,
+        sender_name=args.sender or None,
         recipient_name=args.recipient or None,
         min_score=args.min_score,
         ranking=_read("ranking", args.ranking, _one_of(RankingMode)) or RankingMode.RELEVANCE,
         limit=args.limit,
         cursor=args.cursor or None,
         explain=args.explain,
+        rerank_top_k=args.rerank_top_k,
+        rrf_k=args.rrf_k,
     )
-    return Question(query, _assistance(typed, reader.applied), typed.slips)
+    reader = _Reader(directory, within, query)
+    typed = arguments.read_hints(args.query, reader.takes)
+    said = reader.assistance(typed)
+    return Question(replace(reader.query, text=typed.text), said, typed.slips)
+
+
+def _contradict(times: TimeRange) -> bool:
+    """Tell whether a range begins after its end."""
+    return times.min_ts is not None and times.max_ts is not None and times.min_ts > times.max_ts
 
 
 class _Reader:
     """Takes hints where they can be read, and remembers which of them count.
 
-    No text is an error: a value that cannot be read leaves the hint standing as words. A parameter,
-    or an earlier hint, goes before a hint that says something else.
+    No text is an error: a value that cannot be read leaves the hint standing as words, and the
+    answer says why. A parameter, or an earlier hint, goes before a hint that says something else.
     """
 
-    def __init__(self, directory: Names, within: Collection[int] | None, facets: Facets) -> None:
-        self.facets = facets
-        self.applied: list[bool] = []
-        self._directory = directory
-        self._within = within
+    def __init__(
+        self, directory: Names, within: Collection[int] | None, query: SearchQuery
+    ) -> None:
+        self.query = query
+        self._applied: list[bool] = []
+        self._unread: list[HintUnread] = []
+        self._directory, self._within = directory, within
 
     def takes(self, hint: Hint) -> bool:
         try:
             value = self._value(hint)
-        except (Refused, ValueError):
+        except (Refused, ValueError) as exc:
+            reason = exc.problem if isinstance(exc, Refused) else str(exc)
+            self._unread.append(HintUnread(typed=hint.typed, reason=reason))
             return False
         name = FACET_OF[hint.field]
-        is_set = getattr(self.facets, name)
-        with_it = replace(self.facets, **{name: value})
-        counts = is_set in {None, value} and not with_it.contradict
+        of = self.query.time_range if name in {"min_ts", "max_ts"} else self.query
+        is_set, changed = getattr(of, name), replace(of, **{name: value})
+        with_it = (
+            replace(self.query, time_range=changed) if isinstance(changed, TimeRange) else changed
+        )
+        counts = is_set in {None, (), value} and not _contradict(with_it.time_range)
         if counts:
-            self.facets = with_it
-        self.applied.append(counts)
+            self.query = with_it
+        self._applied.append(counts)
         return True
+
+    def assistance(self, typed: Typed) -> QueryAssistance | None:
+        """Return how a text was read; None where there is nothing to say."""
+        if not (typed.taken or typed.slips or self._unread):
+            return None
+        hints = [
+            HintApplied(field=hint.field.value, value=hint.value, typed=hint.typed, applied=counts)
+            for hint, counts in zip(typed.taken, self._applied, strict=True)
+        ]
+        meant = [DidYouMean(typed=slip.typed, suggestion=slip.meant) for slip in typed.slips]
+        return QueryAssistance(
+            text=typed.text, hints=hints, unread=self._unread, did_you_mean=meant
+        )
 
     def _value(self, hint: Hint) -> Any:  # noqa: ANN401  what the facet of the hint holds
         match hint.field:
@@ -200,18 +205,19 @@ def levels(text: str) -> tuple[Importance, ...]:
     return tuple(dict.fromkeys(read(level) for level in text.split(",") if level.strip()))
 
 
-def _where(args: Arguments, directory: Names) -> tuple[int | None, Facets]:
-    """Look the product and the project up; one of them is None, or both."""
+def _where(
+    args: Arguments, directory: Names
+) -> tuple[int | None, Collection[int] | None, int | None]:
+    """Look up the product with its projects, and the project; any may be None."""
     if isinstance(args, InProduct):
         product_id = directory.product_called(args.product_key)
         if product_id is None:
             raise Refused(f"no product {args.product_key!r}", Code.NOT_FOUND)
-        if not args.project:
-            return product_id, Facets()
         within = directory.projects_of_product(product_id)
-        return product_id, Facets(project_called(args.project, directory, within))
+        named = project_called(args.project, directory, within) if args.project else None
+        return product_id, within, named
     key = args.project_key if isinstance(args, InProject) else EVERY_PROJECT
-    return None, Facets(None if key == EVERY_PROJECT else project_called(key, directory))
+    return None, None, None if key == EVERY_PROJECT else project_called(key, directory)
 
 
 def project_called(slug: str, directory: Names, within: Collection[int] | None = None) -> int:
@@ -253,19 +259,6 @@ def _one_of(kind: type[Word]) -> Callable[[str], Word]:
     return read
 
 
-def _assistance(typed: Typed, applied: Collection[bool]) -> QueryAssistance | None:
-    if not typed.taken and not typed.slips:
-        return None
-    return QueryAssistance(
-        text=typed.text,
-        hints=[
-            HintApplied(field=hint.field.value, value=hint.value, typed=hint.typed, applied=counts)
-            for hint, counts in zip(typed.taken, applied, strict=True)
-        ],
-        did_you_mean=[DidYouMean(typed=slip.typed, suggestion=slip.meant) for slip in typed.slips],
-    )
-
-
 LOG = logging.getLogger("engines.mail.surface")
 NOBODY = "none"
 NO_SEARCH = {Signal.INVALID_QUERY.value, Signal.SEARCH_FAILED.value}
@@ -287,7 +280,7 @@ class Surface:
     directory: Names
     identity: Identity
     mode: SearchMode
-    """Asked for where a caller names none; another one is not the arm."""
+    """That of the arm: an answer in another one is not the arm's."""
     scope: Scope | None = None
 
     def seen_by(self, scope: Scope | None) -> Surface:
@@ -303,7 +296,7 @@ class Surface:
         if self.scope is not None and not self.scope.audited and self.service.view is None:
             return self._seen(self.scope).search(args)
         try:
-            asked = question(args, self.directory, self.mode)
+            asked = question(args, self.directory)
             search_response = self._from(asked.query, args.offset)
         except Refused:
             raise
@@ -327,7 +320,7 @@ class Surface:
         try:
             key = args.project_key
             project = None if key == EVERY_PROJECT else project_called(key, self.directory)
-            messages = beginning(self.service, args.prefix, project, args.limit, self.scope)
+            messages = self.service.beginning(args.prefix, project, args.limit, self.scope)
         except Refused:
             raise
         except SearchError as exc:
@@ -359,10 +352,10 @@ class Surface:
         while left:
             step = replace(query, limit=min(left, MAX_LIMIT), cursor=cursor)
             passed = self.service.search(step, self.scope)
-            left -= len(passed.hits)
+            left -= len(passed.hits) + len(passed.entities)
             cursor = passed.next_cursor
             if cursor is None:
-                return replace(passed, hits=())
+                return replace(passed, hits=(), entities=())
         return self.service.search(replace(query, cursor=cursor), self.scope)
 
     def _result(
@@ -371,20 +364,25 @@ class Surface:
         diagnostics = diagnose(search_response)
         starts = not args.offset and not args.cursor
         searched = diagnostics is None or not NO_SEARCH & set(diagnostics.signals)
-        empty = not search_response.hits and starts and searched
+        found = search_response.hits or search_response.entities
+        unread = asked.assistance.unread if asked.assistance else ()
+        of_messages = asked.query.doc_kind is DocKind.MESSAGE
         return SearchResult(
             result=[_shown(hit) for hit in search_response.hits],
+            entities=None if of_messages else [_entity(hit) for hit in search_response.entities],
             assistance=asked.assistance,
-            guidance=guide(asked.query, asked.slips) if empty else None,
+            guidance=guide(asked.query, asked.slips, unread)
+            if not found and starts and searched
+            else None,
             explain=search_response.explain if args.explain else None,
             next_cursor=search_response.next_cursor,
             diagnostics=diagnostics,
-            served_by=self._served_by(asked.query.mode, search_response, diagnostics),
+            served_by=self._served_by(asked.query, search_response, diagnostics),
         )
 
     def _served_by(
         self,
-        mode: SearchMode,
+        query: SearchQuery,
         search_response: SearchResponse,
         diagnostics: SearchDiagnostics | None,
     ) -> ServedBy:
@@ -393,8 +391,14 @@ class Surface:
         A question that says nothing is answered by the arm, if with nothing.
         """
         own = self.identity.manifest.fingerprint
-        if mode is not self.mode or (diagnostics is not None and diagnostics.degraded):
-            own = of_json([own, mode, search_response.served_by, search_response.explain.method])
+        other = query.mode is not self.mode or bool(query.rrf_k or query.rerank_top_k)
+        if other or (diagnostics is not None and diagnostics.degraded):
+            own = of_json([
+                own,
+                query.mode,
+                search_response.served_by,
+                search_response.explain.method,
+            ])
         return self._signed(
             own, search_response.served_by, str(search_response.explain.actual_mode)
         )
@@ -433,8 +437,28 @@ def _shown(hit: SearchHit) -> MessageShown:
     )
 
 
-def guide(query: SearchQuery, slips: Sequence[Slip]) -> ZeroResultGuidance:
-    """List suggestions in a fixed order: filters by how much they hide, slips, then the text."""
+def _entity(hit: EntityHit) -> EntityShown:
+    one = hit.entity
+    about: dict[str, Any]
+    if isinstance(one, Agent):
+        about = {"program": one.program, "model": one.model, "description": one.task_description}
+    else:
+        about = {"slug": one.slug, "description": one.description}
+    return EntityShown(
+        kind=hit.doc_kind.value,
+        id=hit.doc_id,
+        project_id=one.project_id,
+        name=one.name,
+        score=hit.score,
+        raw_score=hit.raw_score,
+        **about,
+    )
+
+
+def guide(
+    query: SearchQuery, slips: Sequence[Slip], unread: Sequence[HintUnread] = ()
+) -> ZeroResultGuidance:
+    """List suggestions in a fixed order: filters by how much they hide, hints, then the text."""
     agents = (
         ("sender", query.sender_name),
         ("recipient", query.recipient_name),
@@ -457,86 +481,12 @@ def guide(query: SearchQuery, slips: Sequence[Slip]) -> ZeroResultGuidance:
     }
     found = [Suggestion(kind=kind, detail=detail) for kind, detail in told.items() if detail]
     found += [
+        Suggestion(kind="fix_hint", detail=f"{one.typed} was searched for as words: {one.reason}")
+        for one in unread
+    ]
+    found += [
         Suggestion(kind="fix_typo", detail=f"{slip.typed} was searched for as words; {slip.meant}?")
         for slip in slips
     ]
     simpler = Suggestion(kind="simplify_query", detail="fewer or more general words may find more")
     return ZeroResultGuidance(suggestions=found or [simpler])
-
-
-SETTING = "search_engine"
-
-
-class Who(NamedTuple):
-    """Whom an answer must name under a value of the switch."""
-
-    fingerprint: str
-    engine: str
-
-
-def under(identity: Identity, settings: Mapping[str, Any], switch: KillSwitch | None) -> Identity:
-    """Identity of an arm whose switch is set: that of the arm with this setting.
-
-    So what ``mail-tantivy`` answers under ``fts5`` is signed as what ``mail-fts5`` answers, where
-    the two arms differ in nothing else.
-    """
-    if switch is None or settings[SETTING] == switch:
-        return identity
-    changed = of_json({**settings, SETTING: switch.value})
-    return replace(identity, manifest=replace(identity.manifest, settings_sha256=changed))
-
-
-@dataclass(frozen=True, slots=True)
-class Switched:
-    """A surface that asks for its switch at every query; the index stays open."""
-
-    base: Surface
-    settings: Mapping[str, Any]
-    """Of the arm."""
-    read: Callable[[], KillSwitch | None]
-    """Gives the switch as it is now; None leaves the arm's own."""
-    _made: dict[KillSwitch | None, Surface] = field(default_factory=dict)
-
-    @property
-    def identity(self) -> Identity:
-        """Who answers now."""
-        return self.now.identity
-
-    @property
-    def now(self) -> Surface:
-        """The surface as the switch is now."""
-        switch = self.read()
-        if switch not in self._made:
-            self._made[switch] = self._under(switch)
-        return self._made[switch]
-
-    def seen_by(self, scope: Scope | None) -> Surface:
-        """Give the surface as one caller sees it now; None is the operator, who sees all."""
-        return self.now.seen_by(scope)
-
-    def by_default(self, scope: Scope | None) -> Switched:
-        """Answer whoever names no one as ``scope`` says; None as an operator."""
-        return Switched(self.base.seen_by(scope), self.settings, self.read)
-
-    @property
-    def scope(self) -> Scope | None:
-        """Whom it answers for where a call names no one."""
-        return self.base.scope
-
-    def search(self, args: Arguments) -> SearchResult:
-        """Answer a call, all of it under one value of the switch."""
-        return self.now.search(args)
-
-    def who(self, switch: KillSwitch) -> Who:
-        """Name who answers a query in the arm's own mode under ``switch``, unless degraded."""
-        signed = under(self.base.identity, self.settings, switch).manifest.fingerprint
-        return Who(signed, engine_chain(self.base.mode, switch, DocKind.MESSAGE)[0].value)
-
-    def _under(self, switch: KillSwitch | None) -> Surface:
-        if switch is None:
-            return self.base
-        return replace(
-            self.base,
-            service=replace(self.base.service, switch=switch),
-            identity=under(self.base.identity, self.settings, switch),
-        )

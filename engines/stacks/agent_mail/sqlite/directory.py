@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engines.stacks.agent_mail.contract import Agent, Entity, Message, Project
@@ -79,12 +79,17 @@ class Directory:
 
 
 def copied(
-    whole: Directory, part: Directory, shown: Sequence[Message], knows: Callable[[Entity], bool]
+    whole: Directory,
+    part: Directory,
+    shown: Sequence[Message],
+    redacted: Collection[int],
+    knows: Callable[[Entity], bool],
 ) -> None:
     """Write to ``part`` the agents and projects that its viewer knows, and products of these.
 
     What ``knows`` allows is copied in full. What only ``shown`` messages name keeps its id and its
-    name, and nothing that is registered of it.
+    name, and nothing that is registered of it. A product that nothing but ``redacted`` messages
+    lead to is as one that is not there.
     """
     named = {(m.project_id, name) for m in shown for name in (m.sender_name, *m.recipients)}
     agents = [
@@ -104,10 +109,12 @@ def copied(
     }
     for project in known.values():
         part.store.add_project(project.project_id, project.slug, project.name, project.description)
+    own = {m.project_id for m in shown if m.message_id not in redacted}
+    own |= {project.project_id for project in known.values() if knows(project)}
     for product_id, name in whole.store.read("SELECT id, name FROM products ORDER BY id"):
-        linked = sorted(whole.store.projects_of_product(product_id) & known.keys())
-        if linked:
-            part.store.add_product(product_id, name, linked)
+        linked = whole.store.projects_of_product(product_id)
+        if linked & own:
+            part.store.add_product(product_id, name, sorted(linked & known.keys()))
     with part.store.writing() as db:
         for agent in agents:
             told = (agent.name, agent.program, agent.model, agent.task_description)

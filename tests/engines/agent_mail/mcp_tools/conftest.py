@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp.server import MCPServer
+from mcp.server.lowlevel import Server
 from mcp.types import CallToolResult
 
 from engines.stacks.agent_mail import arm as mail
@@ -70,7 +70,7 @@ class Tools:
     surface: Surface
 
     @cached_property
-    def app(self) -> MCPServer[Any]:
+    def app(self) -> Server[Any]:
         return application(self.surface)
 
     def call(self, tool: str, **given: object) -> CallToolResult:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from inspect import Parameter
-
 import pytest
-from pydantic import ValidationError
 
+from engines.mcp_server import Code, Refused, parameters, resolved
 from engines.stacks.agent_mail.mcp_tools.arguments import (
-    ARGUMENT_ALIASES,
-    Code,
     InProduct,
     InProject,
-    Refused,
-    resolved,
-    signature,
 )
 
 HERE = {"project_key": "*", "query": "x"}
@@ -51,10 +44,10 @@ def test_two_names_may_agree_and_may_not_differ(name: str, other: str) -> None:
     assert other in str(told.value)
 
 
-@pytest.mark.parametrize("others", list(ARGUMENT_ALIASES.values()))
+@pytest.mark.parametrize("others", list(InProduct.aliases.values()))
 def test_two_other_names_are_held_against_each_other(others: tuple[str, ...]) -> None:
     first, *_, last = ("project", *others)
-    if first == last or last in ARGUMENT_ALIASES["project"]:
+    if first == last or last in InProduct.aliases["project"]:
         given = {"product_key": "p", "query": "x", "project": "a", last: "b"}
     else:
         given = {"product_key": "p", "query": "x", others[0]: DATES[0], others[-1]: DATES[1]}
@@ -92,13 +85,13 @@ def test_the_defaults_are_those_of_section_6() -> None:
     "wrong", [{"offset": -1}, {"offset": 5_001}, {"min_score": "nan"}, {"colour": "red"}]
 )
 def test_values_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(Refused):
         resolved(InProject, {**HERE, **wrong})
 
 
 def test_the_signature_names_every_parameter_of_section_6() -> None:
-    messages = signature(InProject, None).parameters
-    product = signature(InProduct, None).parameters
+    messages = parameters(InProject)["properties"]
+    product = parameters(InProduct)["properties"]
     for name in (
         "project_key", "query", "limit", "offset", "ranking", "sender", "from_agent",
         "sender_name", "importance", "thread_id", "date_start", "date_from", "after", "since",
@@ -111,6 +104,5 @@ def test_the_signature_names_every_parameter_of_section_6() -> None:
         "date_from", "after", "since", "date_end", "date_to", "before", "until",
     ):  # fmt: skip
         assert name in product
-    needed = {name for name, p in messages.items() if p.default is Parameter.empty}
-    assert needed == {"project_key", "query"}
+    assert set(parameters(InProject)["required"]) == {"project_key", "query"}
     assert not {"project", "proj"} & set(messages)

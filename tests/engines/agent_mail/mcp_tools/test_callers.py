@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.mcp_tools.arguments import digest, nobody, read_callers, scope_of
+from engines.mcp_server import digest
+from engines.stacks.agent_mail.mcp_tools.arguments import nobody, read_callers, scope_of
 from engines.stacks.agent_mail.pipeline.scope import Visibility
 from harness.core.errors import BadFile, UnknownName
 from tests.engines.agent_mail.fakes import message, service

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.server import MCPServer
+from mcp.server.lowlevel import Server
 
 from engines.stacks.agent_mail import arm as mail
 from engines.stacks.agent_mail import ingest
@@ -33,7 +33,7 @@ class Writable(Tools):
     box: Ingest
 
     @cached_property
-    def app(self) -> MCPServer[Any]:
+    def app(self) -> Server[Any]:
         return application(self.surface, self.box)
 
     def done(self, tool: str, **given: object) -> int:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import anyio
 import pytest
-from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
 
-from engines.stacks.agent_mail.mcp_tools.changes import CheckedTool
+from engines.mcp_server import Code, Given, Refused, Tool, called
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
 
 EVERY = (
@@ -60,19 +57,32 @@ def test_a_value_of_any_length_makes_no_long_message(tools: Tools, name: str) ->
     assert told.isprintable()
 
 
+class Mode(Given):
+    """Takes a mode."""
+
+    mode: Literal["code", "prose"]
+
+
+def act(args: Mode) -> dict[str, Any]:
+    raise Refused("the index is gone", Code.FAILED) if args.mode == "code" else ValueError("secret")
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ("both", "INVALID_ARGUMENT: mode is 'both', give 'code' or 'prose'"),
         ("code", "FAILED: the index is gone"),
-        ("prose", "Error executing tool act"),
+        ("prose", "FAILED: act failed; its server's log says why"),
     ],
 )
 def test_a_refusal_begins_with_its_code_and_a_crash_tells_nothing(given: str, said: str) -> None:
-    def act(mode: Literal["code", "prose"]) -> str:
-        raise ToolError("FAILED: the index is gone") if mode == "code" else ValueError("a secret")
+    found = called(Tool("act", "Act.", Mode, act), {"mode": given})
+    assert found.is_error
+    assert [getattr(part, "text", "") for part in found.content] == [said]
 
-    tool = CheckedTool.from_function(act)
-    with pytest.raises(ToolError) as told:
-        anyio.run(tool.run, {"mode": given}, Context())
-    assert str(told.value) == said
+
+def test_a_tool_that_there_is_not_is_named(tools: Tools) -> None:
+    (said,) = tools.call("search_mesages").content
+    told = getattr(said, "text", "")
+    assert told.startswith("NOT_FOUND: no tool named 'search_mesages'")
+    assert "Did you mean search_messages?" in told

@@ -10,8 +10,7 @@ import pytest
 from starlette.types import Receive, Send
 from starlette.types import Scope as Request
 
-from engines.stacks.agent_mail.mcp_tools.arguments import CALLER, digest
-from engines.stacks.agent_mail.mcp_tools.server import admitted
+from engines.mcp_server import CALLER, admitted, digest
 from engines.stacks.agent_mail.pipeline.scope import Scope, viewer
 
 EYE = viewer("Ann", frozenset(), frozenset())

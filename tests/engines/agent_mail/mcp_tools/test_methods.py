@@ -9,13 +9,13 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from mcp.server import MCPServer
+from mcp.server.lowlevel import Server
 from mcp.types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.methods import SPEC_CLIENT_METHODS
 from pydantic import BaseModel
 
 from engines.kept.server import Tool, application
-from engines.stacks.agent_mail.mcp_tools.server import BY_THE_GUARD
+from engines.mcp_server import BY_THE_GUARD
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
 from tests.engines.kept.test_index import live
 
@@ -29,14 +29,14 @@ class Nothing(BaseModel):
 
 
 @pytest.fixture(params=["mail", "notes"])
-def app(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> MCPServer[Any]:
+def app(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> Server[Any]:
     if request.param == "mail":
         return tools.app
     tool: Tool[Nothing] = Tool("search", "Search.", Nothing, lambda _, __: {})
     return application(live("notes", tmp_path, tmp_path / "kept"), tool, "notes")
 
 
-async def asked(app: MCPServer[Any], method: str, version: str) -> httpx.Response:
+async def asked(app: Server[Any], method: str, version: str) -> httpx.Response:
     """Send one request as a client of this version of the protocol does."""
     asgi = app.streamable_http_app(
         json_response=True, stateless_http=True, transport_security=BY_THE_GUARD
@@ -61,12 +61,12 @@ async def asked(app: MCPServer[Any], method: str, version: str) -> httpx.Respons
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_method_is_answered_and_none_is_a_crash(
-    app: MCPServer[Any], version: str, caplog: pytest.LogCaptureFixture
+    app: Server[Any], version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A stream kept one of the places for ever, and an unknown prompt was a traceback."""
     said = {name: anyio.run(asked, app, name, version) for name in sorted(SPEC_CLIENT_METHODS)}
     assert {name for name, one in said.items() if one.status_code >= 500} == set()
     assert said["tools/list"].json()["result"]["tools"]
     assert "error" in said["subscriptions/listen"].json()
-    assert said["prompts/get"].json()["error"]["message"].endswith("tools, and no prompts")
+    assert said["prompts/get"].json()["error"]["message"] == "Method not found"
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []

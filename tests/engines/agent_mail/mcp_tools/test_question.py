@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from engines.stacks.agent_mail.mcp_tools.search import levels
+from engines.mcp_server import resolved
+from engines.stacks.agent_mail.contract import SearchMode
+from engines.stacks.agent_mail.mcp_tools.arguments import InProject
+from engines.stacks.agent_mail.mcp_tools.search import levels, question
 from engines.stacks.agent_mail.pipeline.scope import viewer
 from tests.engines.agent_mail.fakes import message, service
-from tests.engines.agent_mail.mcp_tools.conftest import MAY_1, Tools, over
+from tests.engines.agent_mail.mcp_tools.conftest import MAY_1, Names, Tools, over
 
 pytestmark = pytest.mark.slow
 ALL = [1, 2, 3, 4, 6]
@@ -96,7 +99,8 @@ def test_a_product_is_all_of_its_projects_or_one(tools: Tools) -> None:
 
 def test_a_hint_of_another_products_project_is_words(tools: Tools) -> None:
     found = tools.product("review project:project-3", explain=True)
-    assert "assistance" not in found
+    (unread,) = found["assistance"]["unread"]
+    assert unread["reason"] == "the project 'project-3' is not one of the product"
     assert "product_id" in found["explain"]["facets_applied"]
 
 
@@ -125,12 +129,21 @@ def test_a_hint_is_applied_as_the_parameter_is(
 
 @pytest.mark.parametrize(
     "query",
-    ["after:soon", "importance:loud", "project:nowhere", "before:2026-02-30", '"from:Ann"'],
+    ["after:soon", "importance:loud", "project:nowhere", "before:2026-02-30"],
 )
-def test_what_cannot_be_read_as_a_hint_is_words(tools: Tools, query: str) -> None:
+def test_what_cannot_be_read_as_a_hint_is_words_and_said(tools: Tools, query: str) -> None:
     found = tools.found(f"review {query}", explain=True)
-    assert "assistance" not in found
+    (unread,) = found["assistance"]["unread"]
+    assert unread["typed"] == query
+    assert query.partition(":")[2] in unread["reason"]
     assert found["explain"]["facets_applied"] == []
+    (suggestion,) = tools.found(f"nowhere {query}")["guidance"]["suggestions"]
+    assert suggestion["kind"] == "fix_hint"
+    assert unread["reason"] in suggestion["detail"]
+
+
+def test_a_hint_in_quotation_marks_is_none(tools: Tools) -> None:
+    assert "assistance" not in tools.found('review "from:Ann"')
 
 
 @pytest.mark.parametrize(
@@ -157,6 +170,7 @@ def test_a_slip_is_searched_for_and_pointed_at(tools: Tools) -> None:
     assert found["assistance"] == {
         "text": "nowhere form:Ann",
         "hints": [],
+        "unread": [],
         "did_you_mean": [{"typed": "form:Ann", "suggestion": "from:Ann"}],
     }
     assert [one["kind"] for one in found["guidance"]["suggestions"]] == ["fix_typo"]
@@ -242,6 +256,59 @@ def test_a_caller_sees_its_scope_and_no_more() -> None:
     ]
     stranger = over(service(mail), scope=viewer("Eve", frozenset(), frozenset()))
     assert stranger.found("plan")["result"] == []
+
+
+def test_agents_and_projects_are_found_and_filters_of_messages_are_ignored(tools: Tools) -> None:
+    def found(query: str, kind: str, **given: object) -> list[tuple[str, str, int]]:
+        answer = tools.found(query, doc_kind=kind, sender="Zoe", importance="low", **given)
+        assert answer["result"] == []
+        return [(e["kind"], e["slug"] or e["name"], e["project_id"]) for e in answer["entities"]]
+
+    assert sorted(found("Bob", "agent")) == [("agent", "Bob", at) for at in (1, 2, 3)]
+    assert found("bob", "agent", project_key="project-2") == [("agent", "Bob", 2)]
+    assert found("project-3", "project", limit=1) == [("project", "project-3", 3)]
+    page = tools.found("Bob", doc_kind="agent", limit=2)
+    rest = tools.found("Bob", doc_kind="agent", limit=2, cursor=page["next_cursor"])
+    skipped = tools.found("Bob", doc_kind="agent", limit=2, offset=2)
+    assert rest["entities"] == skipped["entities"] != page["entities"]
+    assert "entities" not in tools.found("Bob")
+
+
+def test_a_project_wins_over_its_product(tools: Tools) -> None:
+    said = tools.product(project="project-2", explain=True)["explain"]
+    assert said["facets_applied"] == ["project_id"]
+
+
+def test_constants_of_fusion_and_reranking_are_passed_on(tools: Tools) -> None:
+    def raw(**given: object) -> float:
+        return float(tools.found("review", mode="hybrid", **given)["result"][0]["raw_score"])
+
+    assert raw() == raw(rrf_k=60) == pytest.approx(2 / 61, abs=0.01)
+    assert raw(rrf_k=1) == pytest.approx(2 / 2, abs=0.3)
+    assert raw(rrf_k=0) == raw(rrf_k=1)
+    given = {"project_key": "*", "query": "review", "rerank_top_k": 5, "rrf_k": 7}
+    asked = resolved(InProject, given)
+    query = question(asked, Names()).query
+    assert (query.effective_rerank_top_k, query.effective_rrf_k) == (10, 7)
+
+
+def test_the_mode_is_lexical_whatever_the_arm_is_of() -> None:
+    served = over(service([message(1, "plan")]), mode=SearchMode.HYBRID).found("plan", explain=True)
+    assert served["explain"]["requested_mode"] == "lexical"
+    assert "diagnostics" not in served
+
+
+def test_a_hidden_product_is_refused_as_one_that_is_not_there(tools: Tools) -> None:
+    stranger = Tools(tools.surface.seen_by(viewer("Eve", frozenset({3}), frozenset({"Bob"}))))
+    for given in ({}, {"project": "project-1"}, {"query": "project:project-1"}):
+        hidden, absent = (
+            stranger.refused("search_messages_product", **{**given, "product_key": name})
+            for name in ("product-5", "product-9")
+        )
+        assert hidden.replace("product-5", "product-9") == absent
+    assert stranger.found("project:project-2")["assistance"]["unread"] == [
+        {"typed": "project:project-2", "reason": "no project 'project-2'"}
+    ]
 
 
 def test_a_mode_that_is_there_is_served(tools: Tools) -> None:

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from engines.stacks.agent_mail.mcp_tools.server import check_loopback, serve_http
+from engines.mcp_server import check_loopback, serve_http
 from harness.core.errors import HarnessError
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
 

@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 
 from engines.stacks.agent_mail.mcp_tools.server import SUBJECT
-from engines.stacks.agent_mail.mcp_tools.subjects import Completes, beginning
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, viewer
+from engines.stacks.agent_mail.service import Completes
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
 from tests.engines.agent_mail.mcp_tools.test_server import told
 
@@ -72,9 +72,9 @@ def test_a_viewer_is_told_no_subject_that_is_hidden(tools: Tools) -> None:
 def test_who_asks_the_service_itself_is_told_no_more(tools: Tools) -> None:
     """The best of all, message 6, is hidden: it takes no place, and an auditor sees none of it."""
     scope, service = viewer("Zoe", frozenset({1}), frozenset()), tools.surface.service
-    assert [one.message_id for one in beginning(service, "re", None, 1, scope)] == [2]
+    assert [one.message_id for one in service.beginning("re", None, 1, scope)] == [2]
     through = replace(scope, audited=True)
-    assert [one.message_id for one in beginning(service, "re", None, 50, through)] == [2, 1]
+    assert [one.message_id for one in service.beginning("re", None, 50, through)] == [2, 1]
 
 
 def test_where_tantivy_is_off_or_absent_the_reason_is_told(tools: Tools) -> None:

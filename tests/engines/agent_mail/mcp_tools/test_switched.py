@@ -10,7 +10,7 @@ import pytest
 from engines.stacks.agent_mail import arm as mail
 from engines.stacks.agent_mail.budget import SwitchFile
 from engines.stacks.agent_mail.contract import SearchMode
-from engines.stacks.agent_mail.mcp_tools.search import Switched, under
+from engines.stacks.agent_mail.mcp_tools.server import Switched, under
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS, Tools
 
