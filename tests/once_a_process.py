@@ -23,7 +23,7 @@ from harness.report import load, shadow_page, svg, trends
 from harness.report.page import figures as page_figures
 from harness.report.page import forest
 from harness.stages.custody import verify
-from harness.stages.custody.rederive import Rederived, rederive
+from harness.stages.custody.derive import Derived, derive
 from harness.stages.evidence import Subject
 from harness.stages.layout import Layout
 
@@ -103,17 +103,17 @@ def pictures(*, painted: bool) -> Iterator[None]:
 @contextmanager
 def derivations() -> Iterator[None]:
     """Derive each decision again once in this process, wherever a copy of its files lies."""
-    derived: dict[str, Rederived] = {}
+    derived: dict[str, Derived] = {}
 
-    def once(layout: Layout, about: Any, subject: Subject) -> Rederived:  # noqa: ANN401  of JSON
+    def once(layout: Layout, about: Any, subject: Subject) -> Derived:  # noqa: ANN401  of JSON
         judged = replace(subject, policy_file=None)
         key = repr((_files(layout.root), _files(layout.today), about, judged))
         if key not in derived:
-            derived[key] = rederive(layout, about, subject)
+            derived[key] = derive(layout, about, subject)
         return derived[key]
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(verify, "rederive", once)
+        patched.setattr(verify, "derive", once)
         yield
 
 

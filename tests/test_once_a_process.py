@@ -11,7 +11,7 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.stages.custody import verify
-from harness.stages.custody.rederive import Rederived
+from harness.stages.custody.derive import Derived
 from harness.stages.layout import Layout
 from tests import once_a_process
 
@@ -33,21 +33,21 @@ def test_a_decision_is_derived_again_where_a_file_of_it_or_what_is_said_changed(
     derived: list[None] = []
     wrong = tmp_path / "build" / "wrong"
 
-    def derive(*_: object) -> Rederived:
+    def derive(*_: object) -> Derived:
         derived.append(None)
         if wrong.exists():
             raise EvidenceError("a value differs")
-        return Rederived(len(derived), 1)
+        return Derived(len(derived), 1)
 
-    monkeypatch.setattr(once_a_process, "rederive", derive)
+    monkeypatch.setattr(once_a_process, "derive", derive)
     layout = Layout(tmp_path / "build", tmp_path / "perf", tmp_path / "cache")
-    plain, run, race = vars(verify)["rederive"], layout.root / "run", layout.today / "race"
+    plain, run, race = vars(verify)["derive"], layout.root / "run", layout.today / "race"
     for path in (run, race):
         path.parent.mkdir()
         path.write_text("1", encoding="utf-8")
 
     def asked(about: str = "", subject: Any = SUBJECT) -> int:  # noqa: ANN401  below
-        found: Rederived = vars(verify)["rederive"](layout, about, subject)
+        found: Derived = vars(verify)["derive"](layout, about, subject)
         return found.values
 
     with once_a_process.derivations():
@@ -67,4 +67,4 @@ def test_a_decision_is_derived_again_where_a_file_of_it_or_what_is_said_changed(
             with pytest.raises(EvidenceError, match="a value differs"):
                 asked()
     assert len(derived) == 7
-    assert vars(verify)["rederive"] is plain
+    assert vars(verify)["derive"] is plain

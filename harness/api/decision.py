@@ -129,7 +129,9 @@ def decide(policy: str | Path, out: str | Path, *, control: str = "", threads: i
     """
     judged_by = load_policy(Path(policy)).on(threads)
     layout = left_by_run(Path(out))
-    steps = gate.decide(layout, judged_by, Path(policy), control=control, now=datetime.now(UTC))
+    steps = gate.decide_again(
+        layout, judged_by, Path(policy), control=control, now=datetime.now(UTC)
+    )
     return Decided(judged_by.name, steps)
 
 

@@ -143,17 +143,20 @@ def verify(
         Path | None,
         typer.Option(help="Who may have signed: a name and a public key a line, as ssh has it."),
     ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep/--no-deep", help="Compute every measure by ir-measures too.")
+    ] = True,
     threads: Threads = 1,
 ) -> None:
     """Derive a decision again from its raw evidence, recompute every digest below it, and compare.
 
     Digests of judgements, queries, documents, manifests, runs, scores, comparisons, race times,
     policy, receipts, card and dvc.lock. Then every measure, agreement, interval and verdict once
-    more from runs, judgements, raw times and policy; and all measures by ir-measures, overlaps by
-    sets. Pages and files for other tools are rebuilt and compared; others are named. Nothing is
-    written. No index is opened but for --requery, which compares a sample of each run with what its
-    engine shows now. Exit codes: 0 all is as it was decided, 2 a file is gone or was changed, or a
-    value does not follow from the evidence. The first one is named, as stored and as derived.
+    more from runs, judgements, raw times and policy; and all measures by ir-measures. Pages and
+    files for other tools are rebuilt and compared; others are named. Nothing is written. No index
+    is opened but for --requery, which compares a sample of each run with what its engine shows now.
+    Exit codes: 0 all is as it was decided, 2 a file is gone or was changed, or a value does not
+    follow from the evidence. The first one is named, as stored and as derived.
 
     Example: harness verify --dataset python-docs --requery 20
     """
@@ -163,7 +166,7 @@ def verify(
     project = Project.here()
     names = project.datasets(dataset)
     for layout in [left_by_run(left)] if left else [project.layout(name) for name in names]:
-        found = [*verify_with_files(layout, left, project.root, threads=threads)]
+        found = [*verify_with_files(layout, left, project.root, threads=threads, deep=deep)]
         if requery:
             with aside():
                 found += _requeried(layout, requery, seed, arm or [], project.cache)
@@ -177,7 +180,7 @@ def _requeried(
     from secrets import randbits
 
     from engines import registry
-    from harness.stages.custody.recount import Sample, requery
+    from harness.stages.custody.requery import Sample, requery
     from harness.stages.custody.verify import Verified, judged_arms
 
     sample = Sample(count, randbits(SEED_BITS) if seed is None else seed)

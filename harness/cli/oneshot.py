@@ -281,14 +281,14 @@ def _replayed(project: Project) -> list[bool]:
     from datetime import UTC, datetime
 
     from harness.core.errors import HarnessError
-    from harness.stages.custody.receipts import check_replayed
+    from harness.stages.custody.receipts import replayed
 
     days, now = project.policy().evidence_days, datetime.now(UTC)
     said = []
     for name in project.params.datasets:
         for arm in project.params.arms:
             try:
-                check_replayed(project.layout(name), [arm], now=now, evidence_days=days)
+                replayed(project.layout(name), arm).check(now, days)
                 said.append(True)
             except HarnessError:
                 said.append(False)

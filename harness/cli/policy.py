@@ -270,7 +270,7 @@ def decide(
     from harness.core.errors import UnknownName
     from harness.policy.decision import exit_code, worst
     from harness.policy.load import load_policy
-    from harness.stages.gate import decide as stage
+    from harness.stages.gate import decide_again as stage
 
     one_of(dataset, left)
     judged_by = load_policy(policy)

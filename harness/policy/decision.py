@@ -165,7 +165,6 @@ def _other_depth(evidence: Evidence, wanted: int | None) -> Iterator[Unmet]:
 
 ROUNDING = 1e-9
 PINNED, BUDGET, TUNED, PREMISES = "pinned", "error_budget", "tuned", "premises"
-RESERVATIONS = frozenset({PINNED, BUDGET, TUNED, PREMISES})
 """Names that stand where a finding of a gate names its rule."""
 
 
@@ -246,11 +245,6 @@ def tuned_on(policy: Policy, leaks: Sequence[Leak]) -> tuple[Finding, ...]:
             " says why these may judge (tuned_reason)",
         ),
     )
-
-
-def of_gates(decision: StepDecision) -> tuple[Finding, ...]:
-    """Give the findings that gates of the policy made."""
-    return tuple(found for found in decision.findings if found.rule not in RESERVATIONS)
 
 
 LARGEST = "largest_cluster"

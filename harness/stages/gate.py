@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.files import write_json, write_text
+from harness.core.evidence import Evidence
+from harness.core.files import json_text, write_text
 from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision
 from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES
 from harness.corpus.runs import read_scores
+from harness.corpus.tuning import Leak
 from harness.policy.age import check_age, check_past
 from harness.policy.decision import decide as judge
 from harness.policy.decision import over_budget, tuned_on
 from harness.policy.load import for_candidates, load_policy
-from harness.policy.looks import looks_by_step
+from harness.policy.looks import Looks, looks_by_step
 from harness.policy.model import Policy
 from harness.policy.pins import path_of
 from harness.policy.selftest import Tried, selftest
 from harness.report.decision.ci import to_junit
-from harness.report.decision.decision_json import from_json, to_json, without_times
+from harness.report.decision.decision_json import from_json, steps_json, to_json, without_times
 from harness.report.inputs import ReportInput
+from harness.report.page.custody import Custody, Pinned
 from harness.stages import experiments
 from harness.stages.compare import read_agreement, tie_ends
 from harness.stages.custody import receipts
+from harness.stages.custody.difference import first_difference
 from harness.stages.custody.pins import (
+    Accepting,
+    accepted_in,
+    before,
     check_accepted,
     custody,
     drifted,
-    held_to,
     judged_on,
     leaks,
     note_judged,
     pin_of,
-    reservations,
 )
-from harness.stages.custody.receipts import check_replayed
-from harness.stages.custody.recount import check_agreements, check_values
+from harness.stages.custody.receipts import Replayed, replayed
 from harness.stages.evidence import Subject, evidence_of, gathered, measured, pairs_of, sides
-from harness.stages.experiments import stock
+from harness.stages.experiments import Log, stock
 from harness.stages.judging.pool import labels_in
 from harness.stages.layout import Layout
 from harness.stages.load.files import receipt_of, trials_of
@@ -62,18 +68,68 @@ def try_gates(layout: Layout, policy: Policy, *, trials: int) -> tuple[Tried, ..
     return selftest(policy, evidence, trials=trials)
 
 
-def check_kernels(layout: Layout, policy: Policy) -> tuple[int, int]:
-    """Count how many values and pairs of rankings other code gave as they are in ``layout``.
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """All that a decision follows from, beside its policy and its time."""
+
+    evidence: Mapping[str, Evidence]
+    """By step."""
+    ends: tuple[Mapping[str, Evidence], ...]
+    """The same, with ties of imported runs settled otherwise."""
+    replayed: Mapping[str, Replayed]
+    """By arm of the policy."""
+    accepted: Mapping[str, Accepting]
+    """What the decisions said by which steps were taken, by step."""
+    pinned: Pinned | None
+    pin: str
+    """What to type to pin the evidence."""
+    tuned: tuple[Leak, ...]
+    looks: Mapping[str, Looks]
+    """By step, this one included."""
+
+
+def decide(measured: Measured, policy: Policy, now: datetime) -> tuple[StepDecision, ...]:
+    """Judge every step. Nothing is read or written: the same evidence gives the same decision.
 
     Raises:
-        EvidenceError: one is another; or an arm was not measured.
+        EvidenceError: evidence is stale, of unknown age or about other arms, or a step was not
+            taken by the decision that the policy names.
     """
-    second = check_values(layout)
-    values = sum(len(one.query_ids) for of in second.values() for one in of.values())
-    return values, check_agreements(layout, pairs_of(policy).values())
+    for arm in policy.arms:
+        if arm in measured.replayed:
+            measured.replayed[arm].check(now, policy.evidence_days)
+    check_accepted(policy, measured.accepted, measured.evidence)
+    return judge(
+        policy,
+        measured.evidence,
+        now=now,
+        ends=measured.ends,
+        reservations=(
+            *drifted(measured.pinned, measured.pin),
+            *tuned_on(policy, measured.tuned),
+        ),
+        spent=over_budget(policy, measured.looks),
+    )
+
+
+def _measured(
+    layout: Layout, policy: Policy, evidence: Mapping[str, Evidence], kept: Custody
+) -> Measured:
+    return Measured(
+        evidence,
+        tie_ends(layout, policy, evidence),
+        {arm: replayed(layout, arm) for arm in policy.arms},
+        accepted_in(policy, layout.root.name),
+        kept.pinned,
+        kept.command,
+        kept.tuned,
+        kept.looks,
+    )
 
 
 DETERMINISTIC = ("dataset", "policy", "steps")
+STATED = ("packages", "python", "code_version", "machine")
+"""Of the provenance: facts of the day and place of the decision."""
 
 
 def gate(layout: Layout, subject: Subject, *, now: datetime) -> ReportInput:
@@ -86,64 +142,76 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> ReportInput:
     An earlier decision is taken away first: where this one cannot be made, none is left.
 
     Raises:
-        EvidenceError: the policy is missing; evidence is missing, stale or about other arms; or a
-            gate was judged under another bound than the policy's.
+        EvidenceError: the policy is missing, or evidence is missing, stale or about other arms.
     """
     for stale in (layout.signature, layout.decision_receipt, layout.decision, layout.junit):
         stale.unlink(missing_ok=True)
     if subject.policy is None or subject.policy_file is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
     with experiments.writing(layout):
-        return _judged(layout, subject, subject.policy, subject.policy_file, now)
-
-
-def _judged(
-    layout: Layout, subject: Subject, policy: Policy, policy_file: Path, now: datetime
-) -> ReportInput:
-    """Judge, write what was decided, and add it to the log of experiments."""
-    evidence = evidence_of(layout, subject)
-    check_replayed(layout, policy.arms, now=now, evidence_days=policy.evidence_days)
-    check_accepted(policy, layout.root.name, evidence)
-    kept = custody(layout, subject, measured(layout, subject, evidence), experiments.read(layout))
-    decisions = judge(
-        policy,
-        evidence,
-        now=now,
-        ends=tie_ends(layout, policy, evidence),
-        reservations=reservations(policy, kept),
-        spent=over_budget(policy, kept.looks),
-    )
-    held_to(policy, decisions)
-    report = assemble(layout, subject, evidence, decisions, now, custody=kept)
-    written = to_json([report])
-    steady = without_times(written)["datasets"][0]
-    write_json(layout.decision, written)
-    write_text(layout.junit, to_junit([report]))
-    write_json(layout.findings, {key: steady[key] for key in DETERMINISTIC})
-    files = rests_on(layout, subject.arms, policy_file)
-    receipts.write(layout.decision_receipt, dict.fromkeys(files))
-    note_judged(layout, policy, policy_file, decisions, now, decided=True)
+        report = decided(layout, subject, experiments.read(layout), now)
+        for path, text in texts(layout, report).items():
+            write_text(path, text)
+        files = rests_on(layout, subject.arms, subject.policy_file)
+        receipts.write(layout.decision_receipt, dict.fromkeys(files))
+        told = subject.policy, subject.policy_file, report.decisions, now
+        note_judged(layout, *told, decided=True)
     return report
 
 
-def check_decision(
-    layout: Layout, subject: Subject, decisions: tuple[StepDecision, ...], decided_at: datetime
-) -> None:
-    """Hold a decision that was read against the policy and the evidence, as they are now.
+def decided(layout: Layout, subject: Subject, log: Log, now: datetime) -> ReportInput:
+    """Decide on the evidence in ``layout`` at the time ``now``, after what ``log`` has.
+
+    Raises:
+        EvidenceError: as ``decide``, or the policy is missing.
+    """
+    if subject.policy is None:
+        raise EvidenceError("there is nothing to judge by; name a policy")
+    evidence = evidence_of(layout, subject)
+    kept = custody(layout, subject, measured(layout, subject, evidence), log)
+    decisions = decide(_measured(layout, subject.policy, evidence, kept), subject.policy, now)
+    return assemble(layout, subject, evidence, decisions, now, custody=kept)
+
+
+def texts(layout: Layout, report: ReportInput) -> dict[Path, str]:
+    """Give the text of each file of a decision: the decision, its JUnit file, its findings."""
+    written = to_json([report])
+    steady = without_times(written)["datasets"][0]
+    return {
+        layout.decision: json_text(written),
+        layout.findings: json_text({key: steady[key] for key in DETERMINISTIC}),
+        layout.junit: to_junit([report]),
+    }
+
+
+def as_stated(report: ReportInput, stated: Mapping[str, Any]) -> ReportInput:
+    """Put facts of the day and place of a decision where today's stand."""
+    facts = {fact: stated[fact] for fact in STATED}
+    return replace(report, provenance=replace(report.provenance, **facts))
+
+
+def check_decision(layout: Layout, subject: Subject, *, now: datetime) -> None:
+    """Decide again on policy and evidence as they are now, and compare with what is stored.
 
     Raises:
         EvidenceError: one of them was changed since, or the decision itself was, or it expired.
     """
+    decisions, decided_at = read_decision(layout)
     hint = f"Run: harness gate --dataset {layout.root.name}"
     files = rests_on(layout, subject.arms, subject.policy_file)
     receipts.check(layout.decision_receipt, files, hint)
-    if subject.policy:
-        held_to(subject.policy, decisions)
-        days = subject.policy.evidence_days
-        try:
-            check_age(decided_at.isoformat(), now=datetime.now(UTC), evidence_days=days)
-        except EvidenceError as exc:
-            raise EvidenceError(f"{layout.decision}: expired: {exc}. {hint}") from exc
+    if subject.policy is None:
+        return
+    days = subject.policy.evidence_days
+    try:
+        check_age(decided_at.isoformat(), now=now, evidence_days=days)
+    except EvidenceError as exc:
+        raise EvidenceError(f"{layout.decision}: expired: {exc}. {hint}") from exc
+    evidence = evidence_of(layout, subject)
+    kept = custody(layout, subject, measured(layout, subject, evidence), before(layout))
+    again = decide(_measured(layout, subject.policy, evidence, kept), subject.policy, decided_at)
+    if found := first_difference(*(steps_json(of) for of in (decisions, again))):
+        raise EvidenceError(f"{layout.decision}: {found}. {hint}")
 
 
 def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterable[Path]:
@@ -195,13 +263,8 @@ def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:
     return decisions, moment_of(decided_at)
 
 
-def decide(
-    layout: Layout,
-    policy: Policy,
-    policy_file: Path,
-    *,
-    control: str,
-    now: datetime,
+def decide_again(
+    layout: Layout, policy: Policy, policy_file: Path, *, control: str, now: datetime
 ) -> tuple[StepDecision, ...]:
     """Judge what was measured in ``layout`` by ``policy``, and note in the log that it was done.
 
@@ -222,28 +285,20 @@ def decide(
         policy = for_candidates(policy, control, [arm for arm in arms if arm != control])
     compared = read_agreement(layout)
     pairs = {step: pair for step, pair in pairs_of(policy).items() if pair in compared}
-    measured = sides(layout, arms)
-    named = [arm for arm in policy.arms if arm in arms]
-    check_replayed(layout, named, now=now, evidence_days=policy.evidence_days)
-    evidence = gathered(layout, pairs, measured, read_race(layout), policy.clusters)
-    check_accepted(policy, layout.root.name, evidence)
-    ends = tie_ends(layout, policy, evidence)
-    drift = pin_of(layout, policy_file)
-    again = f"harness policy pin {policy_file}"
+    evidence = gathered(layout, pairs, sides(layout, arms), read_race(layout), policy.clusters)
     with experiments.writing(layout):
         log = experiments.read(layout).experiments
         on = judged_on(layout, policy, policy_file, stock(layout))
-        decisions = judge(
-            policy,
+        found = Measured(
             evidence,
-            now=now,
-            ends=ends,
-            reservations=(
-                *(drifted(drift, again) if drift else ()),
-                *tuned_on(policy, leaks(layout, named)),
-            ),
-            spent=over_budget(policy, looks_by_step(log, policy, on)),
+            tie_ends(layout, policy, evidence),
+            {arm: replayed(layout, arm) for arm in policy.arms if arm in arms},
+            accepted_in(policy, layout.root.name),
+            pin_of(layout, policy_file),
+            f"harness policy pin {policy_file}",
+            leaks(layout, [arm for arm in policy.arms if arm in arms]),
+            looks_by_step(log, policy, on),
         )
-        held_to(policy, decisions)
+        decisions = decide(found, policy, now)
         note_judged(layout, policy, policy_file, decisions, now, decided=False)
     return decisions

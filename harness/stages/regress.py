@@ -28,7 +28,6 @@ from harness.measures.name import span_of_difference
 from harness.measures.quality import summarise
 from harness.policy.decision import decide
 from harness.policy.model import Policy
-from harness.stages.custody.pins import held_to
 from harness.stages.custody.receipts import read_twice
 from harness.stages.custody.reproduce import FOLDER, LOCK
 from harness.stages.evidence import sides
@@ -245,7 +244,6 @@ def regress(
     }
     judged_by = _for_arms(policy, both)
     decisions = decide(judged_by, evidence, now=datetime.now(UTC))
-    held_to(judged_by, decisions)
     texts = {query.query_id: query.text for query in queries}
     return Regression(
         dataset=data.manifest.name,

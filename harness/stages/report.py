@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -35,7 +36,7 @@ from harness.report.trends import Entry, changed, comparable, entry_of, to_page
 from harness.stages.custody.pins import of_decision
 from harness.stages.decompose import kept
 from harness.stages.evidence import Subject, evidence_of, measured
-from harness.stages.gate import check_decision, read_decision
+from harness.stages.gate import as_stated, check_decision, read_decision
 from harness.stages.layout import Layout
 from harness.stages.load.files import CURVE, LOAD_KEY, history_of, page_of, read_history, receipt_of
 from harness.stages.load.trials import noises, points
@@ -245,8 +246,6 @@ def _git(root: Path, *words: str) -> str:
 
 
 TRENDS = "trends.html"
-STATED = ("packages", "python", "code_version", "machine")
-"""Of the provenance: facts of the day and place of the decision."""
 
 
 def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Written:
@@ -259,7 +258,7 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
         EvidenceError: the evidence or the policy was changed since it was, or it expired.
     """
     for layout, subject in subjects.items():
-        check_decision(layout, subject, *read_decision(layout))
+        check_decision(layout, subject, now=datetime.now(UTC))
     reports = [as_decided(layout, subject, out) for layout, subject in subjects.items()]
     written = write_reports(reports, out)
     made_from = {layout.root.name: digest.of_file(layout.findings) for layout in subjects}
@@ -279,8 +278,7 @@ def as_decided(layout: Layout, subject: Subject, out: Path) -> ReportInput:
     custody = of_decision(layout, subject, measured(layout, subject, evidence))
     found = assemble(layout, subject, evidence, decisions, decided_at, custody=custody)
     stated = json_file(layout.decision)["datasets"][0]["provenance"]
-    facts = {fact: stated[fact] for fact in STATED}
-    return linked(replace(found, provenance=replace(found.provenance, **facts)), layout, out)
+    return linked(as_stated(found, stated), layout, out)
 
 
 def linked(report: ReportInput, layout: Layout, out: Path) -> ReportInput:

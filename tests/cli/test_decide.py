@@ -11,7 +11,7 @@ import pytest
 from harness.core.gate import Outcome
 from harness.policy.decision import worst
 from harness.policy.load import load_policy
-from harness.stages.gate import decide
+from harness.stages.gate import decide_again
 from tests.cli.conftest import Harness
 from tests.make.toy import CONTROL, GATES, HEAD, NAME, RACED, STEP, Toy
 
@@ -102,7 +102,9 @@ def test_what_harness_run_left_is_decided_anew(
         "only fts5, tantivy"
         in harness("decide", "--policy", new, "--out", left, "--control", "none").error
     )
-    (one,) = decide(project.layout, load_policy(new), Path(new), control="", now=datetime.now(UTC))
+    (one,) = decide_again(
+        project.layout, load_policy(new), Path(new), control="", now=datetime.now(UTC)
+    )
     assert one.outcome is Outcome.HOLD
 
 

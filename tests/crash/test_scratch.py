@@ -79,7 +79,7 @@ CASES = {
         "harness/corpus/querylog.py",
     ),
     "verify": Case(
-        ("verify", "--dataset", NAME), "harness/stages/custody/rederive.py", measured=True
+        ("verify", "--dataset", NAME), "harness/stages/custody/derive.py", measured=True
     ),
     "regress": Case(
         ("regress", "--baseline", "before"),

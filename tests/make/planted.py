@@ -7,8 +7,8 @@ from collections.abc import Callable
 from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision
-from harness.stages.custody.recount import check_agreements
 from harness.stages.replay import replay
+from tests.make.crosscheck import check_agreements
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 Search = Callable[[TantivySearcher, str, int], Answer]
@@ -22,7 +22,7 @@ def measure(project: Toy) -> None:
 
 
 def check_kernels(project: Toy) -> None:
-    """Compute the agreements by other code, as ``harness selftest`` and ``harness verify`` do."""
+    """Compute the agreements by other code."""
     check_agreements(project.layout, [(CONTROL, CANDIDATE)])
 
 

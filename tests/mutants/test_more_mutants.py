@@ -29,6 +29,7 @@ from harness.stages.compare import read_agreement
 from harness.stages.custody.receipts import note_run, read_manifest
 from harness.stages.index import index
 from harness.stages.replay import replay
+from tests.make.held import held_to
 from tests.make.planted import HONEST, blocking, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy
 
@@ -114,7 +115,7 @@ def test_7_a_gate_that_does_not_wait_for_its_queries(
     assert "41 independent queries, fewer than the 60" in said.reason
     monkeypatch.setattr(differences, "too_few", lambda *_: None)
     with pytest.raises(EvidenceError, match="passed on 41 queries, before the 60 that"):
-        planted.decide()
+        held_to(planted.project.policy(), [planted.decide()])
 
 
 # 9. Modes "compared" that all degraded to one engine.

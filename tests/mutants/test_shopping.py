@@ -22,7 +22,7 @@ from harness.report.page.custody import lines
 from harness.stages.custody.pins import of_decision, pin
 from harness.stages.custody.verify import verify
 from harness.stages.evidence import evidence_of, measured
-from harness.stages.gate import decide
+from harness.stages.gate import decide_again
 from harness.stages.prepare import prepare
 from tests.make.planted import HONEST, blocking, measure
 from tests.make.toy import GATES, HEAD, NAME, RACED, STEP, Toy
@@ -109,7 +109,7 @@ def test_another_policy_meets_the_same_pin(losing: Toy) -> None:
     file = losing.project.policy_file
     pin(losing.layout, file, at=NOW, by="me")
     trim(losing)
-    (said,) = decide(
+    (said,) = decide_again(
         losing.layout, losing.project.policy(), file, control="", now=datetime.now(UTC)
     )
     assert [finding.rule for finding in said.blocking] == ["pinned"]
@@ -150,7 +150,7 @@ def test_judging_by_another_policy_is_an_attempt_too(losing: Toy) -> None:
     loose = losing.root / "policy" / "other.toml"
     loose.write_text(HEAD.replace('"toy"', '"other"') + STEP + LOOSE)
     trim(losing)
-    decide(losing.layout, load_policy(loose), loose, control="", now=datetime.now(UTC))
+    decide_again(losing.layout, load_policy(loose), loose, control="", now=datetime.now(UTC))
     losing.decide(later_s=5)
     assert "tantivy: second look" in kept(losing)[-1]
 

@@ -25,7 +25,7 @@ from harness.replay import drive
 from harness.replay.drive import TimedOutcome, observe
 from harness.replay.machine import Advance, Work
 from harness.stages.custody.receipts import note_replayed
-from harness.stages.custody.recount import Sample, requery
+from harness.stages.custody.requery import Sample, requery
 from harness.stages.custody.verify import verify
 from harness.stages.index import note_files
 from harness.stages.load.files import Opener

@@ -129,20 +129,22 @@ def test_without_a_policy_nothing_is_judged(project: Toy) -> None:
 def test_a_decision_is_of_the_evidence_and_policy_at_hand(
     project: Toy, spoil: Spoil, says: str
 ) -> None:
-    decided, now = (project.decide(),), datetime.now(UTC)
-    check_decision(project.layout, project.project.subject(NAME), decided, now)
+    project.decide()
+    now = datetime.now(UTC)
+    check_decision(project.layout, project.project.subject(NAME), now=now)
     spoil(project)
     with pytest.raises(EvidenceError, match=rf"{says}.*Run: harness gate --dataset toy"):
-        check_decision(project.layout, project.project.subject(NAME), decided, now)
+        check_decision(project.layout, project.project.subject(NAME), now=now)
 
 
 def test_a_decision_that_expired_is_not_shown(project: Toy) -> None:
-    decided, subject = (project.decide(),), project.project.subject(NAME)
+    project.decide()
+    subject = project.project.subject(NAME)
     now = datetime.now(UTC)
-    check_decision(project.layout, subject, decided, now - timedelta(hours=47))
+    check_decision(project.layout, subject, now=now + timedelta(hours=47))
     says = r"decision\.json: expired: .* 2 days old.*Run: harness gate --dataset toy"
     with pytest.raises(EvidenceError, match=says):
-        check_decision(project.layout, subject, decided, now - timedelta(hours=49))
+        check_decision(project.layout, subject, now=now + timedelta(hours=49))
 
 
 @pytest.mark.parametrize(

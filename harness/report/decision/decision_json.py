@@ -107,6 +107,11 @@ def _step(step_decision: StepDecision) -> Json:
     }
 
 
+def steps_json(decisions: Iterable[StepDecision]) -> list[Json]:
+    """Return what is decided of each step, as JSON has it."""
+    return [_step(decision) for decision in decisions]
+
+
 def _agreement(agreement: Agreement) -> Json:
     scores = {
         name: {
@@ -199,7 +204,7 @@ def _dataset(report: ReportInput) -> Json:
             "reason": printable(report.trust.policy.premises.needs or "") if report.trust else "",
             "parted": max((len(found.parted) for found in report.evidence.values()), default=0),
         },
-        "steps": [_step(decision) for decision in report.decisions],
+        "steps": steps_json(report.decisions),
         "comparisons": [_comparison(report, n, found) for n, found in report.evidence.items()],
         "quality": {
             "measure": report.measure,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,17 +14,16 @@ from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.files import scratch
 from harness.core.formats import json_file
-from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.gate import Finding, Outcome, StepDecision
 from harness.core.names import Inputs
-from harness.core.printable import many
 from harness.core.reading import text_of
 from harness.core.run import Status
 from harness.corpus import tuning
 from harness.corpus.prepared import Inventory, Prepared, changes
 from harness.corpus.tuning import Leak, leak
-from harness.policy.decision import not_as_pinned, of_gates, tuned_on
+from harness.policy.decision import not_as_pinned
 from harness.policy.looks import looked, looks_by_step, told
-from harness.policy.model import Accepted, Gate, Policy, Step
+from harness.policy.model import Accepted, Policy, Step
 from harness.policy.pins import Pin, read
 from harness.policy.pins import pin as pin_beside
 from harness.report.page.custody import Coverage, Custody, Pinned, Since
@@ -120,19 +118,23 @@ def of_decision(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult])
         BadFile: as ``custody``, or the decision does not name its line of the log.
         EvidenceError: the log has no such line.
     """
+    return custody(layout, subject, arms, before(layout))
+
+
+def before(layout: Layout) -> Log:
+    """Read the log as it was before the decision in ``layout``.
+
+    Raises:
+        BadFile: the decision does not name its line of the log.
+        EvidenceError: the log has no such line.
+    """
     try:
         written = json_file(layout.decision)
         number = int(written["datasets"][0]["record"]["number"])
     except (OSError, ValueError, KeyError, TypeError) as exc:
         hint = f"Decide anew: harness gate --dataset {layout.root.name}"
         raise BadFile(layout.decision, f"names no line of the log ({exc!r})", hint) from exc
-    return custody(layout, subject, arms, experiments.before_decision(layout, number))
-
-
-def reservations(policy: Policy, found: Custody) -> tuple[Finding, ...]:
-    """Say what keeps every step from being promoted, whatever its gates say."""
-    drift = drifted(found.pinned, found.command) if found.pinned else ()
-    return (*drift, *tuned_on(policy, found.tuned))
+    return experiments.before_decision(layout, number)
 
 
 def leaks(layout: Layout, arms: Iterable[str]) -> tuple[Leak, ...]:
@@ -148,9 +150,9 @@ def leaks(layout: Layout, arms: Iterable[str]) -> tuple[Leak, ...]:
     return tuple(leak(arm, tuning.read(path), queries) for arm, path in records if path.is_file())
 
 
-def drifted(pinned: Pinned, again: str) -> tuple[Finding, ...]:
+def drifted(pinned: Pinned | None, again: str) -> tuple[Finding, ...]:
     """Say that evidence is not as pinned; nothing where it is. ``again`` is what pins it anew."""
-    if not pinned.differences:
+    if pinned is None or not pinned.differences:
         return ()
     return (not_as_pinned(pinned.differences, pinned_at=pinned.at, again=again),)
 
@@ -229,7 +231,9 @@ HINT = "Bring back the decision that the step was taken by, or take the step bac
 PREFIX = 12
 
 
-class _Said(NamedTuple):
+class Accepting(NamedTuple):
+    """What a decision says of the step that was taken by it."""
+
     path: Path
     control: str
     candidate: str
@@ -238,41 +242,21 @@ class _Said(NamedTuple):
     """Of the candidate's index."""
 
 
-def check_accepted(policy: Policy, dataset: str, evidence: Mapping[str, Evidence]) -> None:
-    """Hold every step that was taken against the decision that the policy says it was taken by.
+def accepted_in(policy: Policy, dataset: str) -> dict[str, Accepting]:
+    """Read the decisions by which steps of ``policy`` were taken, by step.
 
     Raises:
-        BadFile: the decision is missing, or does not speak of the step on this data set.
-        EvidenceError: it is not the one whose digest the policy names; it was about other arms or
-            did not promote. Or the next step's control has another index than it accepted.
+        BadFile: one is missing, or does not speak of its step on this data set.
+        EvidenceError: it is not the one whose digest the policy names.
     """
-    said = {
-        step.name: _promoted(step, _read(step, step.accepted, dataset))
+    return {
+        step.name: _accepting(step, step.accepted, dataset)
         for step in policy.steps
         if step.taken and step.accepted
     }
-    for at, step in enumerate(policy.steps):
-        before = policy.accepting(at)
-        if before and before.name in said and step.name in evidence:
-            _same_index(before, said[before.name], step, evidence[step.name])
 
 
-def _promoted(step: Step, said: _Said) -> _Said:
-    arms = said.control, said.candidate
-    if arms != (step.control, step.candidate):
-        raise EvidenceError(
-            f"{said.path}: decided on {' -> '.join(arms)}, and step {step.name} is"
-            f" {step.control} -> {step.candidate}. {HINT}"
-        )
-    if said.outcome != Outcome.PROMOTE:
-        raise EvidenceError(
-            f"{said.path}: says {said.outcome} of step {step.name}, which the policy calls taken."
-            f" {HINT}"
-        )
-    return said
-
-
-def _read(step: Step, accepted: Accepted, dataset: str) -> _Said:
+def _accepting(step: Step, accepted: Accepted, dataset: str) -> Accepting:
     path = accepted.path
     if not path.is_file():
         raise BadFile(path, f"is gone, and step {step.name} was taken by it", HINT)
@@ -286,102 +270,49 @@ def _read(step: Step, accepted: Accepted, dataset: str) -> _Said:
         about = next(one for one in written["datasets"] if one["dataset"] == dataset)
         said = next(one for one in about["steps"] if one["step"] == step.name)
         arm = about["provenance"]["arms"][said["candidate"]]
-        return _Said(path, said["control"], said["candidate"], said["outcome"], arm["fingerprint"])
+        of = said["control"], said["candidate"], said["outcome"]
+        return Accepting(path, *of, arm["fingerprint"])
     except (ValueError, KeyError, TypeError) as exc:
         raise BadFile(path, f"is not a decision ({exc!r})", HINT) from exc
     except StopIteration:
         raise BadFile(path, f"says nothing of step {step.name} on {dataset}", HINT) from None
 
 
-def _same_index(step: Step, said: _Said, later: Step, found: Evidence) -> None:
-    measured = found.control.manifest.fingerprint
-    if measured != said.fingerprint:
-        raise EvidenceError(
-            f"step {later.name} is judged against {later.control} {measured[:PREFIX]}, and the"
-            f" decision that step {step.name} was taken by accepted {said.fingerprint[:PREFIX]};"
-            " its engine, settings or documents differ. Bring them back, or decide that step anew"
-        )
-
-
-DIGITS = 9
-"""``decision.json`` keeps ten significant digits."""
-TOUCH = 10**-DIGITS
-"""An end of an interval as near as this to its bound, in parts of it, lies on it."""
-
-
-def held_to(policy: Policy, decisions: Sequence[StepDecision]) -> None:
-    """Compare what was decided with what the policy asks for.
+def check_accepted(
+    policy: Policy, accepted: Mapping[str, Accepting], evidence: Mapping[str, Evidence]
+) -> None:
+    """Hold every step that was taken against the decision that the policy says it was taken by.
 
     Raises:
-        EvidenceError: a step or a gate is missing, is about other arms, or was judged by another
-            rule or under another bound. Or it passed although its own interval reaches over the
-            bound or lies beyond it, or on fewer queries than the policy asks for.
+        EvidenceError: it was about other arms or did not promote. Or the next step's control has
+            another index than it accepted.
     """
-    steps = [(step.name, step.control, step.candidate, step.taken) for step in policy.steps]
-    decided = [(one.step, one.control, one.candidate, one.taken) for one in decisions]
-    if steps != decided:
-        raise EvidenceError(
-            f"the policy {policy.name} has the steps {steps}, decided were {decided}; judge again"
-        )
-    for step, decision in zip(policy.steps, decisions, strict=True):
-        asked = [gate.name for gate in step.gates]
-        findings = of_gates(decision)
-        judged = [finding.gate for finding in findings]
-        if asked != judged:
+    for step in policy.steps:
+        if (said := accepted.get(step.name)) is None:
+            continue
+        if (said.control, said.candidate) != (step.control, step.candidate):
             raise EvidenceError(
-                f"the step {step.name} has the gates {asked}, judged were {judged}; judge again"
+                f"{said.path}: decided on {said.control} -> {said.candidate}, and step {step.name}"
+                f" is {step.control} -> {step.candidate}. {HINT}"
             )
-        for gate, finding in zip(step.gates, findings, strict=True):
-            _same_bound(step.name, gate, finding)
-            if finding.verdict is Verdict.PASS:
-                _sure(step.name, gate, finding)
-                _enough(step.name, gate, finding)
-
-
-def _same_bound(step: str, gate: Gate, finding: Finding) -> None:
-    asked = gate.rule.name, gate.settings.bound, _rounded(gate.settings.limit)
-    judged = finding.rule, finding.bound, _rounded(finding.limit)
-    if asked != judged:
-        raise EvidenceError(
-            f"the gate {gate.name!r} of step {step} was judged by {judged[0]} ({judged[1]}), but"
-            f" the policy asks for {asked[0]} ({asked[1]}); judge again by the policy"
-        )
-
-
-def _sure(step: str, gate: Gate, finding: Finding) -> None:
-    """Hold a PASS against its own interval: it must lie on the side where the rule passes."""
-    found, limit, side = finding.estimate, finding.limit, gate.settings.passes
-    if side is None or limit is None:
-        return
-    if found is None:
-        raise EvidenceError(
-            f"the gate {finding.gate!r} of step {step} passed and measured nothing"
-            f" ({finding.bound}); fix the rule {finding.rule}"
-        )
-    touch = TOUCH * max(1.0, abs(limit))
-    floor = {"above": limit, "below": -math.inf, "within": -limit}[side] - touch
-    ceiling = {"above": math.inf, "below": limit, "within": limit}[side] + touch
-    if not floor <= found.low <= found.high <= ceiling:
-        wholly = found.high < floor or found.low > ceiling
-        raise EvidenceError(
-            f"the gate {finding.gate!r} of step {step} passed, but its interval [{found.low:g},"
-            f" {found.high:g}] {'lies beyond' if wholly else 'reaches over'} the bound {limit:g}"
-            f" ({finding.bound}); fix the rule {finding.rule}"
-        )
-
-
-def _enough(step: str, gate: Gate, finding: Finding) -> None:
-    """Hold a PASS against the evidence that the policy waits for."""
-    found, required = finding.estimate, gate.settings.required_queries
-    if found is not None and found.n < required:
-        raise EvidenceError(
-            f"the gate {finding.gate!r} of step {step} passed on {many(found.n, 'query')}, before"
-            f" the {required} that the policy waits for were there; fix the rule {finding.rule}"
-        )
-
-
-def _rounded(limit: float | None) -> str | None:
-    return None if limit is None else f"{limit:.{DIGITS}g}"
+        if said.outcome != Outcome.PROMOTE:
+            raise EvidenceError(
+                f"{said.path}: says {said.outcome} of step {step.name}, which the policy calls"
+                f" taken. {HINT}"
+            )
+    for at, later in enumerate(policy.steps):
+        earlier = policy.accepting(at)
+        if earlier is None or earlier.name not in accepted or later.name not in evidence:
+            continue
+        said = accepted[earlier.name]
+        measured = evidence[later.name].control.manifest.fingerprint
+        if measured != said.fingerprint:
+            raise EvidenceError(
+                f"step {later.name} is judged against {later.control} {measured[:PREFIX]}, and the"
+                f" decision that step {earlier.name} was taken by accepted"
+                f" {said.fingerprint[:PREFIX]}; its engine, settings or documents differ. Bring"
+                " them back, or decide that step anew"
+            )
 
 
 NAMESPACE = "search-harness-decision"

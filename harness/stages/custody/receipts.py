@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from os.path import normpath, relpath
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.core import digest
 from harness.core.engine import Manifest
@@ -152,26 +152,40 @@ def replayed_at(layout: Layout, arm: str) -> str | None:
     return at
 
 
-def check_replayed(
-    layout: Layout, arms: Sequence[str], *, now: datetime, evidence_days: int
-) -> None:
-    """Refuse runs that are too old, or of which no one knows how old they are.
+class Replayed(NamedTuple):
+    """When the run of an arm was queried."""
 
-    Raises:
-        EvidenceError: as said.
-        BadFile: a note is not one of ours.
-    """
-    for arm in arms:
-        at = replayed_at(layout, arm)
-        if at is None:
+    run: Path
+    note: Path
+    at: str | None
+    """In ISO 8601; None where it was not noted."""
+    hint: str
+
+    def check(self, now: datetime, evidence_days: int) -> None:
+        """Refuse a run that is too old, or of which no one knows how old it is.
+
+        Raises:
+            EvidenceError: as said.
+        """
+        if self.at is None:
             raise EvidenceError(
-                f"{layout.replayed(arm)}: does not say when {layout.run(arm)} was made, so it may"
-                f" be of any age. {_hint(layout, arm)}"
+                f"{self.note}: does not say when {self.run} was made, so it may be of any age."
+                f" {self.hint}"
             )
         try:
-            check_age(at, now=now, evidence_days=evidence_days)
+            check_age(self.at, now=now, evidence_days=evidence_days)
         except EvidenceError as exc:
-            raise EvidenceError(f"{layout.run(arm)}: {exc}. {_hint(layout, arm)}") from exc
+            raise EvidenceError(f"{self.run}: {exc}. {self.hint}") from exc
+
+
+def replayed(layout: Layout, arm: str) -> Replayed:
+    """Read when the run of ``arm`` was queried.
+
+    Raises:
+        BadFile: the note is not one of ours.
+    """
+    at = replayed_at(layout, arm)
+    return Replayed(layout.run(arm), layout.replayed(arm), at, _hint(layout, arm))
 
 
 def _hint(layout: Layout, arm: str) -> str:

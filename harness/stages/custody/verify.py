@@ -25,10 +25,10 @@ from harness.report.decision.files import texts
 from harness.report.inputs import Links, ReportInput
 from harness.stages.compare import ties
 from harness.stages.custody import receipts as custody_receipts
+from harness.stages.custody.derive import PREFIX, check_times, derive, policy_of, subject_of
 from harness.stages.custody.receipts import read_manifest
-from harness.stages.custody.recount import check_times, recount
-from harness.stages.custody.rederive import PREFIX, policy_of, rederive, subject_of
 from harness.stages.custody.reproduce import LOCK, check_recorded
+from harness.stages.custody.requery import check_values
 from harness.stages.gate import read_decision, rests_on
 from harness.stages.layout import Layout
 from harness.stages.oneshot import TIES
@@ -175,13 +175,13 @@ class Verified(NamedTuple):
     said: str
 
 
-def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
-    """Recompute all digests below the decision in ``layout``, and all values from raw evidence.
+def verify(layout: Layout, *, threads: int = 1, deep: bool = True) -> tuple[Verified, ...]:
+    """Compute the decision in ``layout`` again from its raw evidence, and compare.
 
     Receipts tell of bytes; the data's manifest and the decision itself tell of content. Whoever
-    edits a decision can write all of these anew. So the decision is then derived again from runs,
-    judgements, raw times and policy (``rederive``), and counted by other code than ours
-    (``recount``). Nothing is written.
+    edits a decision can write all of these anew. So everything that follows from runs, judgements,
+    raw times and policy is computed again (``derive``), and if ``deep`` every measure by
+    ir-measures. Nothing is written.
 
     Raises:
         BadFile: the decision is missing, or a file cannot be read.
@@ -189,10 +189,9 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
             value is not the one that follows from the evidence.
     """
     hint = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
-    decisions, _ = read_decision(layout)
+    read_decision(layout)
     beside = custody_receipts.check_all(layout.decision_receipt, hint)
-    written = json_file(layout.decision)
-    (about,) = written["datasets"]
+    (about,) = json_file(layout.decision)["datasets"]
     arms = tuple(about["provenance"]["arms"])
     policy = policy_of(layout, beside, about["policy"]["sha256"], hint)
     files = tuple(dict.fromkeys(rests_on(layout, arms, policy)))
@@ -203,11 +202,10 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
     answers = sum(_answers(layout, arm, about["provenance"], hint) for arm in arms)
     race = read_race(layout)
     same = code_sha256() == about["provenance"]["code_version"]
-    subject = subject_of(layout, about, policy, threads)
-    check_times(layout, about, subject)
+    check_times(layout, about, policy)
     try:
-        again = rederive(layout, about, subject)
-        twice = recount(layout, subject, decisions)
+        again = derive(layout, about, subject_of(layout, about, policy, threads))
+        twice = check_values(layout) if deep else None
     except EvidenceError as exc:
         why = "" if same else " The code changed since it was decided, so this may be why."
         raise EvidenceError(f"{exc}.{why} {hint}") from exc
@@ -230,8 +228,7 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
         Verified("taken as stated", _stated(about)),
         Verified(
             "counted twice",
-            f"{many(twice.values, 'value')} by ir-measures, {many(twice.comparisons, 'pair')} of"
-            f" rankings and {many(twice.gates, 'gate')} by hand",
+            "nothing (--no-deep)" if twice is None else f"{many(twice, 'value')} by ir-measures",
         ),
         Verified("code", "the same" if same else "changed since; every value is still the same"),
     )
@@ -249,14 +246,14 @@ def _stated(about: dict[str, Any]) -> str:
 
 
 def verify_with_files(
-    layout: Layout, left: Path | None, root: Path, *, threads: int = 1
+    layout: Layout, left: Path | None, root: Path, *, threads: int = 1, deep: bool = True
 ) -> tuple[Verified, ...]:
     """Verify a decision, and the files beside it: in ``left`` by one run, or in the project.
 
     Raises:
         EvidenceError, BadFile: as ``verify``.
     """
-    found = verify(layout, threads=threads)
+    found = verify(layout, threads=threads, deep=deep)
     if left:
         return (*found, *verify_exports(left, layout))
     return (*found, *verify_sources(root, layout), *verify_pages(root / "reports", layout))

@@ -24,8 +24,9 @@ from harness.corpus.runs import read_run, write_run
 from harness.stages import experiments
 from harness.stages.custody.pins import pin
 from harness.stages.custody.receipts import note_replayed, note_run
-from harness.stages.custody.recount import Sample, requery
+from harness.stages.custody.requery import Sample, requery
 from harness.stages.custody.verify import verify, verify_exports, verify_pages
+from harness.stages.gate import check_decision
 from harness.stages.report import report
 from tests.make.forging import chain, forge, promoted, replace_in, restamp
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, QUERIES, RACED, STEP, Toy
@@ -206,10 +207,10 @@ def halved_times(project: Toy) -> None:
 
 
 VERIFIED: dict[Attack, str] = {
-    edited_verdict: r"gate 'Overlap' of step tantivy: estimate\.\w+: stored .*, derived",
-    edited_run: r"per_query\.parquet: tantivy: \S+ of query q\d+: stored .*, derived",
-    stale_score: r"per_query\.parquet: tantivy: \S+ of query q\d+: stored .*, derived",
-    swapped_policy: r"decision\.json: gate 'Quality' of step tantivy: .*stored .*, derived",
+    edited_verdict: r"steps\.tantivy\.findings\.Overlap\.verdict: stored \"pass\", derived",
+    edited_run: r"per_query\.parquet: tantivy\.\S+\.q\d+: stored .*, derived",
+    stale_score: r"per_query\.parquet: tantivy\.\S+\.q\d+: stored .*, derived",
+    swapped_policy: r"decision\.json: .*findings\.Quality\.bound: stored .*, derived",
     trimmed_queries: r"queries\.jsonl: ",
     trimmed_judgements: r"qrels\.trec: is not what .*manifest\.json says",
     trimmed_with_their_digests: r"(clusters\.json: is not what|per_query\.parquet: .*stored)",
@@ -218,7 +219,7 @@ VERIFIED: dict[Attack, str] = {
     older_decision: r"is from the future|decision\.json: .*stored .*, derived",
     older_decision_as_new: r"decision\.json: was decided at .*, and line 3 of",
     other_arm: r"tantivy\.parquet: holds answers of another engine than tantivy",
-    other_machine: r"gate 'Speed' of step tantivy: .*derived .* on another one, 64 cores",
+    other_machine: r"findings\.Speed\.reason: .*derived .* on another one, 64 cores",
     halved_times: r"decision\.json: .*stored .*, derived",
 }
 
@@ -340,3 +341,11 @@ def chain_from(project: Toy, number: int) -> None:
         kept[at] = json.dumps({**json.loads(kept[at]), "previous": head}, separators=(",", ":"))
     path.write_text("".join(f"{line}\n" for line in kept))
     chain(project.layout, len(kept))
+
+
+def test_no_page_is_made_of_an_edited_decision(held: Toy) -> None:
+    forge(held.layout, promoted)
+    with pytest.raises(
+        EvidenceError, match=r"findings\.Overlap\.verdict: stored \"pass\", derived"
+    ):
+        check_decision(held.layout, held.project.subject(NAME), now=datetime.now(UTC))

@@ -17,7 +17,8 @@ from harness.core.evidence import Agreement
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.measures.quality import oracle, score
-from harness.stages.custody.recount import crosscheck, same_values
+from harness.stages.custody.requery import same_values
+from tests.make.crosscheck import crosscheck
 from tests.make.runs import random_case
 
 DEPTHS = (3, 10)

@@ -58,14 +58,15 @@ def test_what_was_decided_is_derived_again(held: Toy) -> None:
     assert stated.startswith("what the engines answered, the race's raw times, when they were run")
     assert "fts5 20" in stated
     assert "--requery asks the engines again; a signature says who stands for it" in stated
-    assert "by ir-measures, 82 pairs of rankings and 1 gate by hand" in said["counted twice"]
+    assert said["counted twice"] == "492 values by ir-measures"
+    assert verify(held.layout, deep=False)[-2].said == "nothing (--no-deep)"
 
 
 def test_a_verdict_written_by_hand_is_refused(held: Toy) -> None:
     forge(held.layout, promoted)
     says = (
-        r"decision\.json: gate 'Overlap' of step tantivy: estimate\.high: stored 1\.1.*, derived"
-        r" 0\.\d+.* decide anew: harness gate --dataset toy"
+        r"decision\.json: datasets\.toy\.steps\.tantivy\.findings\.Overlap\.verdict: stored"
+        r" \"pass\", derived .* decide anew: harness gate --dataset toy"
     )
     with pytest.raises(EvidenceError, match=says):
         verify(held.layout)
@@ -80,7 +81,7 @@ def test_a_verdict_alone_is_named(held: Toy) -> None:
 
     forge(held.layout, edit)
     with pytest.raises(
-        EvidenceError, match="gate 'Overlap' of step tantivy: verdict: stored \"pass\", derived"
+        EvidenceError, match=r"tantivy\.findings\.Overlap\.verdict: stored \"pass\", derived"
     ):
         verify(held.layout)
 
@@ -160,7 +161,7 @@ def independent(project: Toy) -> None:
     [
         (hidden, r"clusters\.json: is not what the queries give"),
         (independent, r"clusters\.json: is not what the queries give"),
-        (scores, r"per_query\.parquet: tantivy: nDCG@10 of query q\d+: stored 0\.\d+, derived"),
+        (scores, r"per_query\.parquet: tantivy\.nDCG@10\.q\d+: stored 0\.\d+, derived"),
         (classes, r"classes\.parquet: fts5~\w+\.q\d+: stored \"exact\", derived \""),
         (means, r"scores\.json: tantivy\.RR@10\.mean: stored 0\.99, derived 0\.\d+"),
         (judgements, r"qrels\.trec: is not what .*manifest\.json says"),
@@ -202,9 +203,9 @@ def budget(about: dict[str, Any]) -> None:
     ("edit", "says"),
     [
         (ratio, r"latency\.ratios\.tantivy\.p50\.value: stored .*, derived"),
-        (fast, r"gate 'Speed' of step tantivy: estimate\.value: stored .*, derived"),
+        (fast, r"findings\.Speed\.estimate\.value: stored .*, derived"),
         (surer, r"scores\.json: .*: stored .*, derived"),
-        (dropped, r"gates of step tantivy\.3: stored \"Order\", derived \"Overlap\""),
+        (dropped, r"findings\.Order\.gate: stored \"Order\", derived \"Overlap\""),
         (budget, r"trust\.alpha\.allowed: stored 0\.0001, derived 0\.25"),
     ],
 )

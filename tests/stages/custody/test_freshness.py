@@ -14,12 +14,12 @@ from harness.policy.load import load_policy
 from harness.stages.custody.receipts import (
     asked_since,
     check_all,
-    check_replayed,
     index_files,
     note_replayed,
+    replayed,
     replayed_at,
 )
-from harness.stages.gate import decide, gate
+from harness.stages.gate import decide_again, gate
 from harness.stages.layout import Layout
 from harness.stages.replay import import_run, replay
 from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
@@ -74,7 +74,7 @@ def test_a_run_that_is_too_old_is_not_judged(project: Toy) -> None:
     assert not project.layout.decision.exists()
     file = project.root / "policy" / "toy.toml"
     with pytest.raises(EvidenceError, match=says):
-        decide(project.layout, load_policy(file), file, control="", now=datetime.now(UTC))
+        decide_again(project.layout, load_policy(file), file, control="", now=datetime.now(UTC))
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_a_run_of_unknown_age_is_not_judged(project: Toy, spoil: str) -> None:
 def test_a_note_that_is_none_is_named(project: Toy) -> None:
     project.layout.replayed(CONTROL).write_text("[]")
     with pytest.raises(BadFile, match=rf"does not say when.*{HINT}"):
-        check_replayed(project.layout, [CONTROL], now=datetime.now(UTC), evidence_days=2)
+        replayed(project.layout, CONTROL)
 
 
 @pytest.mark.slow

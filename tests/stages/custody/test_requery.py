@@ -14,7 +14,7 @@ from harness.core.errors import EvidenceError, IndexNotReady
 from harness.core.run import Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.stages.custody.receipts import note_replayed, note_run
-from harness.stages.custody.recount import Requeried, Sample, requery
+from harness.stages.custody.requery import Requeried, Sample, requery
 from harness.stages.custody.verify import verify
 from tests.make.planted import HONEST
 from tests.make.toy import CANDIDATE, CONTROL, QUERIES, Toy
