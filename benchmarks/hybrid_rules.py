@@ -28,7 +28,7 @@ from scipy import stats
 
 from benchmarks.legs import Collection
 from engines.lexical import query
-from engines.lexical.terms import exact_clauses
+from engines.lexical.grammar import exact_clauses
 from engines.ranking import combine
 from engines.stacks.text.blend import BlendSearcher, LegScores, is_name
 from harness import Inference, score

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from engines.lexical.grammar import exact_clauses
 from engines.lexical.terms import (
     Clause,
     Normal,
     Occur,
-    exact_clauses,
     folded,
     identifiers,
     normalise,

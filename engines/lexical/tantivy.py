@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import compress, count, islice
 from operator import eq, neg
 from typing import Any, Literal, NamedTuple
 
 import tantivy
+
+from engines.lexical.grammar import Group
+from engines.lexical.terms import Clause, Occur
 
 Language = Literal["none", "english"]
 LONGEST_TERM_BYTES = 256
@@ -31,6 +34,38 @@ def analyzer(language: Language) -> tantivy.TextAnalyzer:
         builder = builder.filter(tantivy.Filter.stopword("english"))
         builder = builder.filter(tantivy.Filter.stemmer("english"))
     return builder.build()
+
+
+OCCURS = {
+    Occur.SHOULD: tantivy.Occur.Should,
+    Occur.MUST: tantivy.Occur.Must,
+    Occur.NOT: tantivy.Occur.MustNot,
+}
+
+
+def compiled(tree: Group, one: Callable[[Clause], tantivy.Query | None]) -> tantivy.Query | None:
+    """Make a query of a tree, each clause by ``one``; None where no clause has a term.
+
+    The parser of Tantivy is not used, so nothing typed is syntax. What only refuses lists the rest.
+    """
+    made = (
+        (part.occur, one(part) if isinstance(part, Clause) else compiled(part, one))
+        for part in tree.parts
+    )
+    parts = [(OCCURS[occur], query) for occur, query in made if query is not None]
+    if parts and all(occur == tantivy.Occur.MustNot for occur, _ in parts):
+        if any(part.occur is not Occur.NOT for part in tree.parts):
+            return None
+        everything = tantivy.Query.const_score_query(tantivy.Query.all_query(), 0.0)
+        parts.append((tantivy.Occur.Must, everything))
+    if len(parts) == 1:
+        return parts[0][1]
+    return tantivy.Query.boolean_query(parts) if parts else None
+
+
+def begun(schema: tantivy.Schema, field: str, start: str) -> tantivy.Query:
+    """Match any word that begins with ``start``, each for the same score."""
+    return tantivy.Query.fuzzy_term_query(schema, field, start, distance=0, prefix=True)
 
 
 SLACK, SHARE = 16, 16

@@ -33,7 +33,8 @@ def around(text: str, query: str, most: int) -> str:
     Words are compared by their English stems, as the word index does. Of equal parts the first is
     given, and the beginning where it has as many words as any.
     """
-    from engines.lexical.terms import positive, words_in
+    from engines.lexical.grammar import positive
+    from engines.lexical.terms import words_in
 
     if len(text) <= most:
         return text
@@ -249,10 +250,9 @@ def nothing_found(text: str, what: str, typed_text: str) -> str:
 
     ``what`` is searched part by part: a word of another part of it helps no part.
     """
-    from engines.lexical.terms import held
+    from engines.lexical.grammar import held
 
-    demands = held(text)
-    if demands.must or demands.never:
+    if held(text).parts:
         return (
             f"nothing is found: no part of a {what} has all that the query demands"
             " and nothing that it refuses"

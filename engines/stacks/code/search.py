@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.lexical.grammar import held, leaves, mask, parse, positive
 from engines.lexical.tantivy import Language
-from engines.lexical.terms import Clause, Occur, exact_clauses, held, normalise, positive
+from engines.lexical.terms import Clause, Occur, normalise
 from engines.ranking import RRF_TIE_DIGITS
 from engines.stacks.code import ranking
 from engines.stacks.code.ranking import (
@@ -25,7 +26,7 @@ from engines.stacks.code.ranking import (
     reordered,
 )
 from engines.stacks.code.units import Catalog, Entry, Filters, Mode, Rows, Unit, parts
-from engines.stacks.code.words import OpenBackend, Scored, TermClause, terms_of, wanted
+from engines.stacks.code.words import OpenBackend, Scored, terms_of, wanted
 from engines.vector.embedder import Embedder
 from engines.vector.scan import nearest
 
@@ -73,7 +74,7 @@ class Question:
 
     @cached_property
     def clauses(self) -> tuple[Clause, ...]:
-        return exact_clauses(self.text)
+        return tuple(leaves(parse(self.text)))
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -134,25 +135,33 @@ class Ranker:
 
         It holds for every source: vectors and near duplicates know no operators.
         """
-        must, never = held(question.text)
-        rows = allowed
-        for one in wanted(tuple(replace(c, occur=Occur.MUST) for c in must), self._language):
-            rows = self._having(one, rows)
-        for one in wanted(tuple(replace(c, occur=Occur.MUST) for c in never), self._language):
-            every = np.arange(len(self.catalog), dtype=np.int64) if rows is None else rows
-            rows = np.setdiff1d(every, self._having(one, rows), assume_unique=True)
-        return rows
+        demands = held(question.text)
+        if not demands.parts:
+            return allowed
+        every = np.ones(len(self.catalog), np.bool_)
 
-    def _having(self, one: TermClause, allowed: Rows | None) -> Rows:
-        hits = self.words.search([one], max(1, len(self.catalog)), allowed)
-        return np.array(sorted(hit.row for hit in hits), dtype=np.int64)
+        def having(clause: Clause) -> NDArray[np.bool_]:
+            found, must = ~every, replace(clause, occur=Occur.MUST)
+            asked = wanted([must], self._language)
+            if not asked:
+                return every if clause.occur is not Occur.NOT else found
+            found[[hit.row for hit in self.words.search(asked, max(1, len(every)), None)]] = True
+            return found
+
+        rows = np.flatnonzero(mask(demands, having, every))
+        return rows if allowed is None else np.intersect1d(rows, allowed)
 
     @property
     def _language(self) -> Language:
         return self.settings.language
 
     def _sources(self, question: Question, depth: int, allowed: Rows | None) -> ranking.Sources:
-        asked = wanted(question.clauses, self.settings.language)
+        looked_for = [
+            replace(one, occur=Occur.SHOULD)
+            for one in question.clauses
+            if one.occur is not Occur.NOT
+        ]
+        asked = wanted(looked_for, self.settings.language)
         least = self.settings.near_duplicate
         near: Sequence[Scored] = ()
         if question.terms:

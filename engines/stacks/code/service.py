@@ -14,8 +14,9 @@ import numpy as np
 
 from engines.kept import index
 from engines.kept.index import Live
+from engines.lexical.grammar import exact_clauses
 from engines.lexical.query import LIKE, Like
-from engines.lexical.terms import Occur, exact_clauses
+from engines.lexical.terms import Occur
 from engines.stacks.code import ranking
 from engines.stacks.code.arm import Code
 from engines.stacks.code.ranking import (

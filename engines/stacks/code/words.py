@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from engines.lexical.grammar import seldom
 from engines.lexical.tantivy import Language
-from engines.lexical.terms import Clause, Occur, seldom
+from engines.lexical.terms import Clause, Occur
 from engines.stacks.code.units import FIELDS, Rows, Texts, words
 
 Phrase = tuple[str, ...]
+BEGUN = "*"
+"""At the end of a term: any term that begins so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ def terms_of(clauses: Sequence[Clause], language: Language) -> Phrase:
 def _of(clause: Clause, language: Language) -> TermClause:
     both = [words(word, language) for word in _runs(clause)]
     in_order = [term for terms, _ in both for term in terms]
+    if clause.begun and in_order:
+        return TermClause(clause.occur, ((in_order[-1] + BEGUN,),))
     if clause.quoted or _is_run(clause):
         return TermClause(clause.occur, (tuple(in_order),) if in_order else ())
     joined = [whole for _, wholes in both for whole in wholes]
@@ -205,4 +210,5 @@ def match_expression(wanted: Sequence[TermClause]) -> str:
 
 
 def _quoted(phrase: Phrase) -> str:
-    return '"' + " ".join(phrase) + '"'
+    starts = phrase[-1].endswith(BEGUN)
+    return '"' + " ".join(phrase).removesuffix(BEGUN) + '"' + BEGUN * starts

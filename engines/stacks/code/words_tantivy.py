@@ -10,10 +10,10 @@ from pathlib import Path
 
 import tantivy
 
-from engines.lexical.tantivy import best
+from engines.lexical.tantivy import begun, best
 from engines.lexical.terms import Occur
 from engines.stacks.code.units import FIELDS, Rows, Texts
-from engines.stacks.code.words import OpenBackend, Phrase, Scored, TermClause
+from engines.stacks.code.words import BEGUN, OpenBackend, Phrase, Scored, TermClause
 
 FOLDER = "words"
 POSITIONS = "pos"
@@ -98,6 +98,8 @@ class OpenTantivy:
         return tantivy.Query.boolean_query([(should, self._match(phrase)) for phrase in phrases])
 
     def _match(self, phrase: Phrase) -> tantivy.Query:
+        if phrase[-1].endswith(BEGUN):
+            return begun(self.schema, "text", phrase[-1].removesuffix(BEGUN))
         if len(phrase) == 1:
             return tantivy.Query.term_query(self.schema, "text", phrase[0], "freq")
         return tantivy.Query.phrase_query(self.schema, "text", list(phrase))

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.lexical.terms import held, holds, spelled
+from engines.lexical.grammar import held, mask
+from engines.lexical.terms import Clause, holds, spelled
 from engines.stacks.documents import graph as documents_graph
 from engines.stacks.documents import library as documents_library
 from engines.stacks.documents import models, recall
@@ -171,13 +172,14 @@ def gate(texts: Callable[[], Sequence[str]], query: str, allowed: Mask | None) -
 
     ``None`` allows all. A query without operators gives ``allowed`` back and reads no text.
     """
-    must, never = held(query)
-    if not must and not never:
+    demands = held(query)
+    if not demands.parts:
         return allowed
-    has, lacks = [holds(one) for one in must], [holds(one) for one in never]
-    written = (spelled(unbroken(text)) for text in texts())
-    found = np.array(
-        [all(one(w) for one in has) and not any(one(w) for one in lacks) for w in written],
-        dtype=np.bool_,
-    )
+    written = [spelled(unbroken(text)) for text in texts()]
+
+    def having(clause: Clause) -> Mask:
+        has = holds(clause)
+        return np.fromiter((has(one) for one in written), np.bool_, len(written))
+
+    found = mask(demands, having, np.ones(len(written), np.bool_))
     return found if allowed is None else found & allowed

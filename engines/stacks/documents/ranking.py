@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.lexical.terms import positive
+from engines.lexical.grammar import positive
 from engines.stacks.documents.library import Settings, Times
 from engines.stacks.documents.models import Missing, Models
 from engines.stacks.documents.recall import Recall

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engines.kept.index import Live
+from engines.lexical.grammar import positive
 from engines.lexical.query import LIKE, Like
-from engines.lexical.terms import positive
 from engines.stacks.documents import graph, texts
 from engines.stacks.documents import models as documents_models
 from engines.stacks.documents.arm import Documents

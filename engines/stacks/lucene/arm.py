@@ -16,7 +16,8 @@ from pydantic import Field, model_validator
 from engines import contract
 from engines.contract import StackSettings
 from engines.lexical import query as lexical_query
-from engines.lexical.terms import Clause, Occur, clauses
+from engines.lexical.grammar import Group, note_refusals, parse
+from engines.lexical.terms import Clause, Occur
 from engines.ranking import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady, InvalidArm, ModelNotReady
@@ -189,14 +190,14 @@ class LuceneSearcher:
     manifest: Manifest
 
     def search(self, text: str, k: int) -> Answer:
-        asked = self.making.query(clauses(text))
+        asked = self.making.query(parse(text))
         if asked is None:
             return Answer((), self.manifest.fingerprint, "no word to search for")
         if not self.ids:
             return Answer((), self.manifest.fingerprint)
         found = self.searcher.search(asked, min(k, len(self.ids))).scoreDocs
         hits = by_best(((self.ids[one.doc], float(one.score)) for one in found), k)
-        return Answer(hits, self.manifest.fingerprint)
+        return Answer(hits, self.manifest.fingerprint, note_refusals(text))
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  nothing is kept
@@ -217,6 +218,8 @@ class QueryMaker:
         self._builder = classes("util.QueryBuilder")(analyzer)
         self._boolean = classes("search.BooleanQuery$Builder")
         self._boost = classes("search.BoostQuery")
+        self._everything = classes("search.MatchAllDocsQuery")()
+        self._begun, self._term = classes("search.PrefixQuery"), classes("index.Term")
         occur = classes("search.BooleanClause$Occur")
         self._occur = {
             Occur.SHOULD: occur.SHOULD, Occur.MUST: occur.MUST, Occur.NOT: occur.MUST_NOT,
@@ -224,19 +227,28 @@ class QueryMaker:
         self._weights = settings.weights
         classes("search.BooleanQuery").setMaxClauseCount(MAX_CLAUSES)
 
-    def query(self, wanted: Iterable[Clause]) -> Any | None:  # noqa: ANN401  a Java object
-        """Make a query of all clauses; None where no word is left to search for."""
-        all_of, any_word = self._boolean(), False
-        for clause in wanted:
-            if (one := self._clause(clause)) is not None:
-                all_of.add(one, self._occur[clause.occur])
-                any_word = any_word or clause.occur is not Occur.NOT
-        return all_of.build() if any_word else None
+    def query(self, tree: Group) -> Any | None:  # noqa: ANN401  a Java object
+        """Make a query of a tree; None where no word is left to search for."""
+        whole, kinds = self._boolean(), set()
+        for part in tree.parts:
+            one = self._clause(part) if isinstance(part, Clause) else self.query(part)
+            if one is not None:
+                whole.add(one, self._occur[part.occur])
+                kinds.add(part.occur)
+        if kinds == {Occur.NOT}:
+            if any(part.occur is not Occur.NOT for part in tree.parts):
+                return None
+            whole.add(self._boost(self._everything, 0.0), self._occur[Occur.MUST])
+        return whole.build() if kinds else None
 
     def _clause(self, clause: Clause) -> Any | None:  # noqa: ANN401
         text, found = " ".join(clause.words), []
         for field, weight in self._weights.items():
             if not weight:
+                continue
+            if clause.begun:
+                start = self._term(field, clause.words[0].lower())
+                found.append((self._begun(start), weight))
                 continue
             if len(clause.words) > 1:
                 found.append((self._builder.createPhraseQuery(field, text), weight))

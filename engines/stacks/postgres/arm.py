@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from engines import contract
-from engines.lexical.terms import Clause, Occur, exact_clauses, normalise
+from engines.lexical.grammar import Dialect, Group, note_refusals, parse
+from engines.lexical.terms import Clause, normalise
 from engines.ranking import by_best
 from engines.stacks.postgres import connection, embedded
 from engines.stacks.postgres.connection import Lost, Session, Settings, dsn_of, session
@@ -24,7 +25,7 @@ from harness.core.records import Document
 
 WORDS = """
 SELECT id, {rank}({weights}, words, asked, {normalization})::float8 AS score
-FROM document, to_tsquery('{config}', %(words)s) AS asked
+FROM document, (SELECT ASKED) AS one(asked)
 WHERE words @@ asked
 ORDER BY score DESC, id COLLATE "C" LIMIT %(depth)s
 """
@@ -48,6 +49,9 @@ SELECT id, coalesce(1.0::float8 / ({rrf_k} + w.place), 0)
 FROM w FULL JOIN v USING (id) ORDER BY score DESC, id COLLATE "C" LIMIT %(k)s
 """
 ENGINE = "postgres"
+ASKED = "ASKED"
+"""Stands for the query in a statement."""
+TSQUERY = Dialect(" && ", " || ", "({found}) && !!({never})", weigh=1)
 ABOUT = "postgres.json"
 """In the index: its schema and generation."""
 
@@ -137,19 +141,20 @@ class PostgresSearcher:
             TimeoutError: the statement took too long; Lost: the server is gone.
         """
         typed = normalise(text)
-        asked = tsquery(exact_clauses(text)) if self.settings.mode != "vectors" else ""
+        values: dict[str, object] = {"k": k}
+        asked = tsquery(parse(text), self.settings.config, values)
         if not typed or (self.settings.mode == "words" and not asked):
             return Answer((), self.manifest.fingerprint, "no word to search for")
-        values: dict[str, object] = {"words": asked, "k": k}
         values["depth"] = k if self.settings.mode == "words" else max(k, self.settings.depth)
         if self.embedder:
             values["vector"] = connection.written(self.embedder.embed([typed])[0].tolist())
-        rows, retries = self.to.rows(self.sql, values)
+        rows, retries = self.to.rows(self.sql.replace(ASKED, asked or NOTHING), values)
         if self.settings.mode == "vectors":
             hits = tuple(Hit(one, min(1.0, (1 + raw) / 2), raw) for one, raw in rows[:k])
         else:
             hits = by_best(rows, k)
-        return Answer(hits, self.manifest.fingerprint, retries=retries)
+        note = "" if self.settings.mode == "vectors" else note_refusals(text)
+        return Answer(hits, self.manifest.fingerprint, note, retries)
 
 
 def _proven(to: Session, told: str) -> int:
@@ -192,7 +197,6 @@ def statement(settings: Settings) -> str:
         rank=settings.rank,
         weights=weights,
         normalization=settings.normalization,
-        config=settings.config,
     )
     vectors = HNSW if settings.nearest == "hnsw" else EXACT
     if settings.mode == "hybrid":
@@ -205,26 +209,38 @@ def digest(settings: Settings) -> str:
     return of_json(statement(settings))[:16]
 
 
-def tsquery(wanted: Iterable[Clause]) -> str:
-    """Write clauses as text for ``to_tsquery``; empty where there are none.
+NOTHING = "''::tsquery"
+WHERE_THERE = (
+    "(SELECT CASE WHEN EXISTS (SELECT FROM document WHERE words @@ own) THEN own ELSE {words} END"
+    " FROM (SELECT {own}) AS typed(own))"
+)
 
-    Words have letters and digits only and stand in quotation marks, so none is taken for syntax.
+
+def tsquery(tree: Group, config: str, values: dict[str, object]) -> str:
+    """Write a tree as SQL of a tsquery, and add its texts to ``values``; empty without a clause.
+
+    A text goes to the server's own parser, which keeps hosts, addresses and versions whole, as it
+    does in documents; any of its parts counts too, but for a phrase. Where no document has any of
+    these, its words are looked for.
     """
-    groups: dict[Occur, list[str]] = {occur: [] for occur in Occur}
-    for clause in wanted:
-        groups[clause.occur].append(_one(clause))
-    should, must = groups[Occur.SHOULD], groups[Occur.MUST]
-    asked = " | ".join(should)
-    if must:
-        every = " & ".join(must)
-        asked = f"({every}) & ({every} | {asked})" if asked else every
-    if groups[Occur.NOT]:
-        never = f"!({' | '.join(groups[Occur.NOT])})"
-        asked = f"({asked}) & {never}" if asked else never
-    return asked
 
+    def named(text: str) -> str:
+        values[name := f"w{len(values)}"] = text
+        return f"%({name})s"
 
-def _one(clause: Clause) -> str:
-    words = [f"'{word}'" for word in clause.words]
-    phrase = f"({' <-> '.join(words)})"
-    return phrase if clause.quoted or len(words) == 1 else f"({' | '.join([phrase, *words])})"
+    def one(clause: Clause) -> str:
+        words = [f"'{word}'" for word in clause.words]
+        phrase = f"to_tsquery('{config}', {{}})".format
+        if clause.begun:
+            return phrase(named(f"{words[0]}:*"))
+        if clause.text.isalnum():
+            return phrase(named(words[0]))
+        joined = f"({' <-> '.join(words)})"
+        each = "" if clause.quoted else "".join(f" | {word}" for word in words)
+        whole = f"phraseto_tsquery('{config}', {named(clause.text)})"
+        any_part = f"regexp_replace({whole}::text, ' <[-0-9]+> ', ' | ', 'g')::tsquery"
+        own = whole if clause.quoted else f"{whole} || {any_part}"
+        return WHERE_THERE.format(own=own, words=phrase(named(joined + each)))
+
+    expression, complement = TSQUERY.select(tree, one)
+    return f"!!({expression})" if complement else expression

@@ -247,7 +247,13 @@ def extend(to: Session, settings: Settings) -> str:
 
 
 def load(to: Session, settings: Settings, what: Loaded, of: Sequence[Row]) -> None:
-    """Fill a schema of its own, which replaces one of that name, in one transaction."""
+    """Fill a schema of its own, which replaces one of that name, in one transaction.
+
+    Raises:
+        IndexNotReady: a document has more words than a tsvector holds.
+    """
+    import psycopg
+
     schema, dimension, told = what
     vectors = f", vector vector({dimension})" if dimension else ""
     parts = (("title", "A"), ("text", "D"))
@@ -264,12 +270,20 @@ def load(to: Session, settings: Settings, what: Loaded, of: Sequence[Row]) -> No
             f" text text NOT NULL{vectors}, words tsvector GENERATED ALWAYS AS ({weights}) STORED)"
         )
         columns = "id, title, text, vector" if dimension else "id, title, text"
-        with (
-            within.cursor() as cursor,
-            cursor.copy(f"COPY document ({columns}) FROM STDIN") as into,
-        ):
-            for row in of:
-                into.write_row(row if dimension else row[:3])
+        try:
+            with (
+                within.cursor() as cursor,
+                cursor.copy(f"COPY document ({columns}) FROM STDIN") as into,
+            ):
+                for row in of:
+                    into.write_row(row if dimension else row[:3])
+        except psycopg.errors.ProgramLimitExceeded as exc:
+            line = re.search(r"line (\d+)", exc.diag.context or "")
+            which = f"the document {of[int(line[1]) - 1].doc_id!r}" if line else "a document"
+            raise IndexNotReady(
+                f"{which} is too long for PostgreSQL ({one_line(str(exc), 100)})."
+                " Cut it into parts of less than a megabyte of words"
+            ) from exc
         within.execute("CREATE INDEX document_words ON document USING gin (words)")
         if settings.nearest == "hnsw" and dimension:
             within.execute("SET LOCAL max_parallel_maintenance_workers = 0")

@@ -15,7 +15,8 @@ from pydantic import Field
 from engines import contract
 from engines.contract import StackSettings
 from engines.lexical import query
-from engines.lexical.terms import Clause, Occur, binding, exact_clauses
+from engines.lexical.grammar import binding, exact_clauses
+from engines.lexical.terms import Clause, Occur
 from engines.ranking import by_best, combine
 from engines.stacks.text import dense, tantivy
 from harness.core.engine import (

@@ -18,7 +18,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from engines import contract
 from engines.contract import StackSettings
-from engines.lexical.terms import binding, normalise, positive
+from engines.lexical.grammar import binding, positive
+from engines.lexical.terms import normalise
 from engines.stacks.text import fts5
 from engines.vector import bulk
 from engines.vector.amvi import VectorStore, open_store, write_store

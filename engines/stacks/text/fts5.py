@@ -13,7 +13,8 @@ from pydantic import Field
 
 from engines import contract
 from engines.contract import StackSettings, sort_by_id
-from engines.lexical.terms import Clause, Occur, clause_terms, exact_clauses, indexed
+from engines.lexical.grammar import FTS5, leaves, note_refusals, parse
+from engines.lexical.terms import Clause, Occur, clause_terms, indexed
 from engines.ranking import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady
@@ -101,59 +102,48 @@ class Fts5Searcher:
     settings: Settings
 
     def search(self, text: str, k: int) -> Answer:
-        wanted = exact_clauses(text)
-        if wanted and all(clause.occur is Occur.NOT for clause in wanted):
-            return self._lacking(wanted, k)
-        expression = match_expression(wanted, self.settings.joined)
+        tree = parse(text)
+        expression, complement = FTS5.select(tree, self._one)
         if not expression:
             return Answer((), self.manifest.fingerprint, "no word to search for")
-        weights = f"bm25({self.settings.title_weight}, {self.settings.text_weight})"
-        rows = self.db.execute(
-            "SELECT (SELECT doc_id FROM document WHERE id = search.rowid), rank FROM search"
-            " WHERE search MATCH ? AND rank MATCH ? ORDER BY rank, rowid LIMIT ?",
-            (expression, weights, k),
-        )
-        hits = by_best(((doc_id, -rank) for doc_id, rank in rows), k)
-        return Answer(hits, self.manifest.fingerprint)
+        if complement:
+            may = " OR ".join(self._one(c) for c in leaves(tree) if c.occur is not Occur.NOT)
+            found = self._lacking(expression, may, k)
+        else:
+            found = self._ranked(expression, k)
+        return Answer(by_best(found, k), self.manifest.fingerprint, note_refusals(text))
 
-    def _lacking(self, refused: tuple[Clause, ...], k: int) -> Answer:
-        """List what has none of the words, by id: nothing else was said of it."""
-        expression = " OR ".join(filter(None, (_one(c, self.settings.joined) for c in refused)))
-        if not expression:
-            return Answer((), self.manifest.fingerprint, "no word to search for")
+    def _ranked(self, expression: str, k: int, never: str = "") -> list[tuple[str, float]]:
+        weights = f"bm25({self.settings.title_weight}, {self.settings.text_weight})"
+        but = " AND rowid NOT IN (SELECT rowid FROM search WHERE search MATCH ?)" if never else ""
+        rows = self.db.execute(
+            "SELECT (SELECT doc_id FROM document WHERE id = search.rowid), rank FROM search"  # noqa: S608  no text of anybody
+            f" WHERE search MATCH ? AND rank MATCH ?{but} ORDER BY rank, rowid LIMIT ?",
+            (expression, weights, *([never] if never else []), k),
+        )
+        return [(doc_id, -rank) for doc_id, rank in rows]
+
+    def _lacking(self, never: str, may: str, k: int) -> list[tuple[str, float]]:
+        """List what has none of ``never``: what has some of ``may``, then the rest by id."""
+        first = dict(self._ranked(may, k, never)) if may else {}
         rows = self.db.execute(
             "SELECT doc_id FROM document WHERE id NOT IN"
             " (SELECT rowid FROM search WHERE search MATCH ?) ORDER BY id LIMIT ?",
-            (expression, k),
+            (never, k),
         )
-        return Answer(by_best(((row[0], 0.0) for row in rows), k), self.manifest.fingerprint)
+        return [*first.items(), *((row[0], 0.0) for row in rows if row[0] not in first)]
+
+    def _one(self, clause: Clause) -> str:
+        return written(clause, self.settings.joined)
 
 
-def match_expression(wanted: tuple[Clause, ...], joined: str) -> str:
-    """Write clauses in FTS5's query language; empty where there are none.
+def written(clause: Clause, joined: str) -> str:
+    """Write a clause; empty where its words hold nothing that an index keeps.
 
-    Every word stands in quotation marks, so nothing typed can be taken for syntax. What must
-    match has to be written twice where something else may match, and bm25 counts it twice. So the
-    latter is written twice as well, and the order is that of counting all once.
+    Every word stands in quotation marks, so nothing typed can be taken for syntax.
     """
-    groups: Mapping[Occur, list[str]] = {
-        occur: [one for c in wanted if c.occur is occur and (one := _one(c, joined))]
-        for occur in Occur
-    }
-    should, must = groups[Occur.SHOULD], groups[Occur.MUST]
-    found = " OR ".join(should)
-    if must:
-        every = " AND ".join(must)
-        found = f"({every}) AND ({every} OR {found} OR {found})" if found else every
-    if groups[Occur.NOT] and found:
-        found = f"({found}) NOT ({' OR '.join(groups[Occur.NOT])})"
-    return found
-
-
-def _one(clause: Clause, joined: str) -> str:
-    """Write a clause; empty where its words hold nothing that an index keeps."""
     whole, each = clause_terms(clause, joined)
-    phrase = ['"' + " ".join(whole) + '"'] if whole else []
+    phrase = ['"' + " ".join(whole) + '"' + "*" * clause.begun] if whole else []
     if not each:
         return "".join(phrase)
     return "(" + " OR ".join([*phrase, *(f'"{term}"' for term in each)]) + ")"

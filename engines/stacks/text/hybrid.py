@@ -12,7 +12,7 @@ from pydantic import Field
 
 from engines import contract
 from engines.contract import StackSettings
-from engines.lexical.terms import binding
+from engines.lexical.grammar import binding
 from engines.ranking import fuse
 from engines.stacks.text import dense, tantivy
 from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher, Stage

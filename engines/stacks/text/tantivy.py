@@ -16,8 +16,9 @@ from pydantic import Field, model_validator
 from engines import contract
 from engines.contract import StackSettings, sort_by_id
 from engines.lexical import query
-from engines.lexical.tantivy import Language, analyzer, best
-from engines.lexical.terms import Clause, Occur, clause_terms, exact_clauses, indexed
+from engines.lexical.grammar import note_refusals, parse
+from engines.lexical.tantivy import Language, analyzer, begun, best, compiled
+from engines.lexical.terms import Clause, clause_terms, indexed
 from engines.ranking import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady
@@ -134,41 +135,26 @@ class TantivySearcher:
     settings: Settings
 
     def search(self, text: str, k: int) -> Answer:
-        query = self._query(exact_clauses(text))
+        query = compiled(parse(text), self._clause)
         if query is None:
             return Answer((), self.manifest.fingerprint, "no word to search for")
         hits = best(self.searcher, query, k, schema=self.schema, ids="id")
         found = ((self.doc_ids[hit.document], hit.key) for hit in hits)
-        return Answer(by_best(found, k), self.manifest.fingerprint)
+        return Answer(by_best(found, k), self.manifest.fingerprint, note_refusals(text))
 
-    def _query(self, wanted: tuple[Clause, ...]) -> tantivy.Query | None:
-        """Compile clauses; the parser of Tantivy is not used, so nothing typed is syntax."""
-        kinds = {
-            Occur.SHOULD: tantivy.Occur.Should,
-            Occur.MUST: tantivy.Occur.Must,
-            Occur.NOT: tantivy.Occur.MustNot,
-        }
-        compiled = [(c.occur, query) for c in wanted for query in self._clause(c)]
-        if compiled and all(clause.occur is Occur.NOT for clause in wanted):
-            everything = tantivy.Query.const_score_query(tantivy.Query.all_query(), 0.0)
-            compiled.append((Occur.MUST, everything))
-        if all(occur is Occur.NOT for occur, _ in compiled):
-            return None
-        return tantivy.Query.boolean_query([(kinds[occur], query) for occur, query in compiled])
-
-    def _clause(self, clause: Clause) -> Iterator[tantivy.Query]:
+    def _clause(self, clause: Clause) -> tantivy.Query | None:
         whole, each = (list(self._terms(one)) for one in clause_terms(clause, self.settings.joined))
         options = [[term] for term in each]
         if whole and (len(whole) > 1 or not each):
             options.append(whole)
         if not options:
-            return
-        found = [
-            (tantivy.Occur.Should, tantivy.Query.boost_query(self._match(field, some), weight))
+            return None
+        match = self._begun if clause.begun else self._match
+        return tantivy.Query.boolean_query([
+            (tantivy.Occur.Should, tantivy.Query.boost_query(match(field, some), weight))
             for some in options
             for field, weight in self.settings.weights.items()
-        ]
-        yield tantivy.Query.boolean_query(found)
+        ])
 
     def _terms(self, words: Iterable[str]) -> Iterator[tuple[int, str]]:
         """Yield terms with their places; a stop word is no term, but keeps its place."""
@@ -182,6 +168,10 @@ class TantivySearcher:
         if len(terms) == 1:
             return tantivy.Query.term_query(self.schema, field, terms[0][1], "freq")
         return tantivy.Query.phrase_query(self.schema, field, list(terms))
+
+    def _begun(self, field: str, terms: list[tuple[int, str]]) -> tantivy.Query:
+        """Match any word that begins so, each for the same score."""
+        return begun(self.schema, field, terms[-1][1])
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from engines import contract
-from engines.lexical.terms import Clause, Occur, clauses
+from engines.lexical.grammar import parse
+from engines.lexical.terms import Clause, Occur
 from engines.stacks.http.settings import Headers, filled
 from engines.stacks.typesense import cluster
 from engines.stacks.typesense import nodes as typesense_nodes
@@ -140,7 +141,13 @@ class TypesenseSearcher:
             UnknownParam: no document has the member.
             TimeoutError, Refused, Lost: the query failed.
         """
-        wanted = clauses(text)
+        tree = parse(text)
+        wanted = [part for part in tree.parts if isinstance(part, Clause) and not part.begun]
+        if len(wanted) < len(tree.parts) or tree.refuses:
+            raise Refused(
+                "Typesense does not take parentheses, parts of words or refusals alone."
+                " Leave them out of the query"
+            )
         words = query(wanted)
         if not words:
             return Answer((), self.manifest.fingerprint, "no word to search for")

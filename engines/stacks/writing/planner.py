@@ -7,22 +7,21 @@ taken for syntax of FTS5.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from engines.lexical.terms import (
+from engines.lexical.grammar import (
+    FTS5_UNRANKED,
     MOST_WORDS,
-    Clause,
-    Occur,
-    exact_clauses,
+    Group,
+    Node,
     held,
-    normalise,
+    parse,
     positive,
-    terms,
-    word,
 )
+from engines.lexical.terms import Clause, Occur, normalise, terms, word
 
 MOST_TOKENS = 8
 MOST_QUERIES = 4
@@ -142,34 +141,34 @@ def strongest(tokens: Sequence[str], frequency: Frequency) -> str:
 
 
 def refused(text: str) -> str:
-    """Write what no chunk may have, where the text says nothing else; empty where it does."""
-    clauses = exact_clauses(text)
-    if not clauses or any(clause.occur is not Occur.NOT for clause in clauses):
-        return ""
-    return " OR ".join(_each(clauses))
+    """Write what no chunk may have where all others are meant; empty where words are meant."""
+    expression, complement = FTS5_UNRANKED.select(_together(parse(text)), _each)
+    return expression if complement else ""
 
 
 def constraint(text: str) -> Callable[[str], str]:
     """Make what adds to any query the constraints of a text."""
-    must, never = map(_each, held(text))
-
-    def add(query: str) -> str:
-        with_must = " AND ".join([f"({query})", *must]) if must else query
-        return f"({with_must}) NOT ({' OR '.join(never)})" if never else with_must
-
-    return add
+    demanded, complement = FTS5_UNRANKED.select(held(text), _each)
+    if not demanded:
+        return lambda query: query
+    by = "NOT" if complement else "AND"
+    return lambda query: f"({query}) {by} ({demanded})"
 
 
 def typed_query(text: str) -> str:
     """Write what was typed: words together, or any of them where OR stands between them."""
-    clauses = exact_clauses(text)
-    wanted = {occur: _each(c for c in clauses if c.occur is occur) for occur in Occur}
-    between = " OR " if re.search(r"\bOR\b", normalise(text)) else " AND "
-    should = between.join(wanted[Occur.SHOULD])
-    every = [*wanted[Occur.MUST], *([f"({should})"] if should else [])]
-    query = " AND ".join(every) if wanted[Occur.MUST] else should
-    never = " OR ".join(wanted[Occur.NOT])
-    return f"({query}) NOT ({never})" if never else query
+    return FTS5_UNRANKED.select(_together(parse(text)), _each).expression
+
+
+def _together(tree: Group) -> Group:
+    """Return a tree in which words must match that no OR stands between."""
+
+    def demanded(node: Node) -> Node:
+        inner = node if isinstance(node, Clause) else _together(node)
+        must = inner.occur is Occur.SHOULD and not tree.either
+        return replace(inner, occur=Occur.MUST) if must else inner
+
+    return replace(tree, parts=tuple(map(demanded, tree.parts)))
 
 
 def quoted(words: str) -> str:
@@ -177,7 +176,7 @@ def quoted(words: str) -> str:
     return f'"{words}"'
 
 
-def _each(clauses: Iterable[Clause]) -> list[str]:
-    """Write clauses, each a phrase; one whose words hold nothing that an index keeps is none."""
-    phrases = (" ".join(term for one in c.words for term in terms(one)) for c in clauses)
-    return [quoted(phrase) for phrase in phrases if phrase]
+def _each(clause: Clause) -> str:
+    """Write a clause as a phrase; empty where its words hold nothing that an index keeps."""
+    phrase = " ".join(term for one in clause.words for term in terms(one))
+    return quoted(phrase) + "*" * clause.begun if phrase else ""

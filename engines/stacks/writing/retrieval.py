@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.lexical.grammar import positive
 from engines.lexical.query import LIKE, Like
-from engines.lexical.terms import positive
 from engines.ranking import fuse
 from engines.stacks.writing.planner import Choice, Context, Kind, Planned, plan, refused
 from engines.stacks.writing.store import Chunk, Store, shown

@@ -19,7 +19,7 @@ import pytest
 from engines.kept import index, listing
 from engines.kept.index import Live, Updated
 from engines.kept.listing import Fault
-from engines.lexical.terms import MOST_REPEATS
+from engines.lexical.grammar import MOST_REPEATS
 from engines.stacks.code.arm import Code
 from engines.stacks.code.arm import Settings as CodeSettings
 from engines.stacks.code.service import Wish as CodeWish

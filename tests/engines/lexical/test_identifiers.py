@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.terms import LONGEST_BYTES, MOST_WORDS, clauses, identifiers
+from engines.lexical.grammar import MOST_WORDS
+from engines.lexical.grammar import exact_clauses as clauses
+from engines.lexical.terms import LONGEST_BYTES, identifiers
 
 
 @pytest.mark.parametrize(

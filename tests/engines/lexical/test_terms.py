@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.lexical.grammar import exact_clauses
 from engines.lexical.tantivy import analyzer
 from engines.lexical.terms import (
     ClauseTerms,
     clause_terms,
-    exact_clauses,
     indexed,
     passage,
     places,

@@ -6,21 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.terms import (
+from engines.lexical.grammar import (
     MOST_REPEATS,
     MOST_WORDS,
-    Clause,
-    Occur,
     binding,
-    clauses,
     exact_clauses,
     held,
-    normalise,
+    leaves,
+    mask,
+    note_refusals,
+    parse,
     positive,
-    refusals,
+    refused,
+    refuses,
     signed,
-    word,
+    written,
 )
+from engines.lexical.terms import Clause, Occur, normalise, word
 
 SIGNS = {Occur.SHOULD: "", Occur.MUST: "+", Occur.NOT: "-"}
 
@@ -29,7 +31,7 @@ def read(text: str) -> list[str]:
     """Write clauses in one line each: a sign, and words joined by a space or in quotes."""
     return [
         SIGNS[c.occur] + (f'"{" ".join(c.words)}"' if c.quoted else " ".join(c.words))
-        for c in clauses(text)
+        for c in exact_clauses(text)
     ]
 
 
@@ -66,14 +68,22 @@ def read(text: str) -> list[str]:
         ("br-2tnl", ["br 2tnl"]),
         ("pandas.read_csv()", ["pandas read csv"]),
         ("-read_csv salt", ["-read csv", "salt"]),
-        ("--salt water", ["-salt", "water"]),
+        ("--salt water", ["salt", "water"]),
         ("C++ +", ["C"]),
         ("- + ! * ^", []),
         ("don't", ["don t"]),
         ("東京 naïve Ⅻ", ["東京", "naïve", "Ⅻ"]),
         ("हिन्दी -co\xadop 👍🏽!", ["हिन्दी", "-co\xadop", "👍🏽"]),
-        ("-salt", ["salt"]),
-        ("NOT salt -water", ["salt", "water"]),
+        ("-salt", ["-salt"]),
+        ("NOT salt -water", ["-salt", "-water"]),
+        ("sea NOT (salt OR water)", ["sea", "-salt", "-water"]),
+        ("SEA (OR", ["SEA", "OR"]),
+        ("京都 OR 東京", ["京都", "東京"]),
+        ("exit code -1073741819", ["exit", "code", "1073741819"]),
+        ("commit --no-verify", ["commit", "no verify"]),
+        ("commit --no-verify -hooks", ["commit", "-no verify", "-hooks"]),
+        ("-17 NOT sea", ["-17", "-sea"]),
+        ("-0x80070005, -1.5", ["0x80070005", "1 5"]),
         ("", []),
         ("\0", []),
         ("\ud800", []),
@@ -100,8 +110,8 @@ def test_constraints_hold_whatever_finds(
     text: str, must: list[str], never: list[str], looked_for: str
 ) -> None:
     found = held(text)
-    assert [" ".join(one.words) for one in found.must] == must
-    assert [" ".join(one.words) for one in found.never] == never
+    assert [" ".join(one.words) for one in leaves(found) if one.occur is Occur.MUST] == must
+    assert [" ".join(one.words) for one in leaves(found) if one.occur is Occur.NOT] == never
     assert positive(text) == looked_for
 
 
@@ -127,11 +137,15 @@ def test_negatives_alone_stay_negative() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "refused", "said"),
+    ("text", "alone", "said"),
     [
         ("-salt NOT water", ["salt", "water"], "-salt -water"),
         ('-"sea salt"', ["sea salt"], '-"sea salt"'),
         ("-salt water", [], "-salt"),
+        ("(a OR b) AND c", [], "+(a b) +c"),
+        ("a OR b AND c", [], "+(a (+b +c))"),
+        ("a OR NOT b", [], "+(a (-b))"),
+        ("a NOT (b AND NOT c)", [], "-(+b -c)"),
         ('a AND b +"c d" e -br-2tnl', [], '+a +b +"c d" -br-2tnl'),
         ('salt "sea water" br-2tnl OR x', [], ""),
         ("NOT", [], ""),
@@ -140,9 +154,10 @@ def test_negatives_alone_stay_negative() -> None:
     ],
 )
 def test_what_only_refuses_and_what_is_said_with_signs(
-    text: str, refused: list[str], said: str
+    text: str, alone: list[str], said: str
 ) -> None:
-    assert [clause.text for clause in refusals(text)] == refused
+    assert refuses(text) == bool(alone)
+    assert not alone or list(refused(text)) == alone
     assert signed(text) == said
     assert signed(said) == said
 
@@ -152,7 +167,8 @@ def test_a_text_all_in_capitals_has_no_operators() -> None:
 
 
 def test_a_negative_beside_a_positive_stays_negative() -> None:
-    assert clauses("salt -water")[1] == Clause(Occur.NOT, ("water",), quoted=False)
+    assert note_refusals('salt -water -"dead sea"') == "without water, without dead sea"
+    assert exact_clauses("salt -water")[1] == Clause(Occur.NOT, ("water",), quoted=False)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +181,7 @@ def test_a_negative_beside_a_positive_stays_negative() -> None:
     ],
 )
 def test_words_beyond_the_most_are_left_out(text: str) -> None:
-    assert sum(len(clause.words) for clause in clauses(text)) == MOST_WORDS
+    assert sum(len(clause.words) for clause in exact_clauses(text)) == MOST_WORDS
 
 
 @pytest.mark.parametrize(
@@ -178,16 +194,15 @@ def test_white_space_and_what_is_no_character(text: str, trimmed: str) -> None:
 
 @given(st.text(max_size=80) | st.text('a_"+-AND OR NOT', max_size=40))
 def test_every_text_gives_words_of_letters_digits_and_emoji(text: str) -> None:
-    found = clauses(text)
+    found = exact_clauses(text)
     assert all(word().fullmatch(one) for clause in found for one in clause.words)
     assert all(clause.words for clause in found)
-    assert not found or any(clause.occur is not Occur.NOT for clause in found)
 
 
 @given(st.text(max_size=60))
 def test_trimming_twice_changes_nothing(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
-    assert clauses(normalise(text)) == clauses(text)
+    assert exact_clauses(normalise(text)) == exact_clauses(text)
 
 
 @pytest.mark.parametrize(
@@ -211,3 +226,14 @@ def test_repeats_that_people_type_all_count() -> None:
     assert " ".join(clause.text for clause in exact_clauses(text)) == text
     many = [f"w{at}" for at in range(100)]
     assert [clause.text for clause in exact_clauses(" ".join(many))] == many
+
+
+@given(st.text('ab c"()+-17AND OR NOT', max_size=40))
+def test_what_is_written_of_a_query_means_the_same(text: str) -> None:
+    tree = parse(text)
+    again = parse(written(tree))
+    for letter in ("a", "b", "c"):
+        has = {one.words: letter in "".join(one.words) for one in leaves(tree)}
+        assert mask(again, lambda one: has[one.words], True) == mask(  # noqa: B023, FBT003  at once
+            tree, lambda one: has[one.words], True  # noqa: B023, FBT003
+        )  # fmt: skip

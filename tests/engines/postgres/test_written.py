@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engines import registry
-from engines.lexical.terms import clauses
+from engines.lexical.grammar import parse
 from engines.stacks.postgres import arm, connection
 from engines.stacks.postgres.connection import Settings
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
@@ -19,19 +19,40 @@ WORDS = Settings(mode="words", timeout_s=5.0)
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "asked", "values"),
     [
-        ("red cone", "('red') | ('cone')"),
-        ('"red cone"', "('red' <-> 'cone')"),
-        ("read_csv", "(('read' <-> 'csv') | 'read' | 'csv')"),
-        ("+red cone -blue", "((('red')) & (('red') | ('cone'))) & !(('blue'))"),
-        ("-blue", "('blue')"),
-        ("'; DROP TABLE document; --", "('DROP') | ('TABLE') | ('document')"),
-        ("!!!", ""),
+        ("red cone", "(w0) || (w1)", ["'red'", "'cone'"]),
+        (
+            "+red cone -blue",
+            "(((w1)) && ((w1) || (w0))) && !!((w2))",
+            ["'cone'", "'red'", "'blue'"],
+        ),
+        ("-blue", "!!((w0))", ["'blue'"]),
+        ("conf*", "(w0)", ["'conf':*"]),
+        ("'; DROP TABLE document; --", "", ["'DROP'", "'TABLE'"]),
+        ("!!!", "", []),
     ],
 )
-def test_a_text_becomes_a_query_of_words(text: str, wanted: str) -> None:
-    assert arm.tsquery(clauses(text)) == wanted
+def test_a_text_becomes_a_query_of_words(text: str, asked: str, values: list[str]) -> None:
+    found: dict[str, object] = {}
+    sql = arm.tsquery(parse(text), "simple", found)
+    for name in found:
+        sql = sql.replace(f"to_tsquery('simple', %({name})s)", f"({name})")
+    assert list(found.values())[: len(values)] == values
+    assert sql == asked or not asked
+    assert "DROP" not in sql
+
+
+def test_what_the_servers_parser_keeps_whole_is_asked_whole() -> None:
+    found: dict[str, object] = {}
+    sql = arm.tsquery(parse('jane.doe@corp.example "2.4.1"'), "english", found)
+    assert "phraseto_tsquery('english', %(w" in sql
+    assert set(found.values()) == {
+        "jane.doe@corp.example",
+        "('jane' <-> 'doe' <-> 'corp' <-> 'example') | 'jane' | 'doe' | 'corp' | 'example'",
+        "2.4.1",
+        "('2' <-> '4' <-> '1')",
+    }
 
 
 def test_equal_scores_are_ordered_by_id_in_every_statement() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.lexical.terms import clauses
-from engines.stacks.text.fts5 import FILE, Fts5, Settings, match_expression
+from engines.lexical.grammar import FTS5, parse
+from engines.stacks.text.fts5 import FILE, Fts5, Settings, written
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from harness.stages.contract.subject import DOCUMENTS
@@ -144,7 +144,7 @@ def test_accents_are_folded(index: Path) -> None:
     ],
 )
 def test_what_fts5_is_asked(text: str, joined: str, asked: str) -> None:
-    assert match_expression(clauses(text), joined) == asked
+    assert FTS5.select(parse(text), lambda one: written(one, joined)).expression == asked
 
 
 def test_what_must_be_there_counts_no_more_than_what_may(index: Path) -> None:

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.lexical.terms import Clause, Occur, exact_clauses
+from engines.lexical.grammar import mask, parse
+from engines.lexical.terms import Clause
 from engines.stacks.text import fts5, tantivy
 from harness.core.engine import Engine, Searcher
 from harness.core.records import Document
@@ -84,6 +85,8 @@ def has(document: Document, clause: Clause, joined: str) -> bool:
     """Say by looking at it whether a document satisfies a clause."""
     fields = [document.title.split(), document.text.split()]
     words = [word.lower() for word in clause.words]
+    if clause.begun:
+        return any(word.startswith(words[0]) for field in fields for word in field)
     phrase = any(
         field[at : at + len(words)] == words for field in fields for at in range(len(field))
     )
@@ -97,16 +100,13 @@ def by_definition(text: str, joined: str) -> frozenset[str]:
 
     A text of refusals alone means all that it does not refuse.
     """
-    asked = exact_clauses(text)
-    by = {occur: [c for c in asked if c.occur is occur] for occur in Occur}
-    found = set()
-    for document in DOCUMENTS:
-        must = all(has(document, clause, joined) for clause in by[Occur.MUST])
-        may = bool(by[Occur.MUST]) or any(has(document, c, joined) for c in by[Occur.SHOULD])
-        may = may or (bool(asked) and len(by[Occur.NOT]) == len(asked))
-        if must and may and not any(has(document, clause, joined) for clause in by[Occur.NOT]):
-            found.add(document.doc_id)
-    return frozenset(found)
+    tree = parse(text)
+    every = DOCUMENTS if tree.parts else ()
+    return frozenset(
+        one.doc_id
+        for one in every
+        if mask(tree, lambda clause: has(one, clause, joined), True)  # noqa: B023, FBT003  at once
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,6 +137,14 @@ def by_definition(text: str, joined: str) -> frozenset[str]:
         "eel ant",
         "+eel ant",
         "ant -eel",
+        "cat NOT (ant OR bee)",
+        "cat NOT (ant AND bee)",
+        "ant OR bee AND cat",
+        "(ant OR bee) AND cat",
+        "ant OR NOT bee",
+        "(ant bee) -(cat ant_bee)",
+        "be*",
+        "+a* -c*",
     ],
 )
 def test_each_way_of_asking_matches_by_definition(opened: Opened, text: str) -> None:
@@ -147,7 +155,8 @@ def test_each_way_of_asking_matches_by_definition(opened: Opened, text: str) -> 
 
 term = st.sampled_from([*WORDS, '"ant bee"', '"bee cat"', "ant_bee", "bee-cat-ant", "eel", "Ant"])
 piece = st.builds(str.__add__, st.sampled_from(["", "", "+", "-"]), term)
-asked = st.lists(piece | st.sampled_from(["AND", "OR", "NOT"]), max_size=7).map(" ".join)
+operator = st.sampled_from(["AND", "OR", "NOT", "(", ")"])
+asked = st.lists(piece | operator, max_size=9).map(" ".join)
 
 
 @settings(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engines import registry
-from engines.lexical.terms import clauses
+from engines.lexical.grammar import exact_clauses as clauses
 from engines.stacks.typesense import arm, cluster, nodes
 from engines.stacks.typesense.nodes import Settings
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
@@ -28,7 +28,6 @@ YOURS = 'nodes = ["http://127.0.0.1:9"]\nkey_env = "A_SERVERS_KEY"\ntimeout_s = 
         ("read_csv", "read csv", ""),
         ("+red cone -blue", "red cone -blue", "(title:`red` || text:`red`)"),
         ("cone -read_csv", 'cone -"read csv"', ""),
-        ("-blue", "blue", ""),
         ("`) || *", "", ""),
         ("\U0001f600", "", ""),
     ],

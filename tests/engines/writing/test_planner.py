@@ -89,7 +89,7 @@ def test_or_the_eight_rarest_in_the_order_of_the_text() -> None:
 
 def test_what_was_typed_keeps_its_meaning() -> None:
     assert typed_query('+flow "boundary layer" -heat') == (
-        '("flow" AND ("boundary layer")) NOT ("heat")'
+        '("flow" AND "boundary layer") NOT ("heat")'
     )
     assert typed_query("flow OR heat") == '"flow" OR "heat"'
     assert typed_query("read_csv now") == '"read csv" AND "now"'
@@ -98,7 +98,7 @@ def test_what_was_typed_keeps_its_meaning() -> None:
 def test_what_must_and_must_not_be_holds_in_every_planned_query() -> None:
     planned = queries("budget plan +costs -travel", Context(title="trains"))
     assert len(planned) == MOST_QUERIES
-    assert all(one.endswith(' NOT ("travel")') for one in planned)
+    assert all('NOT ("travel")' in one for one in planned)
     assert all('"costs"' in one for one in planned)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.contract import EngineError, FeatureUnavailable, SearchError
-from engines.lexical.terms import positive, signed
+from engines.lexical.grammar import positive, signed
 from engines.ranking import fuse
 from engines.rerank.cross_encoder import CrossEncoder, CrossEncoding, Reranked, Reranker, joined
 from engines.rerank.cross_encoder import Unavailable as RerankerUnavailable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from time import perf_counter
 from typing import NamedTuple
@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.lexical.terms import Clause, Occur, exact_clauses, identifiers, normalise, refusals
+from engines.lexical.grammar import FTS5, Selected, exact_clauses, parse, refuses
+from engines.lexical.terms import Clause, Occur, identifiers, normalise
 from engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
@@ -118,34 +119,25 @@ def _held(number: int) -> int:
     return max(LEAST, min(MOST, number))
 
 
-_PREFIX = re.compile(r"[^\W_]+\*")
-
-
 def match_expression(text: str) -> str:
     """Write ``text`` for MATCH; empty where it is blank.
 
     A joined word is its phrase in any column, or the whole token in ``identifiers``; a single word
     is searched in that column with the others. A word with a star at its end is a prefix. Text
     without a letter or digit is searched as it is, so that FTS5 and nothing before it says that it
-    matches nothing. What must match is written twice where something else may match, and bm25
-    counts it twice. So the latter is written twice as well, and the order is that of counting all
-    once. Of a text that only refuses, what must not match is written.
+    matches nothing. Where ``finds_the_rest`` holds, what is refused is written.
     """
     typed = normalise(text)
-    wanted = [one for one in exact_clauses(typed) if any(map(str.isalnum, one.text))]
-    if not wanted:
-        return quoted(typed) if typed else ""
-    groups: Mapping[Occur, list[str]] = {
-        occur: [_one(clause) for clause in wanted if clause.occur is occur] for occur in Occur
-    }
-    if refusals(typed):
-        return " OR ".join(groups[Occur.NOT])
-    should, must, never = groups[Occur.SHOULD], groups[Occur.MUST], groups[Occur.NOT]
-    asked = " OR ".join(should) if should or must else quoted("")
-    if must:
-        every = " AND ".join(must)
-        asked = f"({every}) AND ({every} OR {asked} OR {asked})" if asked else every
-    return f"({asked}) NOT ({' OR '.join(never)})" if never else asked
+    return _selected(typed).expression or (quoted(typed) if typed else "")
+
+
+def finds_the_rest(text: str) -> bool:
+    """Return whether messages are meant that ``match_expression`` does not find."""
+    return ("-" in text or "NOT" in text) and _selected(normalise(text)).complement
+
+
+def _selected(typed: str) -> Selected:
+    return FTS5.select(parse(typed), _one)
 
 
 def quoted(text: str) -> str:
@@ -162,9 +154,11 @@ def prefix(word: str) -> str:
 
 
 def _one(clause: Clause) -> str:
+    if not any(map(str.isalnum, clause.text)):
+        return ""
     if clause.quoted:
         return quoted(clause.text)
-    if _PREFIX.fullmatch(clause.text):
+    if clause.begun:
         return prefix(clause.text)
     if len(clause.words) == 1:
         return quoted(clause.text)
@@ -210,7 +204,7 @@ def extract_like_terms(text: str) -> tuple[str, ...]:
     LIKE can find what no index holds.
     """
     found: list[str] = []
-    if refusals(text):
+    if refuses(text):
         return ()
     for clause in _wanted(text):
         found += [clause.text.strip()] if clause.quoted else _TOKEN.findall(clause.text)
@@ -372,7 +366,7 @@ class Fts5Engine:
         if not normalise(text):
             return contained(self.store, ((), ()), filters, ranking, depth, self.table)
         try:
-            if refusals(text):
+            if finds_the_rest(text):
                 return self._lacking(self.compiled(text), filters, ranking, depth)
             return self._match(self.compiled(text), filters, ranking, depth)
         except sqlite3.Error as exc:

@@ -11,8 +11,9 @@ from time import perf_counter_ns
 import tantivy
 
 from engines.contract import EngineError, IndexUnavailable
+from engines.lexical.grammar import refuses
 from engines.lexical.tantivy import analyzer
-from engines.lexical.terms import normalise, refusals
+from engines.lexical.terms import normalise
 from engines.stacks.agent_mail.contract import (
     CandidateList,
     Candidates,
@@ -110,7 +111,7 @@ class TantivyMailEngine:
                     (), exhausted=True, method=NAME, normalized_query=typed, note=NO_WORD
                 )
             query = restricted(words, filters, fields)
-            if refusals(typed):
+            if refuses(typed):
                 return cut(listed(now, query, ranking, most), most, NAME, typed)
             found = cut(matching(now, query, ranking, most), most, NAME, typed)
             by_time = ranking is RankingMode.RECENCY

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import tantivy
 
-from engines.lexical.tantivy import LONGEST_TERM_BYTES, Columns, columns, first
-from engines.lexical.terms import Clause, Occur, exact_clauses, identifiers, refusals, words_alone
+from engines.lexical.grammar import parse, words_alone
+from engines.lexical.tantivy import LONGEST_TERM_BYTES, Columns, begun, columns, compiled, first
+from engines.lexical.terms import Clause, identifiers
 from engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
@@ -173,14 +173,6 @@ def cut(
     return CandidateList(shown, len(candidates) == len(shown), method, normalized_query)
 
 
-OCCURS = {
-    Occur.SHOULD: tantivy.Occur.Should,
-    Occur.MUST: tantivy.Occur.Must,
-    Occur.NOT: tantivy.Occur.MustNot,
-}
-_BEGUN = re.compile(r"[^\W_]+\*")
-
-
 @dataclass(frozen=True, slots=True)
 class Compiler:
     """Makes queries for one schema."""
@@ -194,24 +186,7 @@ class Compiler:
         alone = words_alone(text)
         if alone and text.isascii() and text.replace(" ", "").isalpha():
             return self._letters(alone)
-        compiled = [
-            (clause.occur, query)
-            for clause in exact_clauses(text)
-            if (query := self._clause(clause)) is not None
-        ]
-        if all(occur is Occur.NOT for occur, _ in compiled):
-            return self._lacking(query for _, query in compiled) if refusals(text) else None
-        if len(compiled) == 1:
-            return compiled[0][1]
-        return tantivy.Query.boolean_query([(OCCURS[occur], query) for occur, query in compiled])
-
-    def _lacking(self, refused: Iterable[tantivy.Query]) -> tantivy.Query:
-        """Ask for all that lacks what is refused, each with score 0."""
-        whole = tantivy.Query.const_score_query(tantivy.Query.all_query(), 0.0)
-        return tantivy.Query.boolean_query([
-            (tantivy.Occur.Must, whole),
-            *((tantivy.Occur.MustNot, query) for query in refused),
-        ])
+        return compiled(parse(text), self._clause)
 
     def _letters(self, words: list[str]) -> tantivy.Query | None:
         """Ask for any of ``words`` of ASCII letters; most of what is typed, and quickly done."""
@@ -234,10 +209,10 @@ class Compiler:
         terms = self._terms(clause.text)
         if not terms:
             return None
-        if not clause.quoted and _BEGUN.fullmatch(clause.text):
-            subject = self._begun("subject", terms)
+        if clause.begun:
+            subject = begun(self.schema, "subject", terms[-1][1])
             subject = tantivy.Query.boost_query(subject, self.weights.subject)
-            found = [subject, self._begun("body", terms)]
+            found = [subject, begun(self.schema, "body", terms[-1][1])]
         else:
             found = [self._match(terms)]
         if not clause.quoted and not clause.text.isalpha():
@@ -258,9 +233,3 @@ class Compiler:
         if len(terms) == 1:
             return tantivy.Query.term_query(self.schema, WHOLE, terms[0][1], "freq")
         return tantivy.Query.phrase_query(self.schema, WHOLE, list(terms))
-
-    def _begun(self, field: str, terms: list[tuple[int, str]]) -> tantivy.Query:
-        """Match any word that begins so, each for the same score whatever the word."""
-        return tantivy.Query.fuzzy_term_query(
-            self.schema, field, terms[-1][1], distance=0, prefix=True
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.terms import clauses
+from engines.lexical.grammar import exact_clauses as clauses
 from engines.stacks.agent_mail.contract import SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import MAX_WORDS, bounded
 from tests.engines.agent_mail.fakes import message, service

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.contract import EngineError, IndexUnavailable
-from engines.lexical.terms import normalise, refusals
+from engines.lexical.grammar import refuses as refusals
+from engines.lexical.terms import normalise
 from engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,

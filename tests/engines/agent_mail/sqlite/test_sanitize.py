@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.terms import normalise, refusals
+from engines.lexical.grammar import refuses as refusals
+from engines.lexical.terms import normalise
 from engines.stacks.agent_mail.sqlite.schema import MESSAGES, index_of
 from engines.stacks.agent_mail.sqlite.search import (
     LONGEST_TERM,
