@@ -135,8 +135,8 @@ def room_of(file: str) -> str:
     return fits[-1] if fits else "other"
 
 
-def faults(rooms: Sequence[str], sample: int, only: Sequence[str]) -> int:
-    """Print by room how many of the planted faults the cassettes notice."""
+def faults(rooms: Sequence[str], sample: int, only: Sequence[str], *, goldens: bool) -> int:
+    """Print by room how many of the planted faults cassettes, or else quick goldens, notice."""
     from tests.mutants.listed import mutants
     from tests.mutants.plant import find
     from tests.oracle import cassettes_faults as planting
@@ -148,14 +148,15 @@ def faults(rooms: Sequence[str], sample: int, only: Sequence[str]) -> int:
     fates = dict[str, planting.Fate]()
     with tempfile.TemporaryDirectory() as folder:
         if not (pid := os.fork()):  # what goldens are played in has imported nothing of ours
-            fates = planting.tried(bench().ask, every, Path(folder))
+            asking = bench()
+            fates = planting.tried(asking.ask, every, Path(folder), asking.is_steady)
             write(Path(folder) / "fates", fates)
             os._exit(0)
         os.waitpid(pid, 0)
         fates = replaying.load(Path(folder) / "fates")
-        left = [one for one in every if not fates[one.id].difference]
-        ask = partial(planting.ask_goldens, planting.goldens_ran(HOME))
-        fates |= planting.tried(ask, left, Path(folder))
+        if goldens and (left := [one for one in every if not fates[one.id].difference]):
+            ask = partial(planting.ask_goldens, planting.goldens_ran(HOME))
+            fates |= planting.tried(ask, left, Path(folder), lambda *_: True)
     for one in every:
         fate = fates[one.id]
         print(f"{fate_of(one, files, fates)} {files[one.id]} {one.id} {fate}")
@@ -200,12 +201,14 @@ def main() -> int:
     words.add_argument("--code", type=Path, default=ROOT, help="the clone to replay on")
     words.add_argument("--sample", type=int, default=0, help="so many faults, drawn at random")
     words.add_argument("--fault", action="append", help="one of the list, by its id")
+    words.add_argument("--cassettes", action="store_true", help="no goldens, which take longer")
     given = words.parse_args()
     rooms = given.room or list(ROOMS)
     if given.what == "record":
         return record(rooms)
     if given.what == "faults":
-        return faults(given.room or [*ROOMS, "other"], given.sample, given.fault or [])
+        asked = given.room or [*ROOMS, "other"], given.sample, given.fault or []
+        return faults(*asked, goldens=not given.cassettes)
     return each_alone(rooms, given.what, given.code.resolve())
 
 

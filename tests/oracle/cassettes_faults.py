@@ -20,7 +20,7 @@ import threading
 import time
 import types
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import SourceFileLoader
@@ -32,10 +32,11 @@ from tests.mutants.listed import Mutant
 from tests.mutants.plant import plant
 from tests.oracle import cassettes_replay as replaying
 from tests.oracle import golden
+from tests.oracle.cassettes import found
 from tests.oracle.cassettes_replay import Ran, Recording
 from tests.source import ROOT, known, of_ours
 
-LONGEST_S, AT_ONCE = 60, int(os.environ.get("ORACLE_AT_ONCE", "2"))
+LONGEST_S, AT_ONCE = 20, int(os.environ.get("ORACLE_AT_ONCE", "2"))
 DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 Place = tuple[str, str, int]
 """A case: room, function, number."""
@@ -48,6 +49,7 @@ class Fate:
     asked: int
     difference: str = ""
     remark: str = ""
+    place: Place | None = None
 
 
 def changed(honest: str, spoilt: str) -> set[str]:
@@ -75,7 +77,7 @@ def _head(function: Any) -> str:
 
 
 class Bench:
-    """All cases, by the functions that they run; modules of others are imported already."""
+    """All cases, by the functions that they run; all modules are imported already."""
 
     def __init__(self, recordings: Mapping[str, Recording], ran: Mapping[str, Ran]) -> None:
         self.recordings, self.names = recordings, replaying.Names.read()
@@ -89,8 +91,6 @@ class Bench:
         for name in {name for recording in recordings.values() for name in recording}:
             with contextlib.suppress(ImportError):
                 importlib.import_module(self.names.now(name).partition(":")[0])
-        for name in [one for one in sys.modules if one.partition(".")[0] in ("harness", "engines")]:
-            del sys.modules[name]
         replaying.folder()
         gc.collect()
         gc.freeze()
@@ -105,27 +105,41 @@ class Bench:
         near = {place for one in by for place in self.of[one]} - wanted
         return self._in_turn(wanted) + self._in_turn(near)
 
-    def _in_turn(self, places: Iterable[Place]) -> list[Place]:
+    def _in_turn(self, places: set[Place]) -> list[Place]:
         by: dict[str, list[Place]] = defaultdict(list)
-        for place in sorted(places, key=lambda p: (self.reach[p], p)):
+        for place in sorted(self.reach.keys() & places, key=lambda p: (self.reach[p], p)):
             by[place[1]].append(place)
         return [place for turn in zip_longest(*by.values()) for place in turn if place]
 
     def ask(self, file: str, spoilt: str) -> Fate:
         """Plant a fault and ask until something differs; for a process of its own."""
-        began, asked = time.monotonic(), 0
-        module, functions = spoil(file, spoilt)
-        for asked, (room, name, i) in enumerate(self.places(module, functions), 1):
-            try:
-                function = self.names.function(name)
-                said = replaying.asked(function, self.recordings[room][name][i], self.names)
-            except Exception as e:  # noqa: BLE001  a module that cannot be imported is noticed
-                said = f"cannot be imported: {e!r:.100}"
-            if said:
-                return Fate(asked, f"{name} #{i}:{said}")
-            if time.monotonic() - began > LONGEST_S:
+        asked, (module, functions) = 0, spoil(file, spoilt)
+        for asked, place in enumerate(self.places(module, functions), 1):
+            if said := self.answer(place):
+                return Fate(asked, f"{place[1]} #{place[2]}:{said}"[:300], place=place)
+            if time.process_time() > LONGEST_S:
                 return Fate(asked, remark=f"not all of its cases in {LONGEST_S} s")
         return Fate(asked)
+
+    def answer(self, place: Place) -> str:
+        """Ask a case; return how its answer differs."""
+        room, name, i = place
+        try:
+            function = self.names.function(name)
+            return replaying.asked(function, self.recordings[room][name][i], self.names)
+        except Exception as e:  # noqa: BLE001  a module that cannot be imported is noticed
+            return f"cannot be imported: {e!r:.100}"
+
+    def is_steady(self, fate: Fate, to: Path) -> bool:
+        """Ask the case that noticed a fault without it; a case that differs then is let go."""
+        if fate.place:
+            to.unlink(missing_ok=True)
+            if not (pid := os.fork()):
+                alone(partial(self.answer, fate.place), to, LONGEST_S + 60)
+            os.waitpid(pid, 0)
+            if not to.exists() or pickle.loads(to.read_bytes()):
+                self.reach.pop(fate.place, None)
+        return not fate.place or fate.place in self.reach
 
 
 def _each(ran: Mapping[str, Ran]) -> Iterator[tuple[Place, set[str]]]:
@@ -137,15 +151,36 @@ def _each(ran: Mapping[str, Ran]) -> Iterator[tuple[Place, set[str]]]:
 def spoil(file: str, spoilt: str) -> tuple[str, set[str]]:
     """Plant a fault in this process; return its module and the functions that it changes."""
     module = next(one for one in known().values() if one.file == file)
-    honest = SourceFileLoader.get_code
+    functions = changed(module.path.read_text("utf-8"), spoilt)
+    code = compile(spoilt, str(module.path), "exec", dont_inherit=True)
+    if not (module.name in sys.modules and all(_put(code, module.name, f) for f in functions)):
+        for name in [one for one in sys.modules if one.partition(".")[0] in ("harness", "engines")]:
+            del sys.modules[name]
+        honest = SourceFileLoader.get_code
 
-    def get_code(loader: SourceFileLoader, name: str) -> Any:
-        if name != module.name:
-            return honest(loader, name)
-        return compile(spoilt, str(module.path), "exec", dont_inherit=True)
+        def get_code(loader: SourceFileLoader, name: str) -> Any:
+            return code if name == module.name else honest(loader, name)
 
-    SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
-    return module.name, changed(module.path.read_text("utf-8"), spoilt)
+        SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
+    return module.name, functions
+
+
+def _put(code: types.CodeType, module: str, name: str) -> bool:
+    """Give a function its code of a spoilt module, where it is one that can be given it."""
+    every = [code]
+    for one in every:
+        every += [inner for inner in one.co_consts if isinstance(inner, types.CodeType)]
+    new = [one for one in every if one.co_qualname == name]
+    try:
+        function = found(f"{module}:{name}")[0]
+        was = function.__code__
+    except AttributeError:
+        return False
+    if len(new) != 1 or (was.co_filename, was.co_qualname) != (code.co_filename, name):
+        return False
+    if was.co_freevars == new[0].co_freevars:
+        function.__code__ = new[0]
+    return bool(function.__code__ is new[0])
 
 
 def ask_goldens(ran: Mapping[str, set[str]], file: str, spoilt: str) -> Fate:
@@ -205,7 +240,9 @@ def play(scenario: str, file: str = "", spoilt: str = "") -> str:
 Ask = Callable[[str, str], Fate]
 
 
-def tried(ask: Ask, faults: Sequence[Mutant], to: Path) -> dict[str, Fate]:
+def tried(
+    ask: Ask, faults: Sequence[Mutant], to: Path, steady: Callable[[Fate, Path], bool]
+) -> dict[str, Fate]:
     """Try faults, so many at once as may be; return what came of each, by its id."""
     running, todo, fates = dict[int, Mutant](), list(faults), dict[str, Fate]()
     while todo or running:
@@ -216,8 +253,11 @@ def tried(ask: Ask, faults: Sequence[Mutant], to: Path) -> dict[str, Fate]:
         one = running.pop(os.wait()[0])
         answer = to / one.id
         fate = pickle.loads(answer.read_bytes()) if answer.exists() else Fate(0, remark="died")
-        fates[one.id] = fate
-        print(f"{one.id}: {fate}", flush=True)
+        if steady(fate, to / "again"):
+            fates[one.id] = fate
+            print(f"{one.id}: {fate}", flush=True)
+        else:
+            todo.append(one)
         answer.unlink(missing_ok=True)
     return fates
 
