@@ -33,6 +33,7 @@ from benchmarks.documents_stages import BUDGET, Budget, Judged, drawn, enough, t
 from engines.stacks.documents import collection, texts
 from engines.stacks.documents.library import Settings
 from engines.stacks.documents.texts import Cutting, Provenance, chunks
+from harness.core.errors import BadFile
 
 SMALLEST, LARGEST = 40, 4000
 A4 = (8.27, 11.69)
@@ -47,25 +48,32 @@ def original(place: Provenance) -> str:
     if place.page is None:
         text = path.read_bytes().decode("utf-8")
     else:
-        text = texts.read(path, place.document_id).pages[place.page - 1].text
+        source = texts.source(path, place.document_id, path.read_bytes())
+        text = source.pages[place.page - 1].text
     return text[place.char_start : place.char_end]
 
 
 def places(folder: Path, wanted: int, seed: int) -> str:
     """Count chunks that their places do not give back."""
     dice = random.Random(seed)
-    read = texts.folder(folder)
+    sources, refused = [], 0
+    for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in texts.SUFFIXES):
+        try:
+            sources.append(
+                texts.source(path, path.relative_to(folder).as_posix(), path.read_bytes())
+            )
+        except BadFile:
+            refused += 1
     checked = wrong = 0
     while checked < wanted:
-        source = dice.choice(read.sources)
+        source = dice.choice(sources)
         size = dice.randint(SMALLEST, LARGEST)
         found = list(chunks(source, Cutting(size, dice.randint(0, (size - 1) // 2))))
         for chunk in dice.sample(found, min(len(found), 20, wanted - checked)):
             wrong += original(chunk.provenance).encode() != chunk.text.encode()
             checked += 1
-    refused = len(read.refused)
     return (
-        f"{checked} chunks of {len(read.sources)} files, {wrong} of them not what stands at their"
+        f"{checked} chunks of {len(sources)} files, {wrong} of them not what stands at their"
         f" place; {refused} files could not be read\n"
     )
 
@@ -101,10 +109,10 @@ def stages(args: argparse.Namespace) -> str:
     asked = drawn(args.folders, args.queries, budget.seed)
     with TemporaryDirectory() as folder:
         sources = enough(args.folders, given.cutting, args.chunks)
-        library = collection.build(sources, Path(folder), given, args.cache)
+        collection.build(sources, Path(folder), given, args.cache)
         with collection.opened(Path(folder), given, "benchmark") as opened:
             spans = timed(opened, asked, args.rounds, CLOCKS[args.clock], budget.seed)
-    texts = [chunk.text for chunk in library.chunks]
+            texts = opened.library.texts
     about = f"{args.clock} clock"
     return "\n".join(table(spans, texts, budget, about))
 

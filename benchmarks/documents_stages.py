@@ -145,7 +145,7 @@ def watched(pipeline: Pipeline, watch: Watch) -> Pipeline:
     found = pipeline.models
     if not (found.dense and found.sparse and found.late):
         raise SystemExit(f"models are missing: {found.missing}")
-    dense = WatchedDense(found.dense.embedder, found.dense.store, watch)
+    dense = WatchedDense(found.dense.embedder, found.dense.vectors, watch)
     sparse = WatchedSparse(found.sparse.encoder, found.sparse.store, watch)
     late = WatchedLate(found.late.embedder, found.late.projection, found.late.tokens, watch)
     models = replace(found, dense=dense, sparse=sparse, late=late)

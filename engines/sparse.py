@@ -19,8 +19,6 @@ from tokenizers import Tokenizer
 from engines.vector import bulk
 from engines.vector.embedder import CHARACTERS_A_TOKEN, ModelFile, PackagedModel, called
 from engines.vector.scan import COSINE_DIGITS
-from harness.core.errors import IndexNotReady
-from harness.core.files import replacing
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,39 +306,6 @@ class SparseStore:
         at = np.arange(len(owner)) - before[owner] + starts[owner]
         parts = asked[self.terms[at]] * self.weights[at]
         return np.round(np.bincount(owner, parts, minlength=len(rows)), COSINE_DIGITS)
-
-    def write(self, path: Path) -> None:
-        """Write everything into one file."""
-        with replacing(path) as beside, beside.open("wb") as file:
-            np.savez(
-                file,
-                allow_pickle=False,
-                vocabulary=np.array(self.vocabulary),
-                offsets=self.offsets,
-                terms=self.terms,
-                weights=self.weights,
-            )
-
-    @classmethod
-    def open(cls, path: Path) -> SparseStore:
-        """Read what ``write`` wrote.
-
-        Raises:
-            IndexNotReady: the file is missing, broken, or its parts do not fit each other.
-        """
-        try:
-            with path.open("rb") as file, np.load(file) as part:
-                found = cls(
-                    int(part["vocabulary"]), part["offsets"], part["terms"], part["weights"]
-                )
-        except (OSError, EOFError, ValueError, KeyError, BadZipFile) as exc:
-            raise IndexNotReady(f"{path}: {exc}. Build it again: harness index") from exc
-        offsets, size = found.offsets, len(found.terms)
-        if offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) < 0).any():
-            raise IndexNotReady(f"{path}: its rows do not fit. Build it again: harness index")
-        if size != len(found.weights) or (size and int(found.terms.max()) >= found.vocabulary):
-            raise IndexNotReady(f"{path}: its terms do not fit. Build it again: harness index")
-        return found
 
 
 SPARSE = "sparse"

@@ -14,14 +14,9 @@ from enum import Enum, auto
 from pathlib import Path, PurePosixPath
 from sqlite3 import Connection
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from engines.kept.listing import Fault, Listed, Seen, check, listed
-from engines.vector.bulk import embed_all
-from engines.vector.embedder import Embedder
 from harness.core.errors import BadFile, IndexNotReady
 from harness.core.files import held, make_private, naming
 from harness.core.progress import progress
@@ -56,8 +51,8 @@ class Reader(Protocol):
         """SQL that makes its tables."""
         ...
 
-    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> None:
-        """Take a file in.
+    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> str:
+        """Take a file in; return what of it cannot be found, empty where all can.
 
         Raises:
             BadFile: it cannot be read; nothing of it is kept. Of any other error the index names
@@ -85,6 +80,8 @@ class Updated:
     """Of all files of the folder, those that cannot be found, by path."""
     refused: int = 0
     """Those among them that this update looked at."""
+    notes: tuple[Fault, ...] = ()
+    """What cannot be found of files that are found."""
     left_out: tuple[str, ...] = ()
     """Output of tools, copies and what is ignored; folders end with a slash."""
 
@@ -94,40 +91,19 @@ class Updated:
         return bool(self.read or self.removed or self.refused)
 
 
-TABLE = "CREATE TABLE vector (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
-Half = NDArray[np.float16]
+UNREAD = 10
+"""Files that cannot be read, or in part, of which an answer tells."""
 
 
-def key_of(embedder: Embedder, text: str) -> bytes:
-    """Name the vector of a text by an embedder."""
-    return hashlib.sha256(f"{embedder.identity}\n{text}".encode("utf-8", "replace")).digest()
-
-
-def complete(db: sqlite3.Connection, embedder: Embedder, texts: Sequence[str], cache: Path) -> None:
-    """Embed the texts that have no vector yet, and forget the vectors of texts that are gone."""
-    wanted = {key_of(embedder, text): text for text in texts}
-    known = {row[0] for row in db.execute("SELECT key FROM vector")}
-    for key in known - wanted.keys():
-        db.execute("DELETE FROM vector WHERE key = ?", (key,))
-    missing = [key for key in wanted if key not in known]
-    if missing:
-        made = embed_all([wanted[key] for key in missing], embedder, cache)
-        rows = zip(missing, (row.tobytes() for row in made), strict=True)
-        db.executemany("INSERT INTO vector VALUES (?, ?)", rows)
-
-
-def matrix(db: sqlite3.Connection, embedder: Embedder, texts: Sequence[str]) -> Half | None:
-    """Read the vectors of texts, shape (texts, dimension); None where one is missing."""
-    held = dict(db.execute("SELECT key, value FROM vector"))
-    rows = [held.get(key_of(embedder, text)) for text in texts]
-    if any(row is None for row in rows):
-        return None
-    flat = np.frombuffer(b"".join(row for row in rows if row is not None), dtype=np.float16)
-    return flat.reshape(len(texts), embedder.dimension)
+def unread(done: Updated | None, said: Callable[[str], str] = str) -> Mapping[str, Any]:
+    """Name files of which all or a part cannot be found; nothing where there are none."""
+    named = (*done.faults, *done.notes)[:UNREAD] if done is not None else ()
+    files = [{"path": one.path, "why": said(one.why)} for one in named]
+    return {"unread": files} if files else {}
 
 
 FILE = "kept.db"
-VERSION = "2"
+VERSION = "3"
 """Of the tables here."""
 BATCH = 200
 """Files of a transaction at most."""
@@ -143,7 +119,8 @@ NO_TABLE = sqlite3.SQLITE_ERROR
 TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE file (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-  ctime_ns INTEGER NOT NULL, sha256 BLOB NOT NULL, fault TEXT NOT NULL);
+  ctime_ns INTEGER NOT NULL, sha256 BLOB NOT NULL, fault TEXT NOT NULL,
+  note TEXT NOT NULL);
 """
 
 
@@ -180,15 +157,41 @@ def reading(place: Path) -> Iterator[sqlite3.Connection]:
     Raises:
         IndexNotReady: there is none, or it is broken.
     """
-    path = place / FILE
+    remedy = f"Remove {place}, and index the folder again"
+    with _read_only(place / FILE, "mode=ro", remedy) as db:
+        db.execute("SELECT count(*) FROM file").fetchone()
+        yield db
+
+
+@contextmanager
+def built(index: Path, tables: str) -> Iterator[sqlite3.Connection]:
+    """Make the tables of an arm's index, which is written once."""
+    with closing(sqlite3.connect(index / FILE)) as db, db:
+        db.execute("PRAGMA journal_mode = OFF")
+        db.executescript(tables)
+        yield db
+
+
+@contextmanager
+def opened(index: Path) -> Iterator[sqlite3.Connection]:
+    """Open what was ``built``.
+
+    Raises:
+        IndexNotReady: it is missing or broken.
+    """
+    remedy = "Build it again: harness index"
+    with _read_only(index / FILE, "mode=ro&immutable=1", remedy) as db:
+        yield db
+
+
+@contextmanager
+def _read_only(path: Path, how: str, remedy: str) -> Iterator[sqlite3.Connection]:
     try:
-        where = f"{path.resolve().as_uri()}?mode=ro"
-        db = sqlite3.connect(where, uri=True, check_same_thread=False)
-        with closing(db):
-            db.execute("SELECT count(*) FROM file").fetchone()
+        where = f"{path.resolve().as_uri()}?{how}"
+        with closing(sqlite3.connect(where, uri=True, check_same_thread=False)) as db:
             yield db
     except sqlite3.DatabaseError as exc:
-        raise IndexNotReady(f"{path}: {exc}. Remove {place}, and index the folder again") from exc
+        raise IndexNotReady(f"{path}: {exc}. {remedy}") from exc
 
 
 def generation(db: sqlite3.Connection) -> str:
@@ -196,9 +199,9 @@ def generation(db: sqlite3.Connection) -> str:
     return _value(db, "generation")
 
 
-def faults(db: sqlite3.Connection) -> tuple[Fault, ...]:
-    """List the files that could not be read, by path."""
-    rows = db.execute("SELECT path, fault FROM file WHERE fault != '' ORDER BY path")
+def faults(db: sqlite3.Connection, what: Literal["fault", "note"] = "fault") -> tuple[Fault, ...]:
+    """List the files that could not be read, or those that were read in part, by path."""
+    rows = db.execute(f"SELECT path, {what} FROM file WHERE {what} != '' ORDER BY path")  # noqa: S608  one of two
     return tuple(Fault(*row) for row in rows)
 
 
@@ -290,6 +293,7 @@ class _Update:
             unchanged=len(listed.files) - taken[_Taken.READ] - len(refused),
             faults=tuple(sorted(refused + listed.unnamed)),
             refused=taken[_Taken.REFUSED],
+            notes=faults(self.db, "note"),
             left_out=listed.left_out,
         )
 
@@ -347,9 +351,10 @@ class _Update:
             return _Taken.SAME
         self.reader.drop(self.db, one.path)
         self.db.execute("SAVEPOINT file")
+        note = ""
         try:
             if not fault:
-                self.reader.put(self.db, one.path, data)
+                note = self.reader.put(self.db, one.path, data)
         except BadFile as exc:
             self.db.execute("ROLLBACK TO file")
             fault = f"{exc.problem}. {exc.hint}"
@@ -359,8 +364,8 @@ class _Update:
             self.db.execute("ROLLBACK TO file")
             fault = f"cannot be read ({type(exc).__name__}). Save it anew, or leave it out"
         self.db.execute("RELEASE file")
-        new = (one.path, one.size, mtime, one.ctime_ns, digest, fault)
-        self.db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?)", new)
+        new = (one.path, one.size, mtime, one.ctime_ns, digest, fault, note)
+        self.db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?)", new)
         return _Taken.REFUSED if fault else _Taken.READ
 
 

@@ -10,14 +10,12 @@ from mcp.server.lowlevel import Server
 from pydantic import BaseModel
 
 from engines import mcp_server
-from engines.kept.index import Live
+from engines.kept.index import Live, unread
 from engines.mcp_server import Code, Refused
 from harness.core.errors import DISTRIBUTION, BadFile, HarnessError, IndexNotReady, Locked
 
 Opened = TypeVar("Opened")
 Answer = Mapping[str, Any]
-UNREAD = 10
-"""Files that cannot be read of which an answer tells."""
 
 
 class Tool(NamedTuple, Generic[Opened]):
@@ -36,8 +34,7 @@ def application(live: Live[Opened], tool: Tool[Opened], title: str) -> Server[An
         try:
             with live.now() as (opened, done):
                 answer = dict(tool.answer(opened, args))
-            if done is not None and done.faults:
-                answer["unread"] = [one._asdict() for one in done.faults[:UNREAD]]
+            answer |= unread(done)
         except (BadFile, IndexNotReady, Locked) as exc:
             raise Refused(f"{exc}", Code.FAILED) from exc
         except OSError as exc:

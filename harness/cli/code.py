@@ -131,12 +131,12 @@ def ask(
             typed(text, "Name words to look for, or a filter such as --type function")
         wish = Wish(top, filters, units.Mode(mode) if mode else None, context, graph, explain)
         command = indexing("code", folder, arm, ARM)
-        with asked(_live(folder, arm), command, follow=follow) as search:
+        with asked(_live(folder, arm), command, follow=follow) as (search, done):
             answer = search.search(text, wish)
     except InvalidFilter as exc:
         raise HarnessError(f"--{exc}") from exc
     if as_json:
-        answered(answer)
+        answered(answer, done)
     else:
         _show(answer)
 

@@ -89,10 +89,10 @@ def ask(
 
     typed(query)
     command = indexing("docs", folder, arm, ARM)
-    with asked(_live(folder, arm), command, follow=follow) as search:
+    with asked(_live(folder, arm), command, follow=follow) as (search, done):
         answer = search.search(query, Wish(top, document, related, explain))
     if as_json:
-        answered(answer)
+        answered(answer, done)
     else:
         _show(answer, document)
 

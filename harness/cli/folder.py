@@ -165,8 +165,10 @@ def typed(text: str, without: str = "Name words to look for") -> None:
 
 
 @contextmanager
-def asked(live: Live[Opened], command: str, *, follow: bool) -> Iterator[Opened]:
-    """Give what answers for a folder, after an update unless ``follow`` is off.
+def asked(
+    live: Live[Opened], command: str, *, follow: bool
+) -> Iterator[tuple[Opened, Updated | None]]:
+    """Give what answers for a folder and the update before it, unless ``follow`` is off.
 
     Raises:
         IndexNotReady: ``follow`` is off and the index, which ``command`` makes, is missing.
@@ -183,10 +185,10 @@ def asked(live: Live[Opened], command: str, *, follow: bool) -> Iterator[Opened]
     try:
         if done is not None and done.is_change:
             err.print(summary(done), markup=False)
-        for line in grouped(done.faults if done is not None else ()):
+        for line in grouped((*done.faults, *done.notes) if done is not None else ()):
             err.print(line, markup=False)
         _told_of_nothing(done, live.kinds)
-        yield now
+        yield now, done
     finally:
         opened.__exit__(None, None, None)
         live.close()
@@ -206,11 +208,12 @@ def indexed(live: Live[Any], *, everything: bool, as_json: bool) -> None:
             "unchanged": done.unchanged,
             "left_out": list(done.left_out),
             "faults": [{"path": one.path, "why": as_called(one.why)} for one in done.faults],
+            "notes": [one._asdict() for one in done.notes],
         }
         out.json(told)
         return
     out.print(summary(done), markup=False)
-    for line in grouped(done.faults):
+    for line in grouped((*done.faults, *done.notes)):
         err.print(line, markup=False)
     if done.left_out:
         said = f"{counted(len(done.left_out), 'entry')} left out, such as {done.left_out[0]}"
@@ -260,9 +263,11 @@ def nothing_found(text: str, what: str, typed_text: str) -> str:
     return f"nothing is found: no {what} contains {typed_text}"
 
 
-def answered(answer: Mapping[str, Any]) -> None:
-    """Print an answer as JSON."""
-    out.json(answer)
+def answered(answer: Mapping[str, Any], done: Updated | None) -> None:
+    """Print an answer as JSON, with the files of which all or a part cannot be found."""
+    from engines.kept.index import unread
+
+    out.json({**answer, **unread(done, as_called)})
 
 
 def served(app: Server[Any], port: int | None, host: str, *, token: bool) -> None:

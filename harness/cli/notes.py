@@ -89,11 +89,11 @@ def ask(
     context = Context(title, selection, about) if title or selection or about else None
     typed(text)
     command = indexing("notes", folder, arm, ARM)
-    with asked(_live(folder, arm), command, follow=follow) as search:
+    with asked(_live(folder, arm), command, follow=follow) as (search, done):
         answer = search.retrieve(text, limit=limit, budget=budget, context=context, explain=explain)
         tokens = () if answer["items"] else search.tokens(text, context)
     if as_json:
-        answered(answer)
+        answered(answer, done)
     else:
         _show(answer, _nothing(text, tokens, budget))
 

@@ -104,7 +104,6 @@ CASES = {
 }  # fmt: skip
 ELSEWHERE = {
     "engines/stacks/agent_mail/views.py",
-    "engines/stacks/documents/__main__.py",
     "harness/stages/shadow/engine_file.py",
 }
 """What only programs that serve ask, and those that need more than the default packages."""

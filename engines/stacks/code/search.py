@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -326,6 +326,8 @@ class CodeSearch:
     graph: Graph | None
     """Needed by graph ranking and by context; None where neither is set."""
     settings: Settings
+    named: Callable[[str], Sequence[int]] | None = None
+    """Looks up the rows of what has a name; where it is there, they come before all others."""
 
     def search(
         self, text: str, top: int, filters: Filters | None = None, mode: Mode | None = None
@@ -349,7 +351,9 @@ class CodeSearch:
         if wanted is Mode.MIXED and self.settings.mixed == "scores":
             allowed = self.ranker.gate(question, self._allowed(wanted, asked))
             found = self._weighed(self.ranker.rank(question, depth, allowed))
-            return self._shown(found[:top], wanted, asked)
+            return self._shown(
+                self._named_first(found, question, wanted, asked)[:top], wanted, asked
+            )
         modes = self.ranker.catalog.modes() if wanted is Mode.MIXED else (wanted,)
         ranked = {
             one: self.ranker.rank(
@@ -357,7 +361,24 @@ class CodeSearch:
             )
             for one in modes
         }
-        return self._shown(self._mixed(ranked)[:top], wanted, asked)
+        found = self._named_first(self._mixed(ranked), question, wanted, asked)
+        return self._shown(found[:top], wanted, asked)
+
+    def _named_first(
+        self, ranked: list[Ranked], question: Question, mode: Mode, filters: Filters
+    ) -> list[Ranked]:
+        """Put units that define what is typed, sign for sign, before all others."""
+        rows = self.named(question.typed.strip()) if self.named is not None else ()
+        allowed = self._allowed(mode, filters) if rows else None
+        by_row = {one.row: one for one in ranked}
+        first = []
+        for row in rows if allowed is None else np.intersect1d(rows, allowed).tolist():
+            why = by_row[row].why if row in by_row else ScoreBreakdown({})
+            first.append(Ranked(row, 1.0, replace(why, selected={"type": "name", "score": 1.0})))
+        places = {one.row: at for at, one in enumerate(ranked)}
+        first.sort(key=lambda one: (places.get(one.row, len(ranked)), one.row))
+        names = {one.row for one in first}
+        return [*first, *(one for one in ranked if one.row not in names)]
 
     def _allowed(self, mode: Mode, filters: Filters) -> Rows | None:
         return self.ranker.catalog.allowed(mode, filters)

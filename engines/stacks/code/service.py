@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from engines.kept import index
+from engines.kept import cached
+from engines.kept.cached import vectors_of
 from engines.kept.index import Live
 from engines.lexical.grammar import exact_clauses
 from engines.lexical.query import LIKE, Like
@@ -56,13 +57,15 @@ from harness.core.errors import BadFile, ModelNotReady
 from harness.core.formats import json_of
 from harness.core.reading import Malformed
 
-VERSION = "3"
+VERSION = "4"
 PACKAGE = "__init__.py"
 COLUMNS = ", ".join(FIELDS)
 MARKS = ", ".join("?" * len(FIELDS))
 TABLES = f"""
 CREATE TABLE unit (id INTEGER PRIMARY KEY, path TEXT NOT NULL, doc_id TEXT UNIQUE NOT NULL,
-  mode TEXT NOT NULL, entry TEXT NOT NULL, text TEXT NOT NULL, minhash BLOB NOT NULL);
+  mode TEXT NOT NULL, symbol TEXT NOT NULL, entry TEXT NOT NULL, text TEXT NOT NULL,
+  minhash BLOB NOT NULL);
+CREATE INDEX unit_of_symbol ON unit (symbol);
 CREATE INDEX unit_of_path ON unit (path);
 CREATE TABLE outside (path TEXT NOT NULL, line INTEGER NOT NULL, text TEXT NOT NULL,
   PRIMARY KEY (path, line)) WITHOUT ROWID;
@@ -97,9 +100,9 @@ class CodeFiles:
 
     @property
     def tables(self) -> str:
-        return TABLES + index.TABLE
+        return TABLES + cached.TABLE
 
-    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> None:
+    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> str:
         try:
             found = list(of_file(path, self._module(path), data))
         except Malformed as exc:
@@ -113,11 +116,13 @@ class CodeFiles:
             entry = self.arm.entry(document)
             text = embedded(document)
             signed = ranking.row(words(text, self.arm.settings.language)[0])
-            row = (path, document.doc_id, entry.unit.mode.value, written(entry), text)
-            into = "INSERT INTO unit (path, doc_id, mode, entry, text, minhash)"
-            made = db.execute(f"{into} VALUES (?, ?, ?, ?, ?, ?)", (*row, signed.tobytes()))
+            mode, symbol = entry.unit.mode.value, entry.unit.facts.symbol
+            row = (path, document.doc_id, mode, symbol, written(entry), text, signed.tobytes())
+            into = "INSERT INTO unit (path, doc_id, mode, symbol, entry, text, minhash)"
+            made = db.execute(f"{into} VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             terms = f"INSERT INTO search (rowid, {COLUMNS}) VALUES (?, {MARKS})"  # noqa: S608  as above
             db.execute(terms, (made.lastrowid, *entry.terms))
+        return ""
 
     def drop(self, db: sqlite3.Connection, path: str) -> None:
         gone = f"INSERT INTO search (search, rowid, {COLUMNS}) VALUES ('delete', ?, {MARKS})"  # noqa: S608  as above
@@ -129,7 +134,7 @@ class CodeFiles:
     def complete(self, db: sqlite3.Connection) -> None:
         if self.embedder is not None:
             texts = [row[0] for row in db.execute("SELECT text FROM unit")]
-            index.complete(db, self.embedder, texts, self.arm.cache)
+            cached.complete(db, [vectors_of(self.embedder, self.arm.cache)], texts)
 
     def _module(self, path: str) -> str:
         """Name a module as it is imported: from the topmost folder that is a package."""
@@ -183,6 +188,15 @@ class Entries(Sequence[Entry]):
         """Give a unit's text as it stands in its file."""
         found = self._db.execute("SELECT text FROM unit WHERE id = ?", (int(self.ids[row]),))
         return str(found.fetchone()[0])
+
+    def named(self, name: str) -> Sequence[int]:
+        """List rows, ascending, that define what has a name: its own, or one with dots."""
+        found = self._db.execute(
+            "SELECT id FROM unit WHERE symbol IN (?, ?)", (name, name.rpartition(".")[2])
+        ).fetchall()
+        rows = np.flatnonzero(np.isin(self.ids, [row[0] for row in found])).tolist()
+        facts = ((row, self[row].unit.facts) for row in rows)
+        return [row for row, one in facts if f".{one.full or one.symbol}".endswith(f".{name}")]
 
     def outside(self) -> Iterator[tuple[str, int, str]]:
         """Yield the lines of code that are in no unit, such as imports, with their places."""
@@ -279,7 +293,7 @@ class FolderSearch:
         settings = given.model_copy(update=changed)
         wants_graph = context is not None or settings.graph is not None
         graph = Graph([one.unit for one in self.entries]) if wants_graph else None
-        found = CodeSearch(self.ranker, graph, settings).search(
+        found = CodeSearch(self.ranker, graph, settings, self.entries.named).search(
             text, wish.top, wish.filters, wish.mode
         )
         like, by, nearest = Like.of(text), "", ""
@@ -391,7 +405,7 @@ def code(arm: Code, root: Path, place: Path) -> Live[FolderSearch]:
     def opened(db: sqlite3.Connection) -> Iterator[FolderSearch]:
         entries = Entries(db)
         catalog = Catalog(entries, entries.modes, entries.doc_ids)
-        dense, why = _dense(db, entries, embedder, missing)
+        dense, why = _dense(db, entries, embedder, missing, arm.cache)
         weights = tuple(int(arm.settings.fields.model_dump()[field]) for field in FIELDS)
         words = KeptWords(db, entries.ids, weights)
         ranker = Ranker(catalog, words, dense, _signatures(db, entries), arm.settings, "sqlite")
@@ -408,15 +422,15 @@ def _embedder(arm: Code) -> tuple[Embedder | None, str]:
 
 
 def _dense(
-    db: sqlite3.Connection, entries: Entries, embedder: Embedder | None, missing: str
+    db: sqlite3.Connection, entries: Entries, embedder: Embedder | None, missing: str, cache: Path
 ) -> tuple[Dense | None, str]:
     if embedder is None:
         return None, missing
     texts = dict(db.execute("SELECT id, text FROM unit"))
-    made = index.matrix(db, embedder, [texts[rowid] for rowid in entries.ids.tolist()])
+    made = vectors_of(embedder, cache).of(db, [texts[rowid] for rowid in entries.ids.tolist()])
     if made is None:
         return None, "vectors are not made yet; index the folder to the end"
-    return Dense(embedder, made), ""
+    return Dense(embedder, cached.matrix(made.values, embedder.dimension)), ""
 
 
 def _signatures(db: sqlite3.Connection, entries: Entries) -> Signatures:

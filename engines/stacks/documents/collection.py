@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
+from sqlite3 import Connection, IntegrityError
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.kept import cached, index
+from engines.kept.cached import Clock
 from engines.lexical.grammar import held, mask
 from engines.lexical.terms import Clause, holds, spelled
-from engines.stacks.documents import graph as documents_graph
 from engines.stacks.documents import library as documents_library
-from engines.stacks.documents import models, recall
 from engines.stacks.documents.formats import Source
 from engines.stacks.documents.graph import Entities, Expansion, Graph
 from engines.stacks.documents.library import Library, Settings, Times
+from engines.stacks.documents.models import Loaded
 from engines.stacks.documents.ranking import RANKED, FoundChunk, Pipeline, Ranked, Response
 from engines.stacks.documents.recall import unbroken
+from harness.core.errors import ModelNotReady
 
 Mask = NDArray[np.bool_]
-
-
-def now() -> datetime:
-    """Tell the time in UTC."""
-    return datetime.now(UTC)
+TABLES = documents_library.TABLES + cached.TABLE
 
 
 def build(
@@ -36,8 +35,8 @@ def build(
     folder: Path,
     settings: Settings,
     cache: Path,
-    clock: Callable[[], datetime] = now,
-) -> Library:
+    clock: Clock = cached.now,
+) -> None:
     """Cut, index and embed documents into the empty folder ``folder``.
 
     What models make of a text is kept below ``cache`` and not made twice.
@@ -46,19 +45,16 @@ def build(
         ModelNotReady: a model is absent or not the pinned one.
         ValueError: two documents have one id.
     """
-    ingested = clock()
-    library = Library.of(sources, settings.cutting)
-    created = clock()
-    texts = [chunk.text for chunk in library.chunks]
-    ids = [chunk.provenance.chunk_id for chunk in library.chunks]
-    recall.build(library, folder)
-    Entities.of(texts).write(folder)
-    models.build(settings, ids, texts, folder, cache)
-    embedded = clock().isoformat() if settings.embedder or settings.sparse else None
-    documents_library.write(
-        folder, library, Times(ingested.isoformat(), created.isoformat(), embedded)
-    )
-    return library
+    loaded = Loaded.of(settings, cache)
+    if loaded.missing:
+        raise ModelNotReady(loaded.missing[0].why)
+    with index.built(folder, TABLES) as db:
+        for source in sources:
+            try:
+                documents_library.put(db, source, settings.cutting, clock().isoformat())
+            except IntegrityError as exc:
+                raise ValueError(f"two documents have the id {source.document_id!r}") from exc
+        loaded.complete(db, documents_library.read(db).library.texts, folder, clock)
 
 
 @contextmanager
@@ -68,28 +64,40 @@ def opened(folder: Path, settings: Settings, name: str) -> Iterator[Collection]:
     A model that is missing is named in every answer, and its stage is left out.
 
     Raises:
-        IndexNotReady: a file is missing, broken or does not fit the others.
+        IndexNotReady: a file is missing or broken.
     """
-    library, times = documents_library.read(folder)
-    found = models.opened(settings, len(library.chunks), folder)
-    words = recall.opened(library, folder)
-    vectors = found.dense.store.vectors if found.dense else None
-    graph = Graph(documents_graph.Entities.open(folder, len(library.chunks)), vectors)
-    yield Collection(name, library, times, Pipeline(settings, words, found), graph)
+    with index.opened(folder) as db:
+        found = of(db, Loaded.of(settings, folder), settings, folder, name)
+    yield found
 
 
-@dataclass(frozen=True, slots=True)
+def of(db: Connection, loaded: Loaded, settings: Settings, folder: Path, name: str) -> Collection:
+    """Read a collection from the tables of its index, whose other files are in ``folder``.
+
+    Raises:
+        IndexNotReady: a file of tokens is broken.
+    """
+    library, words, named = documents_library.read(db)
+    models = loaded.opened(db, library.texts, folder)
+    return Collection(name, library, Pipeline(settings, words, models), named)
+
+
+@dataclass(frozen=True)
 class Collection:
     """An open collection."""
 
     name: str
     library: Library
-    times: Times
     pipeline: Pipeline
-    graph: Graph
-    clock_ns: Callable[[], int] = time.perf_counter_ns
-    times_of: Mapping[str, Times] = field(default_factory=dict)
-    """Times of documents that have their own."""
+    named: Sequence[Sequence[str]]
+    """Entities of each chunk."""
+    clock_ns: Callable[[], int] = field(default=time.perf_counter_ns)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Edges between chunks, made when they are first followed."""
+        dense = self.pipeline.models.dense
+        return Graph(Entities.of(self.named), dense.vectors if dense else None)
 
     def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
         """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps.
@@ -119,7 +127,7 @@ class Collection:
     def rank(self, query: str, document_filter: str | None = None) -> Ranked:
         """Rank chunks; operators of the query and the filter hold for all of them."""
         allowed = self.allowed(document_filter)
-        return self.pipeline.rank(query, gate(self._texts, query, allowed))
+        return self.pipeline.rank(query, gate(lambda: self.library.texts, query, allowed))
 
     def expand(self, response: Response, most: int) -> Expansion:
         """Find what is related to an answer and not in it (specification 004, section 6).
@@ -148,14 +156,13 @@ class Collection:
         allowed[list(self.library.of_document(document))] = True
         return allowed
 
-    def _texts(self) -> Sequence[str]:
-        return [chunk.text for chunk in self.library.chunks]
-
     def shown(self, row: int, score: float) -> FoundChunk:
         """Show a chunk with its place and what stands around it."""
         chunk = self.library.chunks[row]
         before, after = self.library.around(chunk)
         source = self.library.sources[chunk.provenance.document_id]
+        embedded = self.pipeline.models.embedded_at
+        when = self.library.ingested[source.document_id]
         return FoundChunk(
             text=chunk.text,
             score=score,
@@ -163,7 +170,7 @@ class Collection:
             extraction=source.extraction,
             context_before=before,
             context_after=after,
-            times=self.times_of.get(source.document_id, self.times),
+            times=Times(when, when, embedded[row] if embedded else None),
         )
 
 

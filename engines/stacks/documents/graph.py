@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +14,7 @@ from numpy.typing import NDArray
 
 from engines.stacks.documents.texts import Provenance
 from engines.vector.scan import nearest
-from harness.core.errors import IndexNotReady
-from harness.core.files import write_text
-from harness.core.formats import MAX_INDEX_BYTES, json_file
 
-FILE = "entities.json"
 MOST_CHUNKS = 64
 """An entity of more chunks says what the collection is about, and nothing of a chunk."""
 MOST_OF_A_CHUNK = 16
@@ -55,59 +49,23 @@ class Entities:
     """Chunks of the collection."""
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Entities:
-        """Read all chunks of a collection, in their order."""
-        return cls.joined([named(text) for text in texts])
-
-    @classmethod
-    def joined(cls, of_chunks: Sequence[Collection[str]]) -> Entities:
-        """Put together what each chunk names."""
+    def of(cls, of_chunks: Sequence[Collection[str]]) -> Entities:
+        """Put together what each chunk names, in the order of the chunks."""
         found: dict[str, list[int]] = defaultdict(list)
         for number, entities in enumerate(of_chunks):
             for entity in entities:
                 found[entity].append(number)
-        return cls._joined(found, len(of_chunks))
-
-    @classmethod
-    def _joined(cls, found: dict[str, list[int]], total: int) -> Entities:
         connecting = {e: tuple(at) for e, at in found.items() if 1 < len(at) <= MOST_CHUNKS}
         of_chunk: dict[int, list[str]] = defaultdict(list)
         for entity in sorted(connecting, key=lambda e: (len(connecting[e]), e)):
             for number in connecting[entity]:
                 if len(of_chunk[number]) < MOST_OF_A_CHUNK:
                     of_chunk[number].append(entity)
-        return cls(connecting, {n: tuple(some) for n, some in of_chunk.items()}, total)
+        return cls(connecting, {n: tuple(some) for n, some in of_chunk.items()}, len(of_chunks))
 
     def weight(self, entity: str) -> float:
         """How much an entity says: ln(chunks / chunks that name it), and 0 where all do."""
         return math.log(self.total / len(self.chunks[entity]))
-
-    def write(self, folder: Path) -> None:
-        """Write which chunks name what."""
-        text = json.dumps({"total": self.total, "chunks": self.chunks}, sort_keys=True)
-        write_text(folder / FILE, text)
-
-    @classmethod
-    def open(cls, folder: Path, total: int) -> Entities:
-        """Read what ``write`` wrote for ``total`` chunks.
-
-        Raises:
-            IndexNotReady: it is missing or broken, or speaks of other chunks.
-        """
-        path = folder / FILE
-        try:
-            read = json_file(path, most=MAX_INDEX_BYTES)
-            fits = read["total"] == total
-            fits = fits and all(0 <= max(at) < total for at in read["chunks"].values())
-            found = cls._joined(read["chunks"], total)
-        except (OSError, ValueError, KeyError, TypeError) as exc:
-            raise IndexNotReady(f"{path}: {exc}. Build it again: harness index") from exc
-        if not fits:
-            raise IndexNotReady(
-                f"{path}: speaks of other chunks than the {total} there are."
-                " Build it again: harness index"
-            )
-        return found
 
 
 LEAST_ALIKE = 0.5
@@ -120,7 +78,7 @@ class Related(NamedTuple):
 
     provenance: Provenance
     edge_weight: float
-    """In (0, 1]; not a score of the query."""
+    """Of shared entities in (0.5, 1], of likeness alone up to 0.5; not a score of the query."""
     shared: tuple[str, ...]
     """Entities shared with a chunk that was found; none where the two are only alike."""
 
@@ -173,7 +131,10 @@ class Graph:
         return sorted(strongest.values(), key=_strongest_first)[:most]
 
     def _naming(self, row: int, primary: frozenset[int], most: int) -> list[Edge]:
-        """Edges by entities: the share of a chunk's entities, by weight, that another has."""
+        """Edges by entities: the share of a chunk's entities, by weight, that another has.
+
+        The share is brought to (0.5, 1], so that chunks which only read alike come after.
+        """
         own = self.entities.of_chunk.get(row, ())
         whole = sum(self.entities.weight(entity) for entity in own)
         if whole <= 0:
@@ -185,9 +146,11 @@ class Graph:
                     shared.setdefault(other, []).append(entity)
         edges = []
         for other, some in shared.items():
-            weight = round(sum(self.entities.weight(e) for e in some) / whole, EDGE_DIGITS)
-            edges.append(Edge(other, min(1.0, weight), tuple(some)))
-        return sorted((edge for edge in edges if edge.weight > 0), key=_strongest_first)[:most]
+            share = sum(self.entities.weight(entity) for entity in some) / whole
+            if share > 0:
+                weight = min(1.0, round((1 + share) / 2, EDGE_DIGITS))
+                edges.append(Edge(other, weight, tuple(some)))
+        return sorted(edges, key=_strongest_first)[:most]
 
     def _alike(self, row: int, primary: frozenset[int], most: int) -> list[Edge]:
         """Edges by likeness: the nearest chunks, by cosine."""
@@ -197,7 +160,7 @@ class Graph:
         top = nearest(self.vectors, query, min(len(self.vectors), most + len(primary)))
         pairs = zip(top.positions.tolist(), top.scores.tolist(), strict=True)
         edges = [
-            Edge(other, min(1.0, cosine), ())
+            Edge(other, min(1.0, cosine) / 2, ())
             for other, cosine in pairs
             if cosine >= LEAST_ALIKE and other not in primary
         ]

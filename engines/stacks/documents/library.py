@@ -1,24 +1,24 @@
-"""The documents and chunks of an index, as they were read and as they lie on disk."""
+"""The documents and chunks of an index, as they were read and as they lie in its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from pathlib import Path
+from sqlite3 import Connection
 from typing import Any, Literal, NamedTuple, Self
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import numpy as np
 from pydantic import Field, model_validator
 
 from engines.contract import StackSettings
 from engines.stacks.documents.formats import Page, Source, joined, starts
+from engines.stacks.documents.graph import named
+from engines.stacks.documents.recall import Bm25, words
 from engines.stacks.documents.texts import Chunk, Cutting, Provenance, Span, chunk_id, chunks
-from harness.core.errors import IndexNotReady
-from harness.core.files import replacing, write_json
-from harness.core.formats import json_file
 
 
 class Settings(StackSettings):
@@ -64,21 +64,13 @@ class Library:
     sources: dict[str, Source]
     """By document id."""
     chunks: tuple[Chunk, ...]
+    ingested: Mapping[str, str]
+    """When each document was read and cut, in UTC as ISO 8601."""
 
-    @classmethod
-    def of(cls, sources: Iterable[Source], cutting: Cutting) -> Library:
-        """Cut documents.
-
-        Raises:
-            ValueError: two documents have one id.
-        """
-        known: dict[str, Source] = {}
-        for source in sources:
-            if source.document_id in known:
-                raise ValueError(f"two documents have the id {source.document_id!r}")
-            known[source.document_id] = source
-        cut = (chunk for source in known.values() for chunk in chunks(source, cutting))
-        return cls(known, tuple(sorted(cut, key=lambda chunk: chunk.provenance.chunk_id)))
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """Texts of the chunks."""
+        return [chunk.text for chunk in self.chunks]
 
     @cached_property
     def numbers(self) -> dict[tuple[str, int], int]:
@@ -130,112 +122,111 @@ def ends(pages: Sequence[Page], place: Provenance) -> tuple[int, int]:
     return begins[place.page] + place.char_start, begins[last] + place.char_end
 
 
-PAGES, PLACES, TIMES = "pages.parquet", "places.parquet", "times.json"
-_PAGE = pa.schema([
-    ("document_id", pa.string()),
-    ("name", pa.string()),
-    ("path", pa.string()),
-    ("extraction", pa.string()),
-    ("page", pa.int32()),
-    ("text", pa.string()),
-])
-_PLACE = pa.schema([
-    ("document_id", pa.string()),
-    ("chunk_index", pa.int32()),
-    ("page", pa.int32()),
-    ("page_end", pa.int32()),
-    ("paragraph_first", pa.int32()),
-    ("paragraph_last", pa.int32()),
-    ("line_first", pa.int32()),
-    ("line_last", pa.int32()),
-    ("char_start", pa.int64()),
-    ("char_end", pa.int64()),
-])
-
-
 class Times(NamedTuple):
-    """When a collection was made, in UTC as ISO 8601; all of it is made in one go."""
+    """What happened to a chunk, in UTC as ISO 8601."""
 
     document_ingested_at: str
     chunk_created_at: str
     chunk_embedded_at: str | None
-    """None where no model read the chunks."""
+    """None where no model read the chunk."""
 
 
-def write(folder: Path, library: Library, times: Times) -> None:
-    """Write a library. A chunk's text is not written: it is read at its place."""
-    pages = [
-        (source.document_id, source.name, source.path, source.extraction, *page)
-        for source in library.sources.values()
-        for page in source.pages
-    ]
-    places = [
-        (
-            *(place.document_id, place.chunk_index, place.page, place.page_end),
-            *(*place.paragraphs, *place.lines, place.char_start, place.char_end),
-        )
-        for place in (chunk.provenance for chunk in library.chunks)
-    ]
-    for name, schema, rows in ((PAGES, _PAGE, pages), (PLACES, _PLACE, places)):
-        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-        arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
-        with replacing(folder / name) as beside:
-            pq.write_table(pa.table(arrays, schema=schema), beside, compression="zstd")
-    write_json(folder / TIMES, times._asdict())
+TABLES = """
+CREATE TABLE source (path TEXT PRIMARY KEY, name TEXT NOT NULL, place TEXT NOT NULL,
+  extraction TEXT NOT NULL, ingested_at TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE page (path TEXT NOT NULL, at INTEGER NOT NULL, number INTEGER, text TEXT NOT NULL,
+  PRIMARY KEY (path, at));
+CREATE TABLE chunk (path TEXT NOT NULL, chunk_index INTEGER NOT NULL, place TEXT NOT NULL,
+  terms BLOB NOT NULL, counts BLOB NOT NULL, named TEXT NOT NULL,
+  PRIMARY KEY (path, chunk_index));
+CREATE TABLE word (id INTEGER PRIMARY KEY, word TEXT UNIQUE NOT NULL);
+"""
 
 
-def read(folder: Path) -> tuple[Library, Times]:
-    """Read what ``write`` wrote.
+def put(db: Connection, source: Source, cutting: Cutting, when: str) -> None:
+    """Cut a document, and take in its pages, and of each chunk its place, words and entities.
 
     Raises:
-        IndexNotReady: a file is missing or broken, or a place is not in its document.
+        sqlite3.IntegrityError: a document has this id already.
     """
-    try:
-        pages = pq.read_table(folder / PAGES, schema=_PAGE).to_pylist()
-        places = pq.read_table(folder / PLACES, schema=_PLACE).to_pylist()
-        times = Times(**json_file(folder / TIMES))
-        sources = {
-            document_id: _source(list(rows))
-            for document_id, rows in groupby(pages, key=lambda row: row["document_id"])
-        }
-        texts = {document_id: joined(source.pages) for document_id, source in sources.items()}
-        chunks = tuple(_chunk(row, sources, texts) for row in places)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as exc:
-        raise IndexNotReady(f"{folder}: {exc!r}. Build it again: harness index") from exc
-    if not all(chunk.text for chunk in chunks):
-        raise IndexNotReady(f"{folder}: a chunk has no text. Build it again: harness index")
-    return Library(sources, chunks), times
+    path = source.document_id
+    about = (path, source.name, source.path, source.extraction, when)
+    db.execute("INSERT INTO source VALUES (?, ?, ?, ?, ?)", about)
+    pages = ((path, at, *page) for at, page in enumerate(source.pages))
+    db.executemany("INSERT INTO page VALUES (?, ?, ?, ?)", pages)
+    for chunk in chunks(source, cutting):
+        counted = Counter(words(chunk.text))
+        numbers, at = _numbers(db, counted), chunk.provenance
+        ends = (at.page, at.page_end, at.paragraphs, at.lines, at.char_start, at.char_end)
+        row = (
+            *(path, at.chunk_index, json.dumps(ends)),
+            np.array([numbers[word] for word in counted], dtype=np.int32).tobytes(),
+            np.array(list(counted.values()), dtype=np.int32).tobytes(),
+            json.dumps(sorted(named(chunk.text))),
+        )
+        db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def _source(pages: list[Mapping[str, Any]]) -> Source:
-    first = pages[0]
-    return Source(
-        first["document_id"],
-        first["name"],
-        first["path"],
-        tuple(Page(row["page"], row["text"]) for row in pages),
-        first["extraction"],
+def drop(db: Connection, path: str) -> None:
+    """Give up what was made of a document."""
+    for table in ("source", "page", "chunk"):
+        db.execute(f"DELETE FROM {table} WHERE path = ?", (path,))  # noqa: S608  our own names
+
+
+def _numbers(db: Connection, counted: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the numbers of a chunk's words; a new word gets one."""
+    db.executemany("INSERT OR IGNORE INTO word (word) VALUES (?)", ((word,) for word in counted))
+    held = db.execute(
+        "SELECT word, id FROM word WHERE word IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(counted)),),
     )
+    return dict(held.fetchall())
 
 
-def _chunk(
-    row: Mapping[str, Any],
-    sources: Mapping[str, Source],
-    texts: Mapping[str, str],
-) -> Chunk:
-    document_id, index = row["document_id"], row["chunk_index"]
-    source = sources[document_id]
-    place = Provenance(
+class Read(NamedTuple):
+    """What an index holds, in the order of its chunks."""
+
+    library: Library
+    words: Bm25
+    named: tuple[tuple[str, ...], ...]
+    """Entities of each chunk."""
+
+
+def read(db: Connection) -> Read:
+    """Read what ``put`` took in, by the ids of chunks."""
+    pages: dict[str, list[Page]] = {}
+    for path, number, text in db.execute("SELECT path, number, text FROM page ORDER BY path, at"):
+        pages.setdefault(path, []).append(Page(number, text))
+    about = db.execute("SELECT * FROM source ORDER BY path").fetchall()
+    sources = {
+        path: Source(path, name, place, tuple(pages.get(path, ())), extraction)
+        for path, name, place, extraction, _ in about
+    }
+    texts = {path: joined(source.pages) for path, source in sources.items()}
+    rows = db.execute("SELECT path, chunk_index, place, terms, counts, named FROM chunk").fetchall()
+    rows.sort(key=lambda row: chunk_id(row[0], row[1]))
+    made = []
+    for path, index, said, *_ in rows:
+        place = _place(sources[path], index, json.loads(said))
+        made.append(Chunk(place, texts[path][slice(*ends(sources[path].pages, place))]))
+    numbers = dict(db.execute("SELECT word, id FROM word").fetchall())
+    named = tuple(tuple(json.loads(row[5])) for row in rows)
+    library = Library(sources, tuple(made), {row[0]: row[4] for row in about})
+    return Read(library, Bm25.joined(numbers, [(row[3], row[4]) for row in rows]), named)
+
+
+def _place(source: Source, index: int, said: list[Any]) -> Provenance:
+    page, page_end, paragraphs, lines, start, end = said
+    return Provenance(
         document=source.name,
         document_path=source.path,
-        document_id=document_id,
-        chunk_id=chunk_id(document_id, index),
+        document_id=source.document_id,
+        chunk_id=chunk_id(source.document_id, index),
         chunk_index=index,
-        page=row["page"],
-        page_end=row["page_end"],
-        paragraphs=Span(row["paragraph_first"], row["paragraph_last"]),
-        lines=Span(row["line_first"], row["line_last"]),
-        char_start=row["char_start"],
-        char_end=row["char_end"],
+        page=page,
+        page_end=page_end,
+        paragraphs=Span(*paragraphs),
+        lines=Span(*lines),
+        char_start=start,
+        char_end=end,
     )
-    return Chunk(place, texts[document_id][slice(*ends(source.pages, place))])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Literal, NamedTuple
 from zipfile import BadZipFile
 
@@ -15,15 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines import contract
-from engines.kept import index
+from engines.kept.cached import Cached, Clock, complete, matrix, now, vectors_of
 from engines.rerank import tokens as rerank_tokens
 from engines.rerank.tokens import Contents, TokenStore, maxsim, write_tokens
 from engines.sparse import SparseStore, Splade, encode_all, sparse_model
 from engines.stacks.documents.library import Settings
 from engines.stacks.documents.recall import unbroken
-from engines.vector import amvi
-from engines.vector.amvi import VectorStore
-from engines.vector.bulk import embed_all
 from engines.vector.embedder import OnnxEmbedder, model, unit
 from engines.vector.scan import COSINE_DIGITS, Half, exact_dots
 from harness.core.errors import IndexNotReady, ModelNotReady
@@ -34,6 +31,7 @@ DIMENSION = 64
 NOTHING = 1e-6
 """Share of the largest eigenvalue below which a direction is what half precision rounds."""
 TOKENS_AT_ONCE = 1 << 15
+TOKENS, PROJECTION = "tokens.bin", "projection.npz"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +90,8 @@ class Projection:
         return found
 
 
-TERMS, TOKENS, PROJECTION = "terms.npz", "tokens.bin", "projection.npz"
 MODEL_NOT_READY = "MODEL_NOT_READY"
+UNFINISHED = "has not read every chunk yet; index the folder to the end"
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
@@ -112,12 +110,13 @@ class Dense:
     """E1: one vector a chunk."""
 
     embedder: OnnxEmbedder
-    store: VectorStore
+    vectors: Half
+    """Shape (chunks, dimension)."""
 
     def cosines(self, text: str, rows: Rows) -> Scores:
         """Cosine of a query with chunks, shape (rows,)."""
         query = self.embedder.embed([text])[0].astype(np.float16)
-        cosines: Scores = exact_dots(np.asarray(self.store.vectors[rows]), query)
+        cosines: Scores = exact_dots(self.vectors[rows], query)
         return cosines.round(COSINE_DIGITS)
 
 
@@ -155,6 +154,8 @@ class Models:
     sparse: Sparse | None
     late: Late | None
     missing: tuple[Missing, ...]
+    embedded_at: tuple[str, ...] = ()
+    """When the last model read each chunk; empty where none did."""
 
 
 def embedder_of(settings: Settings) -> OnnxEmbedder:
@@ -207,28 +208,114 @@ def read_by_models(text: str) -> str:
     return " ".join(unbroken(text).split())
 
 
-def build(
-    settings: Settings, chunk_ids: Sequence[str], texts: Sequence[str], folder: Path, cache: Path
-) -> None:
-    """Read chunks, in the order of their ids, with every model that the settings want.
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The models of an arm that are there."""
 
-    Tokens come first: the pass that makes them makes the vectors of E1. Until they are projected
-    they take 768 bytes each beside the index.
+    embedder: OnnxEmbedder | None
+    encoder: Splade | None
+    is_late: bool
+    """Whether chunks are reranked token by token."""
+    missing: tuple[Missing, ...]
+    cache: Path
 
-    Raises:
-        ModelNotReady: a model is absent or not the pinned one.
-    """
-    read = [read_by_models(text) for text in texts]
-    if settings.tier == "pro":
-        _write_late(embedder_of(settings), read, folder, cache)
-    if settings.embedder:
-        amvi.write_store(folder, chunk_ids, embed_all(read, embedder_of(settings), cache))
-    if settings.sparse:
-        encoder = encoder_of(settings)
-        encode_all(read, encoder, encoder.model.terms, cache).write(folder / TERMS)
+    @classmethod
+    def of(cls, settings: Settings, cache: Path) -> Loaded:
+        """Load what the settings name; what is absent is named, and does not stop the rest."""
+        embedder, encoder = None, None
+        missing: list[Missing] = []
+        is_late = settings.tier == "pro"
+        try:
+            embedder = embedder_of(settings) if settings.embedder else None
+        except ModelNotReady as exc:
+            missing.append(Missing("E1", str(exc)))
+            missing += [Missing("E12", str(exc))] if is_late else []
+        try:
+            encoder = encoder_of(settings) if settings.sparse else None
+        except ModelNotReady as exc:
+            missing.append(Missing("E6", str(exc)))
+        return cls(embedder, encoder, is_late and embedder is not None, tuple(missing), cache)
+
+    @property
+    def identity(self) -> str:
+        """What ``complete`` depends on beside the texts."""
+        there = [model.identity for model in (self.embedder, self.encoder) if model is not None]
+        return ", ".join([*there, *([TOKENS] if self.is_late else [])])
+
+    def complete(
+        self, db: Connection, texts: Sequence[str], folder: Path, clock: Clock = now
+    ) -> None:
+        """Let the models that are there read the texts that they have not read yet.
+
+        Tokens come first: the pass that makes them makes the vectors of E1. Until they are
+        projected they take 768 bytes each beside the index in ``folder``.
+        """
+        said = [read_by_models(text) for text in texts]
+        if self.is_late and self.embedder is not None:
+            _write_late(self.embedder, said, folder, self.cache)
+        complete(db, [one for one in (self._dense, self._sparse) if one is not None], said, clock)
+
+    def opened(self, db: Connection, texts: Sequence[str], folder: Path) -> Models:
+        """Open what the models made of chunks; one that has not read them all is missing.
+
+        Raises:
+            IndexNotReady: a file of tokens is broken.
+        """
+        said = [read_by_models(text) for text in texts]
+        missing, dense, sparse, late = list(self.missing), None, None, None
+        times: list[tuple[str, ...]] = []
+        if self.embedder is not None and self._dense is not None:
+            if made := self._dense.of(db, said):
+                dense = Dense(self.embedder, matrix(made.values, self.embedder.dimension))
+                times.append(made.made_at)
+            else:
+                missing.append(Missing("E1", UNFINISHED))
+        if self.embedder is not None and self.is_late:
+            if _late_file(folder, TOKENS, self.embedder, said).is_file():
+                late = _late(self.embedder, said, folder)
+            else:
+                missing.append(Missing("E12", UNFINISHED))
+        if self.encoder is not None and self._sparse is not None:
+            if made := self._sparse.of(db, said):
+                terms = self.encoder.model.terms
+                sparse = Sparse(self.encoder, SparseStore.of(list(map(_terms, made.values)), terms))
+                times.append(made.made_at)
+            else:
+                missing.append(Missing("E6", UNFINISHED))
+        embedded_at = tuple(map(max, zip(*times, strict=True)))
+        return Models(dense, sparse, late, tuple(missing), embedded_at)
+
+    @property
+    def _dense(self) -> Cached | None:
+        return vectors_of(self.embedder, self.cache) if self.embedder is not None else None
+
+    @property
+    def _sparse(self) -> Cached | None:
+        encoder, cache = self.encoder, self.cache
+        if encoder is None:
+            return None
+
+        def make(texts: Sequence[str]) -> Iterable[bytes]:
+            made = encode_all(texts, encoder, encoder.model.terms, cache)
+            cuts = made.offsets[1:-1]
+            parts = zip(np.split(made.terms, cuts), np.split(made.weights, cuts), strict=True)
+            return (terms.tobytes() + weights.tobytes() for terms, weights in parts)
+
+        return Cached(encoder.identity, make)
+
+
+def _terms(value: bytes) -> tuple[Rows, Half]:
+    """Read terms and, as long, their weights."""
+    half = len(value) // 2
+    terms = np.frombuffer(value[:half], dtype=np.uint16)
+    return terms.astype(np.int64), np.frombuffer(value[half:], dtype=np.float16)
 
 
 def _write_late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path, cache: Path) -> None:
+    """Write the tokens of texts, and drop those of other texts."""
+    to = _late_file(folder, TOKENS, embedder, texts)
+    if to.is_file():
+        return
     whole = folder / f"{TOKENS}.whole"
     write_tokens(whole, range(len(texts)), texts, embedder, cache)
     tokens = TokenStore.open(whole, embedder.identity, embedder.dimension)
@@ -239,146 +326,26 @@ def _write_late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path, cach
             slab[low:high] = projection(tokens.vectors[low:high])
 
     contents = Contents(tokens.ids, np.diff(tokens.offsets), fill)
-    rerank_tokens.write(folder / TOKENS, embedder.identity, DIMENSION, contents)
-    projection.write(folder / PROJECTION)
+    for kind in (TOKENS, PROJECTION):
+        for old in folder.glob(f"*-{kind}"):
+            old.unlink()
+    projection.write(_late_file(folder, PROJECTION, embedder, texts))
+    rerank_tokens.write(to, embedder.identity, DIMENSION, contents)
     whole.unlink()
 
 
-def opened(settings: Settings, chunks: int, folder: Path) -> Models:
-    """Open what ``build`` wrote; a model that is not there is named, and does not stop the rest.
-
-    Raises:
-        IndexNotReady: a file is missing or broken, or of another number of chunks.
-    """
-    missing: list[Missing] = []
-    dense: Dense | None = None
-    sparse: Sparse | None = None
-    late: Late | None = None
+def _late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path) -> Late:
+    where = _late_file(folder, PROJECTION, embedder, texts)
+    projection = Projection.open(where, embedder.dimension)
     try:
-        if settings.embedder:
-            embedder = embedder_of(settings)
-            dense = Dense(embedder, amvi.open_store(folder, embedder.dimension))
-            _check(folder, len(dense.store.doc_ids), chunks)
-            if settings.tier == "pro":
-                late = _late(embedder, folder)
-                _check(folder, len(late.tokens.ids), chunks)
-    except ModelNotReady as exc:
-        missing.append(Missing("E1", str(exc)))
-        missing += [Missing("E12", str(exc))] if settings.tier == "pro" else []
-    try:
-        if settings.sparse:
-            sparse = Sparse(encoder_of(settings), SparseStore.open(folder / TERMS))
-            _check(folder, len(sparse.store), chunks)
-    except ModelNotReady as exc:
-        missing.append(Missing("E6", str(exc)))
-    return Models(dense, sparse, late, tuple(missing))
-
-
-def _late(embedder: OnnxEmbedder, folder: Path) -> Late:
-    projection = Projection.open(folder / PROJECTION, embedder.dimension)
-    try:
-        tokens = TokenStore.open(folder / TOKENS, embedder.identity, DIMENSION)
+        where = _late_file(folder, TOKENS, embedder, texts)
+        tokens = TokenStore.open(where, embedder.identity, DIMENSION)
     except contract.IndexUnavailable as exc:
         raise IndexNotReady(f"{exc}. Build it again: harness index") from exc
     return Late(embedder, projection, tokens)
 
 
-def _check(folder: Path, found: int, chunks: int) -> None:
-    if found != chunks:
-        raise IndexNotReady(
-            f"{folder}: has vectors of {found} chunks where there are {chunks}."
-            " Build it again: harness index"
-        )
-
-
-UNFINISHED = "has not read every chunk yet; index the folder to the end"
-TABLES = f"""{index.TABLE}
-CREATE TABLE sparse (key BLOB PRIMARY KEY, terms BLOB NOT NULL, weights BLOB NOT NULL)
-  WITHOUT ROWID;
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The models of an arm that are there."""
-
-    embedder: OnnxEmbedder | None
-    encoder: Splade | None
-    missing: tuple[Missing, ...]
-
-    @classmethod
-    def of(cls, settings: Settings) -> Loaded:
-        """Load what the settings name; what is absent is named, and does not stop the rest."""
-        embedder, encoder = None, None
-        missing: list[Missing] = []
-        try:
-            embedder = embedder_of(settings) if settings.embedder else None
-        except ModelNotReady as exc:
-            missing.append(Missing("E1", str(exc)))
-        try:
-            encoder = encoder_of(settings) if settings.sparse else None
-        except ModelNotReady as exc:
-            missing.append(Missing("E6", str(exc)))
-        return cls(embedder, encoder, tuple(missing))
-
-    def complete(self, db: sqlite3.Connection, texts: Sequence[str], cache: Path) -> None:
-        """Let the models that are there read the texts that they have not read yet."""
-        said = [read_by_models(text) for text in texts]
-        if self.embedder is not None:
-            index.complete(db, self.embedder, said, cache)
-        if self.encoder is not None:
-            _complete(db, self.encoder, said, cache)
-
-
-def models(db: sqlite3.Connection, loaded: Loaded, texts: Sequence[str]) -> Models:
-    """Open what the models made of the chunks; one that is not whole yet is named as missing."""
-    said = [read_by_models(text) for text in texts]
-    missing = list(loaded.missing)
-    dense, sparse = None, None
-    if loaded.embedder is not None:
-        held = index.matrix(db, loaded.embedder, said)
-        if held is None:
-            missing.append(Missing("E1", UNFINISHED))
-        else:
-            dense = Dense(loaded.embedder, VectorStore((), held))
-    if loaded.encoder is not None:
-        terms = _sparse(db, loaded.encoder, said)
-        if terms is None:
-            missing.append(Missing("E6", UNFINISHED))
-        else:
-            sparse = Sparse(loaded.encoder, terms)
-    return Models(dense, sparse, None, tuple(missing))
-
-
-def _sparse(db: sqlite3.Connection, encoder: Splade, texts: Sequence[str]) -> SparseStore | None:
-    held = {row[0]: row[1:] for row in db.execute("SELECT key, terms, weights FROM sparse")}
-    rows = [held.get(_key(encoder, text)) for text in texts]
-    if any(row is None for row in rows):
-        return None
-    made = [
-        (
-            np.frombuffer(row[0], dtype=np.uint16).astype(np.int64),
-            np.frombuffer(row[1], dtype=np.float16),
-        )
-        for row in rows
-        if row is not None
-    ]
-    return SparseStore.of(made, encoder.model.terms)
-
-
-def _complete(db: sqlite3.Connection, encoder: Splade, texts: Sequence[str], cache: Path) -> None:
-    """Encode texts that have no terms yet, and forget those of texts that are gone."""
-    wanted = {_key(encoder, text): text for text in texts}
-    known = {row[0] for row in db.execute("SELECT key FROM sparse")}
-    db.executemany("DELETE FROM sparse WHERE key = ?", ((key,) for key in known - wanted.keys()))
-    missing = [key for key in wanted if key not in known]
-    if missing:
-        made = encode_all([wanted[key] for key in missing], encoder, encoder.model.terms, cache)
-        cuts = made.offsets[1:-1]
-        parts = zip(missing, np.split(made.terms, cuts), np.split(made.weights, cuts), strict=True)
-        rows = ((key, terms.tobytes(), weights.tobytes()) for key, terms, weights in parts)
-        db.executemany("INSERT INTO sparse VALUES (?, ?, ?)", rows)
-
-
-def _key(encoder: Splade, text: str) -> bytes:
-    return hashlib.sha256(f"{encoder.identity}\n{text}".encode("utf-8", "replace")).digest()
+def _late_file(folder: Path, kind: str, embedder: OnnxEmbedder, texts: Sequence[str]) -> Path:
+    """Name a file by its texts: one of other texts is never taken for it."""
+    said = hashlib.sha256("\0".join([embedder.identity, *texts]).encode("utf-8", "replace"))
+    return folder / f"{said.hexdigest()[:16]}-{kind}"

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from engines.kept.cached import now
 from engines.kept.index import Live
 from engines.lexical.grammar import positive
 from engines.lexical.query import LIKE, Like
-from engines.stacks.documents import graph, texts
-from engines.stacks.documents import models as documents_models
+from engines.stacks.documents import collection, library, texts
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.collection import Collection
-from engines.stacks.documents.formats import Extraction, Page, Source
-from engines.stacks.documents.graph import Entities, Expansion, Graph
-from engines.stacks.documents.library import Library, Settings, Times
+from engines.stacks.documents.graph import Expansion
+from engines.stacks.documents.library import Settings
 from engines.stacks.documents.models import Loaded
-from engines.stacks.documents.ranking import Pipeline, Response
-from engines.stacks.documents.recall import Bm25, unbroken, words
-from engines.stacks.documents.texts import Chunk, Provenance, Span, chunk_id, chunks
+from engines.stacks.documents.ranking import Response
+from engines.stacks.documents.recall import unbroken
 from harness.core.errors import HarnessError, UnknownName, missing_from
 
 BIGGEST = 64 << 20
-VERSION = "4"
-TABLES = """
-CREATE TABLE page (path TEXT NOT NULL, at INTEGER NOT NULL, number INTEGER, text TEXT NOT NULL,
-  extraction TEXT NOT NULL, ingested_at TEXT NOT NULL, PRIMARY KEY (path, at)) WITHOUT ROWID;
-CREATE TABLE chunk (path TEXT NOT NULL, chunk_index INTEGER NOT NULL, place TEXT NOT NULL,
-  text TEXT NOT NULL, terms BLOB NOT NULL, counts BLOB NOT NULL, length INTEGER NOT NULL,
-  named TEXT NOT NULL, PRIMARY KEY (path, chunk_index)) WITHOUT ROWID;
-CREATE TABLE word (id INTEGER PRIMARY KEY, word TEXT UNIQUE NOT NULL);
-"""
+VERSION = "5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +35,8 @@ class DocumentFiles:
 
     settings: Settings
     root: Path
+    place: Path
     loaded: Loaded
-    cache: Path
 
     @property
     def suffixes(self) -> frozenset[str]:
@@ -66,109 +52,23 @@ class DocumentFiles:
 
     @property
     def models(self) -> str:
-        there = (self.loaded.embedder, self.loaded.encoder)
-        return ", ".join(model.identity for model in there if model is not None)
+        return self.loaded.identity
 
     @property
     def tables(self) -> str:
-        return TABLES + documents_models.TABLES
+        return collection.TABLES
 
-    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> None:
+    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> str:
         source = texts.source(self.root / path, path, data)
-        now = datetime.now(UTC).isoformat()
-        db.executemany(
-            "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                (path, at, page.number, page.text, source.extraction, now)
-                for at, page in enumerate(source.pages)
-            ),
-        )
-        for chunk in chunks(source, self.settings.cutting):
-            counted = Counter(words(chunk.text))
-            numbers = _numbers(db, counted)
-            place = chunk.provenance
-            where = [
-                *(place.page, place.page_end, place.paragraphs, place.lines),
-                *(place.char_start, place.char_end),
-            ]
-            row = (
-                *(path, place.chunk_index, json.dumps(where), chunk.text),
-                np.array([numbers[word] for word in counted], dtype=np.int32).tobytes(),
-                np.array(list(counted.values()), dtype=np.int32).tobytes(),
-                *(counted.total(), json.dumps(sorted(graph.named(chunk.text)))),
-            )
-            db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        library.put(db, source, self.settings.cutting, now().isoformat())
+        bare = [f"{page.number}" for page in source.pages if page.number and not page.text.strip()]
+        return f"no text on page {', '.join(bare)}; it cannot be found" if bare else ""
 
     def drop(self, db: sqlite3.Connection, path: str) -> None:
-        db.execute("DELETE FROM page WHERE path = ?", (path,))
-        db.execute("DELETE FROM chunk WHERE path = ?", (path,))
+        library.drop(db, path)
 
     def complete(self, db: sqlite3.Connection) -> None:
-        texts = [row[0] for row in db.execute("SELECT text FROM chunk")]
-        self.loaded.complete(db, texts, self.cache)
-
-
-class Read(NamedTuple):
-    """What an index holds, in the order of its chunks."""
-
-    library: Library
-    words: Bm25
-    named: tuple[tuple[str, ...], ...]
-    """Entities of each chunk."""
-    ingested: Mapping[str, str]
-    """When each document was read."""
-
-
-def read_kept(db: sqlite3.Connection, root: Path) -> Read:
-    """Read the chunks of an index, by their ids."""
-    pages: dict[str, list[Page]] = {}
-    about: dict[str, tuple[Extraction, str]] = {}
-    for path, number, text, extraction, when in db.execute(
-        "SELECT path, number, text, extraction, ingested_at FROM page ORDER BY path, at"
-    ):
-        pages.setdefault(path, []).append(Page(number, text))
-        about[path] = (extraction, when)
-    sources = {
-        path: Source(path, PurePosixPath(path).name, str(root / path), tuple(held), about[path][0])
-        for path, held in pages.items()
-    }
-    rows = db.execute(
-        "SELECT path, chunk_index, place, text, terms, counts, length, named FROM chunk"
-    ).fetchall()
-    rows.sort(key=lambda row: chunk_id(row[0], row[1]))
-    made = tuple(Chunk(_place(sources[row[0]], row[1], json.loads(row[2])), row[3]) for row in rows)
-    numbers = dict(db.execute("SELECT word, id FROM word").fetchall())
-    counted = [(row[4], row[5], row[6]) for row in rows]
-    named = tuple(tuple(json.loads(row[7])) for row in rows)
-    ingested = {path: when for path, (_, when) in about.items()}
-    return Read(Library(sources, made), Bm25.joined(numbers, counted), named, ingested)
-
-
-def _place(source: Source, index: int, said: list[Any]) -> Provenance:
-    page, page_end, paragraphs, lines, start, end = said
-    return Provenance(
-        document=source.name,
-        document_path=source.path,
-        document_id=source.document_id,
-        chunk_id=chunk_id(source.document_id, index),
-        chunk_index=index,
-        page=page,
-        page_end=page_end,
-        paragraphs=Span(*paragraphs),
-        lines=Span(*lines),
-        char_start=start,
-        char_end=end,
-    )
-
-
-def _numbers(db: sqlite3.Connection, counted: Mapping[str, int]) -> Mapping[str, int]:
-    """Give the numbers of a chunk's words; a new word gets one."""
-    db.executemany("INSERT OR IGNORE INTO word (word) VALUES (?)", ((word,) for word in counted))
-    held = db.execute(
-        "SELECT word, id FROM word WHERE word IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(counted)),),
-    )
-    return dict(held.fetchall())
+        self.loaded.complete(db, library.read(db).library.texts, self.place)
 
 
 TOP = 10
@@ -191,7 +91,6 @@ class FolderSearch:
     """Documents as they are in an open index."""
 
     collection: Collection
-    read: Read
 
     def search(self, query: str, wish: Wish) -> Mapping[str, Any]:
         """Answer with the fields of section 7, and what was missing or tried last.
@@ -213,7 +112,7 @@ class FolderSearch:
                 response = response if nearest else last
             answer = response.to_json()
             if wish.related:
-                answer["related"] = _related(self._expanded(response, wish.related))
+                answer["related"] = _related(self.collection.expand(response, wish.related))
         except ValueError as exc:
             raise HarnessError(f"{exc}") from exc
         if response.missing:
@@ -229,7 +128,7 @@ class FolderSearch:
     def _has_a_word(self, query: str) -> bool:
         """Tell whether a chunk has any word of a query, or the query only refuses some."""
         asked = positive(query)
-        return not asked or bool(len(self.read.words.search(asked, 1)))
+        return not asked or bool(len(self.collection.pipeline.recall.search(asked, 1)))
 
     def _containing(
         self, query: str, top_k: int, document: str | None, response: Response
@@ -241,14 +140,6 @@ class FolderSearch:
         has = (row for row in rows if like.has(unbroken(chunks[row].text)))
         found = tuple(self.collection.shown(row, 0.0) for row, _ in zip(has, range(top_k)))  # noqa: B905  the cap ends it
         return replace(response, results=found, stages_used=(LIKE,) if found else ())
-
-    def _expanded(self, response: Response, most: int) -> Expansion:
-        return replace(self.collection, graph=self._graph).expand(response, most)
-
-    @cached_property
-    def _graph(self) -> Graph:
-        dense = self.collection.pipeline.models.dense
-        return Graph(Entities.joined(self.read.named), dense.store.vectors if dense else None)
 
     def _legs(self, query: str, response: Response) -> Mapping[str, Mapping[str, Any]]:
         """Say of each chunk that is shown what every leg says of it."""
@@ -263,38 +154,15 @@ class FolderSearch:
 
 
 def documents(arm: Documents, root: Path, place: Path) -> Live[FolderSearch]:
-    """Follow a folder of documents with the settings of an arm of this stack.
-
-    Raises:
-        HarnessError: the arm reranks token by token.
-    """
-    settings = arm.settings
-    if settings.tier != "free":
-        raise HarnessError(
-            "a folder is kept for arms of the tier free;"
-            " take documents-free-words, documents-free-rank, documents-free or documents-bm25"
-        )
-    loaded = Loaded.of(settings)
+    """Follow a folder of documents with the settings of an arm of this stack."""
+    settings, name = arm.settings, root.resolve().name
+    loaded = Loaded.of(settings, arm.cache)
 
     @contextmanager
     def opened(db: sqlite3.Connection) -> Iterator[FolderSearch]:
-        read = read_kept(db, root.resolve())
-        texts = [chunk.text for chunk in read.library.chunks]
-        models = documents_models.models(db, loaded, texts)
-        has_model = models.dense is not None or models.sparse is not None
-        times = {
-            path: Times(when, when, when if has_model else None)
-            for path, when in read.ingested.items()
-        }
-        pipeline = Pipeline(settings, read.words, models)
-        nothing = Graph(Entities.joined([()] * len(texts)), None)
-        now = Times("", "", None)
-        name = root.resolve().name
-        yield FolderSearch(
-            Collection(name, read.library, now, pipeline, nothing, times_of=times), read
-        )
+        yield FolderSearch(collection.of(db, loaded, settings, place, name))
 
-    return Live(root, place, DocumentFiles(settings, root, loaded, arm.cache), opened)
+    return Live(root, place, DocumentFiles(settings, root, place, loaded), opened)
 
 
 def _related(expansion: Expansion) -> list[Mapping[str, Any]]:

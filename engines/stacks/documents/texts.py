@@ -13,7 +13,6 @@ from engines.lexical.terms import mended
 from engines.stacks.documents import formats, pdf
 from engines.stacks.documents.formats import MAILS, Page, Source, joined, starts
 from harness.core.errors import BadFile, hint
-from harness.core.reading import Malformed, whole
 
 
 class Span(NamedTuple):
@@ -241,56 +240,11 @@ SUFFIXES = (
 )
 
 
-class Ingested(NamedTuple):
-    """What a folder held."""
-
-    sources: tuple[Source, ...]
-    """In the order of their ids."""
-    refused: tuple[BadFile, ...]
-    """Files of a known kind that could not be read, each with its remedy."""
-
-
-def folder(root: Path) -> Ingested:
-    """Read every file of a known kind below ``root``; links are not followed.
-
-    A document's id is its path below ``root``. One file that cannot be read does not stop the rest.
-
-    Raises:
-        BadFile: ``root`` is not a folder.
-    """
-    if not root.is_dir():
-        raise BadFile(root, "is not a folder", "Give the folder that holds the documents")
-    sources: list[Source] = []
-    refused: list[BadFile] = []
-    for path in _files(root):
-        try:
-            sources.append(read(path, path.relative_to(root).as_posix()))
-        except BadFile as exc:
-            refused.append(exc)
-    return Ingested(tuple(sources), tuple(refused))
-
-
-def read(path: Path, document_id: str) -> Source:
-    """Read one file.
-
-    Raises:
-        BadFile: it cannot be opened, is not what its name says, damaged, encrypted with a password,
-            or without text.
-    """
-    try:
-        data = whole(path)
-    except OSError as exc:
-        raise BadFile(path, f"cannot be opened ({exc})", "Look at its permissions") from exc
-    except Malformed as exc:
-        raise BadFile(path, str(exc), "Leave it out, or split it") from exc
-    return source(path, document_id, data)
-
-
 def source(path: Path, document_id: str, data: bytes) -> Source:
     """Make a document of the bytes of a file.
 
     Raises:
-        BadFile: as ``read``.
+        BadFile: it is not what its name says, damaged, encrypted with a password, or without text.
     """
     return Source(document_id, path.name, str(path.resolve()), _pages(path, data))
 
@@ -317,12 +271,6 @@ def _by_kind(path: Path, data: bytes) -> tuple[Page, ...]:
     read_by = {formats.SUFFIX: formats.text_of_word, formats.MAIL: formats.mail}
     read_by |= dict.fromkeys(formats.SUFFIXES, formats.text_of_page)
     return (Page(None, mended(read_by.get(kind, _text)(path, data))),)
-
-
-def _files(root: Path) -> Iterator[Path]:
-    found = [path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES]
-    files = (path for path in found if path.is_file() and not path.is_symlink())
-    return iter(sorted(files, key=lambda path: path.relative_to(root).as_posix()))
 
 
 def _text(path: Path, data: bytes) -> str:

@@ -69,10 +69,11 @@ class Notes:
         """The tables of a store; triggers keep its words in step with its chunks."""
         return TABLES.format(tokenize=self.settings.tokenize) + TRIGGERS
 
-    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> None:
+    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> str:
         text = text_of(path, data)
         title, rest = title_of(path, text)
         db.executemany(INSERT, rows(path, title, rest, self.settings.chunk_characters))
+        return ""
 
     def drop(self, db: sqlite3.Connection, path: str) -> None:
         db.execute("DELETE FROM chunk WHERE doc_id = ?", (path,))

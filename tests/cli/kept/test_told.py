@@ -198,5 +198,7 @@ def test_a_file_that_is_damaged_is_told_of_at_the_next_query(
     counts = "files: 0 read, 0 removed, 1 unchanged; 1 cannot be read"
     assert counts in harness(*words).err
     assert "harbour.md: is not UTF-8" in harness(*words).err
+    answer = json.loads(harness(*words, "--json").out)
+    assert [one["path"] for one in answer["unread"]] == ["harbour.md"]
     (root / "sub" / "harbour.md").unlink()
     assert "no file that is read" not in harness(*words).err

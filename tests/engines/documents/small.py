@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engines.stacks.documents import collection
+import numpy as np
+
+from engines.stacks.documents import collection, texts
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.formats import Page, Source, of_document
-from engines.stacks.documents.library import Settings
+from engines.stacks.documents.library import TABLES, Library, Settings, put, read
+from engines.stacks.documents.recall import Bm25, words
+from engines.stacks.documents.texts import Cutting
+from harness.core.errors import BadFile
 from harness.stages.contract.subject import DOCUMENTS
 
 PRO = {
@@ -45,3 +52,42 @@ def built(folder: Path, given: Settings, cache: Path) -> Iterator[Collection]:
     collection.build(SOURCES, folder, given, cache, lambda: NOON)
     with collection.opened(folder, given, "Small") as opened:
         yield opened
+
+
+def library_of(sources: Iterable[Source], cutting: Cutting) -> Library:
+    """Take documents into tables, and read them."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(TABLES)
+        for source in sources:
+            put(db, source, cutting, NOON.isoformat())
+        return read(db).library
+
+
+def bm25_of(given: Sequence[str]) -> Bm25:
+    """Count the words of texts."""
+    counted = [Counter(words(text)) for text in given]
+    numbers = {word: at for at, word in enumerate(sorted(set().union(*counted)))}
+    rows = [
+        (
+            np.array([numbers[word] for word in one], dtype=np.int32).tobytes(),
+            np.array(list(one.values()), dtype=np.int32).tobytes(),
+        )
+        for one in counted
+    ]
+    return Bm25.joined(numbers, rows)
+
+
+def read_file(path: Path, document_id: str) -> Source:
+    """Read one file."""
+    return texts.source(path, document_id, path.read_bytes())
+
+
+def read_folder(root: Path) -> tuple[list[Source], dict[str, BadFile]]:
+    """Read every file of a known kind, and say of the others why they cannot be."""
+    sources, refused = [], {}
+    for path in sorted(path for path in root.rglob("*") if path.suffix.lower() in texts.SUFFIXES):
+        try:
+            sources.append(read_file(path, path.relative_to(root).as_posix()))
+        except BadFile as exc:
+            refused[path.name] = exc
+    return sorted(sources, key=lambda one: one.document_id), refused

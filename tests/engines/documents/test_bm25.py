@@ -7,24 +7,15 @@ import re
 import sqlite3
 import time
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.documents.recall import (
-    POSTINGS,
-    STOP_WORDS,
-    VOCABULARY,
-    Bm25,
-    best,
-    unbroken,
-    words,
-)
-from harness.core.errors import IndexNotReady
+from engines.stacks.documents.recall import STOP_WORDS, best, unbroken, words
 from harness.stages.contract.subject import DOCUMENTS
+from tests.engines.documents.small import bm25_of
 
 WORDS = ("moon", "sea", "water", "tide", "salt")
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max_size=12)
@@ -79,7 +70,7 @@ def by_the_formula(texts: list[str], query: str) -> list[float]:
 
 @given(texts=TEXTS, query=st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join))
 def test_scores_and_order_are_those_of_the_formula(texts: list[str], query: str) -> None:
-    index = Bm25.of(texts)
+    index = bm25_of(texts)
     found = index.search(query, 5).tolist()
     scores = by_the_formula(texts, query) if texts else []
     assert index.scores(query).tolist() == pytest.approx(scores, abs=1e-8)
@@ -89,7 +80,7 @@ def test_scores_and_order_are_those_of_the_formula(texts: list[str], query: str)
 
 def test_a_query_asks_the_hand_made_documents_as_fts5_does() -> None:
     texts = [f"{document.title} {document.text}" for document in DOCUMENTS]
-    index = Bm25.of(texts)
+    index = bm25_of(texts)
     with sqlite3.connect(":memory:") as db:
         db.execute("CREATE VIRTUAL TABLE found USING fts5(text)")
         db.executemany("INSERT INTO found VALUES (?)", [(" ".join(words(t)),) for t in texts])
@@ -106,13 +97,13 @@ def test_a_query_asks_the_hand_made_documents_as_fts5_does() -> None:
 @given(texts=TEXTS, allowed=st.lists(st.booleans(), min_size=12, max_size=12))
 def test_a_filter_hides_and_changes_no_weight(texts: list[str], allowed: list[bool]) -> None:
     mask = np.array(allowed[: len(texts)], dtype=np.bool_)
-    index = Bm25.of(texts)
+    index = bm25_of(texts)
     everything = index.search("moon sea", len(texts))
     assert index.search("moon sea", 100, mask).tolist() == [n for n in everything if mask[n]]
 
 
 def test_a_word_asked_twice_counts_twice() -> None:
-    index = Bm25.of(["moon moon sea", "sea sea moon salt", "tide"])
+    index = bm25_of(["moon moon sea", "sea sea moon salt", "tide"])
     assert index.search("moon sea sea sea", 1).tolist() == [1]
     assert index.search("moon moon moon sea", 1).tolist() == [0]
 
@@ -121,22 +112,6 @@ def test_a_word_asked_twice_counts_twice() -> None:
 def test_the_best_are_those_of_a_full_sort(scores: list[float], limit: int) -> None:
     order = sorted((n for n in range(len(scores)) if scores[n] > 0), key=lambda n: (-scores[n], n))
     assert best(np.array(scores), limit).tolist() == order[:limit]
-
-
-def test_a_bm25_file_gives_back_what_was_written_and_a_broken_one_is_not_ready(
-    tmp_path: Path,
-) -> None:
-    made = Bm25.of(["moon sea", "sea"])
-    made.write(tmp_path)
-    assert Bm25.open(tmp_path).search("sea moon", 5).tolist() == [0, 1]
-    whole = (tmp_path / VOCABULARY).read_text()
-    (tmp_path / VOCABULARY).write_text('["moon"]')
-    with pytest.raises(IndexNotReady, match="do not fit"):
-        Bm25.open(tmp_path)
-    (tmp_path / VOCABULARY).write_text(whole)
-    (tmp_path / POSTINGS).write_bytes((tmp_path / POSTINGS).read_bytes()[:50])
-    with pytest.raises(IndexNotReady, match="harness index"):
-        Bm25.open(tmp_path)
 
 
 def test_a_megabyte_without_a_space_is_one_word_and_quick() -> None:

@@ -11,12 +11,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from engines.stacks.documents import collection, recall, texts
+from engines.stacks.documents import collection
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.models import Missing
 from engines.stacks.documents.ranking import Response
-from harness.core.errors import IndexNotReady
-from tests.engines.documents.small import NOON, SOURCES, built, settings
+from tests.engines.documents.small import NOON, SOURCES, built, read_folder, settings
 
 INTEGER, TEXT, TIME = {"type": "integer"}, {"type": "string"}, {"type": "string", "minLength": 20}
 
@@ -160,14 +159,6 @@ def test_recall_filters_before_it_cuts(cache: Path) -> None:
         ]
 
 
-def test_an_index_of_words_of_other_chunks_is_not_ready(tmp_path: Path) -> None:
-    given = settings(tier="free", embedder="", sparse="")
-    with built(tmp_path / "whole", given, tmp_path) as opened:
-        fewer = replace(opened.library, chunks=opened.library.chunks[1:])
-    with pytest.raises(IndexNotReady, match="chunks where there are"):
-        recall.opened(fewer, tmp_path / "whole")
-
-
 def test_without_models_nothing_was_embedded(tmp_path: Path) -> None:
     given = settings(tier="free", embedder="", sparse="")
     with built(tmp_path / "words", given, tmp_path) as opened:
@@ -184,8 +175,7 @@ def test_a_folder_of_files_becomes_a_collection(tmp_path: Path) -> None:
     given = settings(tier="free", embedder="", sparse="")
     index = tmp_path / "index"
     index.mkdir()
-    read = texts.folder(docs)
-    collection.build(read.sources, index, given, tmp_path / "cache", lambda: NOON)
+    collection.build(read_folder(docs)[0], index, given, tmp_path / "cache", lambda: NOON)
     with collection.opened(index, given, "Docs") as opened:
         (found,) = opened.search("moon", 5).results
     place = found.provenance

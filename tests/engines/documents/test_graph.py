@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from engines.stacks.documents import graph
 from engines.stacks.documents.graph import MOST_CHUNKS, MOST_OF_A_CHUNK, Entities, Graph, named
 from engines.vector.embedder import unit
-from harness.core.errors import IndexNotReady
 
 NAMES = ("Ocean Tide", "Board of Trade", "NASA", "read_csv", "DataFrame", "BRCA-1", "np_array")
 CHUNKS = st.lists(st.lists(st.sampled_from(NAMES), max_size=5).map(", ".join), max_size=25)
@@ -21,7 +18,7 @@ CHUNKS = st.lists(st.lists(st.sampled_from(NAMES), max_size=5).map(", ".join), m
 def graph_of(texts: list[str], seed: int = 0) -> Graph:
     dice = np.random.default_rng(seed)
     drawn = unit(dice.normal(size=(len(texts), 3)).astype(np.float32))
-    return Graph(Entities.of(texts), drawn.astype(np.float16))
+    return Graph(Entities.of([named(one) for one in texts]), drawn.astype(np.float16))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +70,8 @@ def test_the_strongest_edge_of_all_leads(texts: list[str], data: st.DataObject, 
             assert network.vectors is not None
             pair = network.vectors[[row, other]].astype(np.float64)
             cosine = float(pair[0] @ pair[1])
-            weight = max(share, cosine if cosine >= graph.LEAST_ALIKE else 0.0)
+            alike = cosine / 2 if cosine >= graph.LEAST_ALIKE else 0.0
+            weight = (1 + share) / 2 if share > 0 else alike
             weights[other] = max(weights.get(other, 0.0), weight)
     best = sorted((w for w in weights.values() if w > 1e-6), reverse=True)[:most]
     assert [e.weight for e in network.expand(found, most)] == pytest.approx(best, abs=1e-5)
@@ -99,7 +97,7 @@ def test_what_is_looked_at_does_not_grow_with_the_collection(
 
 
 def test_an_entity_of_every_chunk_or_of_one_connects_nothing() -> None:
-    found = Entities.of(["NASA ESA", "NASA", "NASA JAXA", "NASA JAXA"])
+    found = Entities.of([named(one) for one in ["NASA ESA", "NASA", "NASA JAXA", "NASA JAXA"]])
     assert set(found.chunks) == {"nasa", "jaxa"}
     assert found.weight("nasa") == 0.0
     alone = Graph(found, None)
@@ -109,22 +107,16 @@ def test_an_entity_of_every_chunk_or_of_one_connects_nothing() -> None:
 
 def test_the_rarest_entities_of_a_chunk_count() -> None:
     many = " ".join(f"NAME{n}" for n in range(100, 140))
-    found = Entities.of([f"{many} RARE1", many, many, "RARE1"])
+    found = Entities.of([named(one) for one in [f"{many} RARE1", many, many, "RARE1"]])
     assert len(found.of_chunk[0]) == MOST_OF_A_CHUNK
     assert found.of_chunk[0][0] == "rare1"
 
 
-def test_a_file_gives_back_what_was_written_and_refuses_other_chunks(tmp_path: Path) -> None:
-    made = Entities.of(["NASA ESA", "ESA NASA", ""])
-    made.write(tmp_path)
-    read = Entities.open(tmp_path, 3)
-    assert {name: tuple(at) for name, at in read.chunks.items()} == made.chunks
-    assert read.of_chunk == made.of_chunk
-    with pytest.raises(IndexNotReady, match="other chunks"):
-        Entities.open(tmp_path, 4)
-    (tmp_path / graph.FILE).write_text('{"total": 3, "chunks": {"nasa": [1, 9]}}')
-    with pytest.raises(IndexNotReady, match="other chunks"):
-        Entities.open(tmp_path, 3)
-    (tmp_path / graph.FILE).write_text("[")
-    with pytest.raises(IndexNotReady, match="harness index"):
-        Entities.open(tmp_path, 3)
+def test_what_shares_an_entity_comes_before_what_only_reads_alike() -> None:
+    texts = ["Ocean Tide and NASA and ESA", "nothing", "nothing", "NASA", "nothing"]
+    vectors = np.tile(np.array([[1, 0]], dtype=np.float16), (5, 1))
+    vectors[3] = [0, 1]
+    edges = Graph(Entities.of([named(one) for one in texts]), vectors).expand([0], 3)
+    assert [(edge.row, edge.shared, edge.weight) for edge in edges] == [
+        (3, ("nasa",), 1.0), (1, (), 0.5), (2, (), 0.5),
+    ]  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +12,13 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from engines.stacks.documents import models, ranking
+from engines.kept import index
+from engines.stacks.documents import collection, models, ranking
 from engines.stacks.documents.collection import Collection
+from engines.stacks.documents.models import Loaded
 from engines.stacks.documents.ranking import Pipeline
 from harness.core.errors import IndexNotReady, ModelNotReady
-from tests.engines.documents.small import SOURCES, built, settings
+from tests.engines.documents.small import built, settings
 
 QUERY = "water of the sea, customers and the words of a board"
 
@@ -135,7 +139,8 @@ def test_a_model_that_is_missing_is_named_and_its_stages_are_left_out(
         raise ModelNotReady("the package is not installed")
 
     monkeypatch.setattr(models, "embedder_of" if gone == "E1" else "encoder_of", absent)
-    left = models.opened(settings(), len(pro.library.chunks), cache / "pro")
+    with collection.opened(cache / "pro", settings(), "Small") as opened:
+        left = opened.pipeline.models
     assert {one.part for one in left.missing} == ({"E1", "E12"} if gone == "E1" else {"E6"})
     assert all(one.reason == "MODEL_NOT_READY" and one.why for one in left.missing)
     used = replace(pro.pipeline, models=left).rank(QUERY).stages_used
@@ -150,29 +155,32 @@ def test_without_any_model_the_words_still_answer(
 
     monkeypatch.setattr(models, "embedder_of", absent)
     monkeypatch.setattr(models, "encoder_of", absent)
-    left = models.opened(settings(), len(pro.library.chunks), cache / "pro")
+    with collection.opened(cache / "pro", settings(), "Small") as opened:
+        left = opened.pipeline.models
     assert replace(pro.pipeline, models=left).rank(QUERY).stages_used == ("bm25",)
     assert len(left.missing) == 3
 
 
-@pytest.mark.parametrize(
-    "name", ["vectors.amvi", models.TERMS, models.TOKENS, models.PROJECTION, "ids.json"]
-)
-def test_a_broken_file_of_a_model_is_not_ready(
-    name: str, cache: Path, pro: Collection, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", [index.FILE, models.TOKENS, models.PROJECTION])
+def test_a_broken_file_of_an_index_is_not_ready(name: str, cache: Path, tmp_path: Path) -> None:
     for path in (cache / "pro").iterdir():
         if path.is_file():
             content = path.read_bytes()
-            (tmp_path / path.name).write_bytes(content[:40] if path.name == name else content)
-    with pytest.raises(IndexNotReady, match="harness index"):
-        models.opened(settings(), len(pro.library.chunks), tmp_path)
+            is_broken = path.name.endswith(name)
+            (tmp_path / path.name).write_bytes(content[:40] if is_broken else content)
+    with (
+        pytest.raises(IndexNotReady, match="harness index"),
+        collection.opened(tmp_path, settings(), "broken"),
+    ):
+        pass
 
 
-def test_vectors_of_other_chunks_are_not_ready(cache: Path, pro: Collection) -> None:
-    assert len(pro.library.chunks) > len(SOURCES) - 2
-    with pytest.raises(IndexNotReady, match="chunks where there are"):
-        models.opened(settings(), len(pro.library.chunks) + 1, cache / "pro")
+def test_what_a_model_has_not_read_to_the_end_is_missing(cache: Path, pro: Collection) -> None:
+    with closing(sqlite3.connect(cache / "pro" / index.FILE)) as db:
+        found = Loaded.of(settings(), cache).opened(db, ["another text"], cache / "pro")
+    assert {one.why for one in found.missing} == {models.UNFINISHED}
+    assert [one.part for one in found.missing] == ["E1", "E12", "E6"]
+    assert replace(pro.pipeline, models=found).rank(QUERY).stages_used == ("bm25",)
 
 
 @pytest.mark.parametrize(

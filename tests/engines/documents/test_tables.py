@@ -1,22 +1,20 @@
-"""A library comes back from disk as it was, and tells what stands around a chunk."""
+"""A library comes back from its tables as it was, and tells what stands around a chunk."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from engines.stacks.documents import library as documents_library
+from engines.kept import index
+from engines.stacks.documents import collection
 from engines.stacks.documents.formats import Page, Source, of_document
-from engines.stacks.documents.library import Library, Times
+from engines.stacks.documents.library import Library
 from engines.stacks.documents.texts import Cutting
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
+from tests.engines.documents.small import NOON, library_of, settings
 
-TIMES = Times("2026-01-15T14:29:48+00:00", "2026-01-15T14:30:00+00:00", None)
 WORDS = " ".join(f"word{n}" for n in range(60))
 FIRST, SECOND = "first " * 25, "second " * 15
 SOURCES = (
@@ -27,22 +25,15 @@ SOURCES = (
 
 
 def library() -> Library:
-    return Library.of(SOURCES, Cutting(100, 20))
+    return library_of(SOURCES, Cutting(100, 20))
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_what_was_taken_in_is_read() -> None:
     made = library()
-    documents_library.write(tmp_path, made, TIMES)
-    read, times = documents_library.read(tmp_path)
-    assert read.sources == made.sources
-    assert read.chunks == made.chunks
-    assert times == TIMES
-
-
-def test_nothing_comes_back_as_nothing(tmp_path: Path) -> None:
-    documents_library.write(tmp_path, Library.of((), Cutting(100, 20)), TIMES)
-    read, _ = documents_library.read(tmp_path)
-    assert read == Library({}, ())
+    assert made.sources == {source.document_id: source for source in SOURCES}
+    assert set(made.ingested.values()) == {NOON.isoformat()}
+    assert [chunk.text for chunk in made.chunks] == made.texts
+    assert library_of((), Cutting(100, 20)).chunks == ()
 
 
 def test_chunks_come_in_the_order_of_their_ids_and_can_be_read_at_their_places() -> None:
@@ -82,9 +73,10 @@ def test_what_stands_around_goes_on_over_the_end_of_a_page() -> None:
         assert whole.startswith(" ".join(text.split()))
 
 
-def test_an_id_names_one_document() -> None:
+def test_an_id_names_one_document(tmp_path: Path) -> None:
+    words = settings(tier="free", embedder="", sparse="")
     with pytest.raises(ValueError, match=r"two documents have the id 'b\.md'"):
-        Library.of((SOURCES[0], SOURCES[0]), Cutting(100, 20))
+        collection.build((SOURCES[0], SOURCES[0]), tmp_path, words, tmp_path)
 
 
 def test_a_title_is_the_first_paragraph_and_half_a_pair_is_mended() -> None:
@@ -93,32 +85,14 @@ def test_a_title_is_the_first_paragraph_and_half_a_pair_is_mended() -> None:
     assert of_document(Document("d", "", "only")).pages[0].text == "only"
 
 
-@pytest.mark.parametrize(
-    "name", [documents_library.PAGES, documents_library.PLACES, documents_library.TIMES]
-)
-def test_a_file_that_is_missing_or_broken_is_not_ready(name: str, tmp_path: Path) -> None:
-    documents_library.write(tmp_path, library(), TIMES)
-    (tmp_path / name).write_bytes(b"PAR1")
-    with pytest.raises(IndexNotReady, match="harness index"):
-        documents_library.read(tmp_path)
-    (tmp_path / name).unlink()
-    with pytest.raises(IndexNotReady):
-        documents_library.read(tmp_path)
-
-
-def test_a_place_outside_of_its_document_is_not_ready(tmp_path: Path) -> None:
-    made = library()
-    first = made.chunks[0]
-    beyond = replace(first, provenance=replace(first.provenance, char_start=900, char_end=901))
-    documents_library.write(tmp_path, replace(made, chunks=(beyond,)), TIMES)
-    with pytest.raises(IndexNotReady, match="no text"):
-        documents_library.read(tmp_path)
-
-
-def test_a_table_of_another_document_is_not_ready(tmp_path: Path) -> None:
-    documents_library.write(tmp_path, library(), TIMES)
-    pages = pq.read_table(tmp_path / documents_library.PAGES)
-    kept = pages.filter(pa.array([row != "b.md" for row in pages["document_id"].to_pylist()]))
-    pq.write_table(kept, tmp_path / documents_library.PAGES)
-    with pytest.raises(IndexNotReady):
-        documents_library.read(tmp_path)
+@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0"])
+def test_an_index_that_is_missing_or_broken_is_not_ready(content: bytes, tmp_path: Path) -> None:
+    words = settings(tier="free", embedder="", sparse="")
+    for at in range(2):
+        if at:
+            (tmp_path / index.FILE).write_bytes(content)
+        with (
+            pytest.raises(IndexNotReady, match="Build it again: harness index"),
+            collection.opened(tmp_path, words, "broken"),
+        ):
+            pass

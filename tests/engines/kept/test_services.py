@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 from unittest import mock
 
@@ -13,7 +15,7 @@ import pytest
 from mcp import Client
 from pydantic import BaseModel
 
-from engines.kept import index
+from engines.kept import cached
 from engines.kept.server import Tool, application
 from engines.stacks.code.service import Wish as CodeWish
 from engines.stacks.code.units import Filters, Mode
@@ -98,6 +100,24 @@ def test_graph_ranking_keeps_the_members(shop: Any) -> None:  # noqa: ANN401  as
     assert ranked[0]["scoreBreakdown"]["graph"]["seedSelection"] == "top1"
 
 
+@pytest.mark.parametrize("name", ["retain", "Book.retain", "Book"])
+def test_what_is_named_exactly_comes_before_prose_and_words(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "root", "a.md", f"# About {name}\n\n{name} {name}: retain a Book.\n")
+    write(tmp_path / "root", "b.py", '"""retain Book."""\n\n\ndef retained(Book):\n    retain()\n')
+    write(tmp_path / "root", "z.py", "class Book:\n    def retain(self):\n        return 1\n")
+    followed = live("code", tmp_path / "root", tmp_path / "kept")
+    with followed.now() as (now, _):
+        first, *rest = now.search(name, CodeWish(explain=True))["hits"]
+        prose = now.search(name, CodeWish(mode=Mode.PROSE))["hits"]
+        only = now.search(name, CodeWish(filters=Filters(path="b.py")))["hits"]
+    followed.close()
+    assert first["name"] in {f"z.{name}", f"z.Book.{name}"}
+    assert first["scoreBreakdown"]["selected"] == {"type": "name", "score": 1.0}
+    assert rest
+    assert {hit["mode"] for hit in prose} == {"prose"}
+    assert {hit["path"] for hit in only} == {"b.py"}
+
+
 @pytest.fixture(scope="module")
 def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("papers") / "root"
@@ -169,25 +189,43 @@ def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Pa
         {"part": "E1", "why": "the file is absent", "reason": models.MODEL_NOT_READY}
     ]
     assert found["results"]
-    assert Loaded.of(Settings.model_validate({**BY_WORDS, **FORMULA})) == Loaded(None, None, ())
+    assert Loaded.of(Settings.model_validate({**BY_WORDS, **FORMULA}), tmp_path).missing == ()
 
 
-def test_the_tier_pro_is_refused_by_name(papers: Path, tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="take documents-free-words"):
-        documents(arm(tmp_path, tier="pro"), papers, tmp_path / "kept")
+def test_the_tier_pro_reranks_a_folder_and_follows_it(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    copytree(papers, root)
+    followed = documents(arm(tmp_path / "cache", tier="pro"), root, tmp_path / "kept")
+    with followed.now() as (now, _):
+        found = now.search("customer retention", Wish())
+    assert found["stages_used"] == ["bm25", "semantic", "colbert"]
+    made = found["results"][0]["source"]["chunk_embedded_at"]
+    write(root, "d.md", "Customer retention, once more.\n")
+    with followed.now() as (now, _):
+        again = now.search("customer retention", Wish())
+    followed.close()
+    assert again["stages_used"] == ["bm25", "semantic", "colbert"]
+    times = {one["source"]["document_id"]: one["source"] for one in again["results"]}
+    assert times["q3.pdf"]["chunk_embedded_at"] == made
+    assert times["d.md"]["chunk_embedded_at"] > times["d.md"]["chunk_created_at"] > made
+    assert len([*(tmp_path / "kept").glob("*-tokens.bin")]) == 1
 
 
 def test_vectors_are_made_once_for_each_text(tmp_path: Path) -> None:
     db = sqlite3.connect(":memory:")
-    db.executescript(index.TABLE)
+    db.executescript(cached.TABLE)
     embedder = HashEmbedder()
-    index.complete(db, embedder, ["salt", "sea"], tmp_path)
-    assert index.matrix(db, embedder, ["salt", "tide"]) is None
-    index.complete(db, embedder, ["salt", "tide"], tmp_path)
-    found = index.matrix(db, embedder, ["tide", "salt"])
+    model = cached.vectors_of(embedder, tmp_path)
+    times = iter([datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)])
+    cached.complete(db, [model], ["salt", "sea"], lambda: next(times))
+    assert model.of(db, ["salt", "tide"]) is None
+    cached.complete(db, [model], ["salt", "tide"], lambda: next(times))
+    found = model.of(db, ["tide", "salt"])
     assert found is not None
-    assert np.array_equal(found, embedder.embed(["tide", "salt"]).astype(np.float16))
-    assert index.matrix(db, embedder, ["sea"]) is None
+    vectors = cached.matrix(found.values, embedder.dimension)
+    assert np.array_equal(vectors, embedder.embed(["tide", "salt"]).astype(np.float16))
+    assert [one[:10] for one in found.made_at] == ["2026-01-02", "2026-01-01"]
+    assert model.of(db, ["sea"]) is None
 
 
 class Nothing(BaseModel):
@@ -210,3 +248,16 @@ def test_an_answer_to_a_client_names_what_cannot_be_read(tmp_path: Path) -> None
     (tmp_path / "root" / "b.md").write_bytes(b"\xff")
     why = "is not UTF-8 (invalid start byte). Save it as UTF-8"
     assert answer()["unread"] == [{"path": "b.md", "why": why}]
+
+
+def test_a_page_without_text_is_named_and_the_others_are_found(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "half.pdf").write_bytes(pdf([["The quince is ripe."], []]))
+    followed = live("docs", tmp_path / "root", tmp_path / "kept")
+    for read in (1, 0):
+        with followed.now() as (now, done):
+            assert now.search("quince", Wish())["results"]
+        assert done is not None
+        assert (done.read, done.faults) == (read, ())
+        assert [*done.notes] == [("half.pdf", "no text on page 2; it cannot be found")]
+    followed.close()

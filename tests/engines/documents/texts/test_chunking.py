@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.stacks.documents.formats import Page, Source
-from engines.stacks.documents.library import Library
 from engines.stacks.documents.texts import Cutting, Layout, chunk_id, chunks, stretches
+from tests.engines.documents.small import library_of
 
 SPECIFIED = Cutting(2000, 200)
 CUTTING = st.integers(20, 60).flatmap(
@@ -163,7 +163,7 @@ def test_a_mail_is_not_joined_with_the_next() -> None:
 @given(st.lists(st.text("ab \n."), max_size=6), st.sampled_from([(20, 5), (40, 19)]))
 def test_every_chunk_is_read_at_its_place(pages: list[str], sizes: tuple[int, int]) -> None:
     made = source(*pages)
-    library = Library.of([made], Cutting(*sizes))
+    library = library_of([made], Cutting(*sizes))
     for chunk in library.chunks:
         assert library.read(chunk.provenance) == chunk.text
     covered = "".join(chunk.text for chunk in chunks(made, Cutting(20, 0)))

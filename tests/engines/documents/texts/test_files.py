@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from pypdf import PdfWriter
 
-from engines.stacks.documents import texts
 from engines.stacks.documents.texts import Cutting, chunks
-from harness.core.errors import BadFile
+from tests.engines.documents.small import read_file, read_folder
 from tests.make.pdf import pdf
 
 TEXTS = {
@@ -37,7 +36,7 @@ def test_places_give_the_chunks_out_of_the_original_file_byte_for_byte(
     root: Path, cutting: Cutting
 ) -> None:
     counted = 0
-    for source in texts.folder(root).sources:
+    for source in read_folder(root)[0]:
         for chunk in chunks(source, cutting):
             place = chunk.provenance
             path = Path(place.document_path)
@@ -52,15 +51,14 @@ def test_places_give_the_chunks_out_of_the_original_file_byte_for_byte(
 
 
 def test_a_folder_gives_its_files_in_order_with_their_paths_as_ids(root: Path) -> None:
-    found = texts.folder(root)
-    ids = [source.document_id for source in found.sources]
-    assert ids == sorted([*TEXTS, "report.PDF"])
-    assert found.sources[0].name == "deep.markdown"
-    assert not found.refused
+    sources, refused = read_folder(root)
+    assert [source.document_id for source in sources] == sorted([*TEXTS, "report.PDF"])
+    assert sources[0].name == "deep.markdown"
+    assert not refused
 
 
 def test_pages_of_a_pdf_are_numbered_as_they_lie_there(root: Path) -> None:
-    source = texts.read(root / "report.PDF", "report")
+    source = read_file(root / "report.PDF", "report")
     assert [page.number for page in source.pages] == [1, 2, 3]
     found = list(chunks(source, Cutting(2000, 200)))
     assert [chunk.provenance.page for chunk in found] == [1, 3]
@@ -77,23 +75,10 @@ def test_what_cannot_be_read_is_named_and_does_not_stop_the_rest(root: Path) -> 
     writer = PdfWriter(clone_from=root / "report.PDF")
     writer.encrypt("secret", algorithm="RC4-128")
     writer.write(root / "locked.pdf")
-    found = texts.folder(root)
-    assert len(found.sources) == len(TEXTS) + 1
-    said = {fault.path.name: fault for fault in found.refused}
+    sources, said = read_folder(root)
+    assert len(sources) == len(TEXTS) + 1
     assert set(said) == {"latin.txt", "cut.pdf", "no.pdf", "blank.pdf", "locked.pdf"}
     assert said["latin.txt"].line == 2
     assert "UTF-8" in said["latin.txt"].problem
     assert "has no text" in said["blank.pdf"].problem
-    assert all(fault.hint for fault in found.refused)
-
-
-def test_a_link_is_not_followed(root: Path) -> None:
-    (root / "link.txt").symlink_to(root / "unix.txt")
-    assert "link.txt" not in {source.document_id for source in texts.folder(root).sources}
-
-
-def test_a_folder_must_be_one(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="is not a folder"):
-        texts.folder(tmp_path / "gone")
-    with pytest.raises(BadFile, match="cannot be opened"):
-        texts.read(tmp_path / "gone.txt", "gone")
+    assert all(fault.hint for fault in said.values())
