@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -74,6 +75,15 @@ class Cause(StrEnum):
     """A premise is neither checked in the evidence nor declared in the policy, or was refuted."""
 
 
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """FAIL if any, else INCONCLUSIVE if any or none at all, else PASS."""
+    said = set(verdicts)
+    for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+        if verdict in said:
+            return verdict
+    return Verdict.PASS if said else Verdict.INCONCLUSIVE
+
+
 OF_VERDICT = {
     Verdict.PASS: Cause.KEPT,
     Verdict.FAIL: Cause.BROKEN,
@@ -134,11 +144,12 @@ class StepDecision:
     @property
     def verdict(self) -> Verdict:
         """FAIL if any gate fails, else INCONCLUSIVE if any is or there is none, else PASS."""
-        said = {finding.verdict for finding in self.findings}
-        for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
-            if verdict in said:
-                return verdict
-        return Verdict.PASS if said else Verdict.INCONCLUSIVE
+        return together(finding.verdict for finding in self.findings)
+
+    @property
+    def untimed_verdict(self) -> Verdict:
+        """The same over the findings that rest on no clock."""
+        return together(finding.verdict for finding in self.findings if not finding.timed)
 
     @property
     def outcome(self) -> Outcome:

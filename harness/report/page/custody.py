@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 from harness.core.printable import counted
 from harness.corpus.tuning import Leak
 from harness.policy.looks import Looks
-from harness.report.rounding import for_json, minute, percent
+from harness.report.rounding import minute, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,51 +86,6 @@ class Custody:
     """Why the policy allows queries that it has seen; empty where it does not."""
     raced: bool = False
     """Whether times of a race are part of the evidence."""
-
-
-def evidence_json(custody: Custody) -> dict[str, Any]:
-    """Give what is the same from day to day, for machines."""
-    of, pin = custody.coverage, custody.pinned
-    return {
-        "queries": of.queries,
-        "judged": of.judged,
-        "unjudged": of.unjudged,
-        "negative": of.negative,
-        "strangers": of.strangers,
-        "unanswered": dict(of.unanswered),
-        "unprobed": list(custody.unprobed),
-        "pin": {
-            "command": custody.command,
-            "pinned_at": pin.at if pin else None,
-            "times": pin.times if pin else 0,
-            "differences": list(pin.differences) if pin else [],
-        },
-        **({"tuned": [leak._asdict() for leak in custody.tuned]} if custody.tuned else {}),
-    }
-
-
-def record_json(custody: Custody) -> dict[str, Any]:
-    """Give what rests on the log of one place, for machines."""
-    return {
-        "number": custody.number,
-        "previous": custody.previous,
-        "earlier": list(custody.earlier),
-        "since": {"at": custody.since.at, "changes": list(custody.since.changes)}
-        if custody.since
-        else None,
-        "steps": {
-            step: {
-                "looks": one.attempts,
-                "spent": for_json(one.spent),
-                "untimed": one.untimed,
-                "timed": one.timed,
-                "unjudged_races": one.unjudged,
-                "since": list(one.since),
-                "before": [list(each) for each in one.before],
-            }
-            for step, one in custody.looks.items()
-        },
-    }
 
 
 PREFIX = 12

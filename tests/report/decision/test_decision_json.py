@@ -12,13 +12,12 @@ import jsonschema
 import pytest
 
 from harness.core.errors import BadFile
-from harness.core.gate import Cause, Outcome, StepDecision, Verdict
+from harness.core.gate import Cause, Outcome, StepDecision, Verdict, together
 from harness.core.scores import Estimate
 from harness.report.decision.decision_json import (
     from_json,
     schema,
     to_json,
-    together,
     without_times,
 )
 from harness.report.inputs import ReportInput

@@ -8,14 +8,13 @@ import pytest
 
 from harness.policy.looks import Looks
 from harness.report.decision.files import to_markdown
+from harness.report.decision.model import EvidencePart, RecordPart
 from harness.report.page.custody import (
     Coverage,
     Custody,
     Pinned,
     Since,
-    evidence_json,
     lines,
-    record_json,
 )
 from harness.report.page.view import to_page
 from tests.make.report_inputs import report
@@ -132,10 +131,10 @@ def test_looks_are_the_last() -> None:
 
 def test_the_same_for_machines() -> None:
     found = replace(KEPT, pinned=Pinned("2026-03-01", 2, ("1 query added (b)",)))
-    said = evidence_json(found)
+    said = EvidencePart.of(found).model_dump(mode="json")
     assert (said["queries"], said["judged"], said["unjudged"]) == (1600, 1440, 160)
     assert said["pin"]["differences"] == ["1 query added (b)"]
-    kept = record_json(found)
+    kept = RecordPart.model_validate(found).model_dump(mode="json")
     assert (kept["number"], kept["since"]) == (1, None)
     assert kept["steps"]["tantivy"]["looks"] == 1
 

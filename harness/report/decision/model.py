@@ -1,0 +1,556 @@
+"""The model of a decision: ``decision.json`` is its dump, and the schema is made of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_serializer,
+    model_validator,
+)
+
+from harness.core.evidence import Agreement, Evidence
+from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict, together
+from harness.core.printable import printable
+from harness.core.scores import BY_TEXT, Clustering, Estimate
+from harness.report.inputs import Latency, ReportInput
+from harness.report.page.custody import Custody
+from harness.report.page.figures import is_verified, trusted_ratios
+from harness.report.rounding import for_json
+
+Json = dict[str, Any]
+
+
+def _rounded(value: object) -> object:
+    return for_json(value) if isinstance(value, float) else value
+
+
+def _printable(value: object) -> object:
+    return printable(value) if isinstance(value, str) else value
+
+
+def _gates(value: Any) -> Any:  # noqa: ANN401  of findings, or their names
+    return tuple(one.gate if isinstance(one, Finding) else one for one in value)
+
+
+Number = Annotated[float | None, BeforeValidator(_rounded)]
+"""Ten significant digits; null where it is not finite."""
+Exact = Annotated[float, BeforeValidator(_rounded)]
+Chance = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_rounded)]
+Text = Annotated[str, BeforeValidator(_printable)]
+Count = Annotated[int, Field(ge=0)]
+Some = Annotated[int, Field(ge=1)]
+Named = Annotated[str, Field(min_length=1)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Part(BaseModel):
+    """A part of a decision; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", from_attributes=True)
+
+
+class IntervalPart(Part):
+    """A number with its two-sided interval and the queries it rests on."""
+
+    value: Number
+    low: Number
+    high: Number
+    n: Count
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The estimate; None without a value. An end that is null is open."""
+        if self.value is None:
+            return None
+        low = -float("inf") if self.low is None else self.low
+        high = float("inf") if self.high is None else self.high
+        return Estimate(self.value, low, high, self.n)
+
+
+Intervals = dict[str, IntervalPart]
+
+
+class FindingPart(Part):
+    """One gate. An inconclusive one says what would settle it. Timed: rests on a clock."""
+
+    gate: str
+    rule: str
+    verdict: Verdict
+    cause: Cause
+    """Why, for programs: kept goes with pass, broken with fail, the others with inconclusive."""
+    reason: Annotated[Text, Field(min_length=1)]
+    bound: Text
+    estimate: IntervalPart | None
+    limit: Number
+    unit: str
+    settle: Text = Field(validation_alias=AliasChoices("settle", "remedy"))
+    p_value: Chance
+    timed: bool
+
+    @model_validator(mode="after")
+    def _settled(self) -> FindingPart:
+        if self.verdict is Verdict.INCONCLUSIVE and not self.settle:
+            raise ValueError("settle is empty, and the gate is inconclusive")
+        return self
+
+    @property
+    def finding(self) -> Finding:
+        """The finding as gates give it.
+
+        Raises:
+            ValueError: the cause belongs to another verdict.
+        """
+        kept = {name: getattr(self, name) for name in type(self).model_fields if name != "settle"}
+        estimate = self.estimate.estimate if self.estimate else None
+        return Finding(**{**kept, "estimate": estimate, "remedy": self.settle})
+
+
+class StepPart(Part):
+    """What was decided of one step."""
+
+    step: str
+    control: str
+    candidate: str
+    taken: bool
+    verdict: Verdict
+    untimed_verdict: Verdict
+    outcome: Outcome
+    waits_for: str = Field(validation_alias=AliasChoices("waits_for", "blocked_by"))
+    blocking: Annotated[tuple[str, ...], BeforeValidator(_gates)]
+    findings: tuple[FindingPart, ...]
+    accepted_by: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
+    """Digest of the decision that put the control in its place; empty where none is named."""
+
+    def decision(self, dataset: str) -> StepDecision:
+        """Return the step as it is decided from its findings.
+
+        Raises:
+            ValueError: its verdict or outcome is another, or a cause belongs to another verdict.
+        """
+        found = StepDecision(
+            step=self.step,
+            control=self.control,
+            candidate=self.candidate,
+            taken=self.taken,
+            findings=tuple(each.finding for each in self.findings),
+            blocked_by=self.waits_for,
+            accepted_by=self.accepted_by,
+        )
+        if (self.verdict, self.outcome) != (found.verdict, found.outcome):
+            raise ValueError(
+                f"step {self.step} of {dataset} says {self.verdict}, {self.outcome},"
+                f" but its findings give {found.verdict}, {found.outcome}"
+            )
+        return found
+
+
+class AlikePart(Part):
+    """One measure of agreement."""
+
+    mean: Number
+    n: Count
+    undefined: dict[str, Count]
+
+
+class AgreementPart(Part):
+    """Agreement of two runs."""
+
+    classes: dict[str, Count]
+    scores: dict[str, AlikePart]
+
+    @classmethod
+    def of(cls, found: Agreement) -> AgreementPart:
+        """Count classes and reasons."""
+        return cls(
+            classes=Counter(found.classes),
+            scores={
+                name: AlikePart(
+                    mean=scores.mean,
+                    n=len(scores.query_ids),
+                    undefined={why: len(ids) for why, ids in scores.undefined.items()},
+                )
+                for name, scores in found.scores.items()
+            },
+        )
+
+
+class DependencePart(Part):
+    """Queries of one cluster depend on each other: how many independent queries they are worth."""
+
+    queries: Some
+    clusters: Some
+    largest: Some
+    design_effect: Number
+    """How much wider the clusters make the variance of a mean."""
+    effective: Number
+
+
+class ComparisonPart(Part):
+    """Agreement of candidate and control beside noise: control against control."""
+
+    name: str
+    control: str
+    candidate: str
+    differences: Intervals
+    dependence: dict[str, DependencePart] = {}
+    agreement: AgreementPart
+    noise: AgreementPart
+
+
+class QualityPart(Part):
+    """Means of each arm, of all queries and of each slice."""
+
+    measure: str
+    means: dict[str, Intervals]
+    slices: dict[str, dict[str, Intervals]]
+
+
+class LatencyPart(Part):
+    """Percentiles of first answers, only of arms whose rankings were verified; ratios, shares."""
+
+    timed: Literal[True]
+    unit: Literal["ns"]
+    machine: str
+    raced_at: str
+    verified: dict[str, bool]
+    percentiles: dict[str, Intervals]
+    ratios: dict[str, Intervals]
+    aa: dict[str, Intervals]
+    repeats: Intervals
+    seen: Intervals
+    processes: Count
+    reference_ns: float
+    stolen: dict[str, dict[str, float]]
+    """Shares of time that answers lost to the system, by arm and name."""
+
+    @classmethod
+    def of(cls, report: ReportInput, latency: Latency) -> LatencyPart:
+        """Leave out the times of arms that were not verified."""
+        race, ratios = latency.race, trusted_ratios(report, latency)
+        shown = {arm: row for arm, row in latency.percentiles.items() if is_verified(latency, arm)}
+        return cls(
+            timed=True,
+            unit="ns",
+            machine=race.machine,
+            raced_at=race.raced_at,
+            verified=dict(race.verified),
+            percentiles={arm: _intervals(row) for arm, row in shown.items()},
+            ratios={name: _intervals(row) for name, row in ratios.items()},
+            aa={arm: _intervals(row) for arm, row in latency.aa.items()},
+            repeats=_intervals(latency.repeats),
+            seen=_intervals(latency.seen),
+            processes=max(map(len, race.elapsed_ns.values()), default=0),
+            reference_ns=float(np.median(race.reference_ns)),
+            stolen={arm: dict(one.shares) for arm, one in race.stolen.items()},
+        )
+
+
+class AlphaPart(Part):
+    """Chances of a wrong promotion at one control: in one attempt, and over all planned ones."""
+
+    level: Exact
+    allowed: Exact
+    attempts: Some
+    declared: str
+    """Why attempts are not counted from a log."""
+
+
+class TrustPart(Part):
+    """What the policy may err by design."""
+
+    alpha: AlphaPart
+
+
+class PinPart(Part):
+    """What the policy was pinned to, and what is other now."""
+
+    command: str
+    pinned_at: str | None
+    times: Count
+    differences: tuple[str, ...]
+
+
+class LeakPart(Part):
+    """An arm with a tuning record, and how many of the judged queries it has seen."""
+
+    arm: str
+    seen: Count
+    judged: Count
+    collections: tuple[str, ...]
+
+
+class EvidencePart(Part):
+    """How complete the evidence is, and whether it is what the policy was pinned to."""
+
+    queries: Count
+    judged: Count
+    unjudged: Count
+    negative: Count
+    strangers: Count
+    """Judged queries that are not in the query set."""
+    unanswered: dict[str, Some]
+    unprobed: tuple[str, ...]
+    """Arms whose index was not counted: their identity is what they state."""
+    tuned: tuple[LeakPart, ...] = ()
+    """Absent without a tuning record."""
+    pin: PinPart
+
+    @model_serializer(mode="wrap")
+    def _dumped(self, dump: Any) -> Json:  # noqa: ANN401  of pydantic
+        found: Json = dump(self)
+        return found if self.tuned else {key: found[key] for key in found if key != "tuned"}
+
+    @classmethod
+    def of(cls, kept: Custody) -> EvidencePart:
+        """Take what is the same from day to day."""
+        pin = kept.pinned
+        return cls(
+            **{name: getattr(kept.coverage, name) for name in cls.model_fields if name in COVERED},
+            unprobed=kept.unprobed,
+            tuned=tuple(LeakPart(**leak._asdict()) for leak in kept.tuned),
+            pin=PinPart(
+                command=kept.command,
+                pinned_at=pin.at if pin else None,
+                times=pin.times if pin else 0,
+                differences=pin.differences if pin else (),
+            ),
+        )
+
+
+COVERED = ("queries", "judged", "unjudged", "negative", "strangers", "unanswered")
+
+
+class SincePart(Part):
+    """What changed since the last decision on other evidence."""
+
+    at: str
+    changes: tuple[str, ...]
+
+
+class LooksPart(Part):
+    """How often a step was judged."""
+
+    looks: Some = Field(validation_alias=AliasChoices("looks", "attempts"))
+    spent: Exact
+    """Level of all attempts together, one-sided."""
+    untimed: Count
+    timed: Count
+    unjudged_races: Count = Field(validation_alias=AliasChoices("unjudged_races", "unjudged"))
+    since: tuple[str, ...]
+    before: tuple[tuple[str, str], ...]
+
+
+class RecordPart(Part):
+    """Which line of the experiment log the decision is, and what came before."""
+
+    number: Some
+    previous: Sha256
+    earlier: tuple[str, ...]
+    """What the lines before it were, in words."""
+    since: SincePart | None
+    steps: dict[str, LooksPart] = Field(validation_alias=AliasChoices("steps", "looks"))
+
+
+class DigestsPart(Part):
+    """Digests of the data."""
+
+    corpus: Named
+    queries: Named
+    qrels: Named
+
+
+class CountsPart(Part):
+    """Sizes of the data."""
+
+    documents: Count
+    queries: Count
+    judgements: Count
+
+
+class ArmPart(Part):
+    """What an arm's index was made from."""
+
+    engine: str
+    version: str
+    documents: Count
+    corpus_sha256: Named
+    settings_sha256: Named
+    fingerprint: Named
+
+
+class ProvenancePart(Part):
+    """Where the numbers come from."""
+
+    licence: str
+    source: str
+    sha256: DigestsPart
+    counts: CountsPart
+    fields: Annotated[tuple[Literal["title", "text"], ...], Field(min_length=1)] = ("title", "text")
+    arms: dict[str, ArmPart]
+    packages: dict[str, str]
+    python: str
+    code_version: str
+    seed: int
+    settings: dict[str, dict[str, Any]]
+    """How arms were scored, compared and judged: what verification needs."""
+    commands: tuple[str, ...]
+    machine: str
+    decided_at: str
+    expires_at: str | None
+    replayed_at: dict[str, str]
+
+    @classmethod
+    def of(cls, report: ReportInput) -> ProvenancePart:
+        """Take it from a report."""
+        of = report.provenance
+        same = {name: getattr(of, name) for name in cls.model_fields if hasattr(of, name)}
+        return cls(
+            **same,
+            sha256=DigestsPart(
+                corpus=of.corpus_sha256, queries=of.queries_sha256, qrels=of.qrels_sha256
+            ),
+            counts=CountsPart.model_validate(of),
+            arms={arm: ArmPart.model_validate(found) for arm, found in of.manifests.items()},
+        )
+
+
+class PolicyPart(Part):
+    """Which policy decided."""
+
+    name: str
+    version: str
+    sha256: Named
+
+
+class ClustersPart(Part):
+    """Which queries were taken to depend on each other, and why not by their texts."""
+
+    how: Clustering
+    reason: Text
+    parted: Count
+    """Queries that are near duplicates by their words, and that declared intents part."""
+
+
+class DatasetPart(Part):
+    """What was measured and decided on one data set."""
+
+    dataset: str
+    policy: PolicyPart | None
+    clusters: ClustersPart | None = None
+    steps: tuple[StepPart, ...]
+    comparisons: tuple[ComparisonPart, ...]
+    quality: QualityPart
+    latency: LatencyPart | None
+    trust: TrustPart | None
+    evidence: EvidencePart | None
+    record: RecordPart | None
+    provenance: ProvenancePart
+
+    @classmethod
+    def of(cls, report: ReportInput) -> DatasetPart:
+        """Take it from a report."""
+        policy, kept = report.trust.policy if report.trust else None, report.custody
+        return cls(
+            dataset=report.provenance.dataset,
+            policy=PolicyPart.model_validate(report.policy) if report.policy else None,
+            clusters=ClustersPart(
+                how=policy.clusters if policy else BY_TEXT,
+                reason=policy.premises.needs or "" if policy else "",
+                parted=max((len(found.parted) for found in report.evidence.values()), default=0),
+            ),
+            steps=tuple(map(StepPart.model_validate, report.decisions)),
+            comparisons=tuple(_comparison(report, *each) for each in report.evidence.items()),
+            quality=QualityPart(
+                measure=report.measure,
+                means={arm: _intervals(row) for arm, row in report.means.items()},
+                slices={
+                    name: {arm: _intervals(row) for arm, row in arms.items()}
+                    for name, arms in report.slice_means.items()
+                },
+            ),
+            latency=LatencyPart.of(report, report.latency) if report.latency else None,
+            trust=TrustPart(
+                alpha=AlphaPart(
+                    level=policy.level,
+                    allowed=policy.alpha,
+                    attempts=policy.attempts,
+                    declared=policy.declared,
+                )
+            )
+            if policy
+            else None,
+            evidence=EvidencePart.of(kept) if kept else None,
+            record=RecordPart.model_validate(kept) if kept else None,
+            provenance=ProvenancePart.of(report),
+        )
+
+
+class OutcomePart(Part):
+    """The outcome of one step."""
+
+    dataset: str
+    step: str
+    outcome: Outcome
+
+
+class SummaryPart(Part):
+    """Over the steps of all data sets; verdict is null where nothing was to decide."""
+
+    verdict: Verdict | None
+    outcomes: dict[Outcome, Count]
+    steps: tuple[OutcomePart, ...]
+
+
+class Decision(Part):
+    """What the gates found for each step, what follows from it and where the numbers come from.
+
+    A number that is not finite is null.
+    """
+
+    schema_version: Literal["1.5"]
+    summary: SummaryPart
+    datasets: tuple[DatasetPart, ...]
+
+    @classmethod
+    def of(cls, reports: Sequence[ReportInput]) -> Decision:
+        """Put together everything that was decided."""
+        every = [(of.provenance.dataset, one) for of in reports for one in of.decisions]
+        outcomes = Counter(one.outcome for _, one in every)
+        return cls(
+            schema_version="1.5",
+            summary=SummaryPart(
+                verdict=together(one.verdict for _, one in every) if every else None,
+                outcomes={outcome: outcomes[outcome] for outcome in Outcome},
+                steps=tuple(
+                    OutcomePart(dataset=name, step=one.step, outcome=one.outcome)
+                    for name, one in every
+                ),
+            ),
+            datasets=tuple(map(DatasetPart.of, reports)),
+        )
+
+
+def _intervals(found: Mapping[str, Estimate]) -> Intervals:
+    return {name: IntervalPart.model_validate(one) for name, one in found.items()}
+
+
+def _comparison(report: ReportInput, name: str, found: Evidence) -> ComparisonPart:
+    dependence = report.dependence.get(name, {}).items()
+    return ComparisonPart(
+        name=name,
+        control=found.control.arm,
+        candidate=found.candidate.arm,
+        differences=_intervals(report.differences.get(name, {})),
+        dependence={measure: DependencePart.model_validate(one) for measure, one in dependence},
+        agreement=AgreementPart.of(found.agreement),
+        noise=AgreementPart.of(found.noise),
+    )
