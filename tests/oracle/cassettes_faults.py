@@ -15,7 +15,6 @@ import pickle
 import resource
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import types
@@ -227,9 +226,7 @@ def play(scenario: str, file: str = "", spoilt: str = "") -> str:
     else:
         sys.setprofile(lambda frame, *_: codes.add(frame.f_code))
         threading.setprofile(lambda frame, *_: codes.add(frame.f_code))
-    with tempfile.TemporaryDirectory() as folder:
-        (root := Path(folder).resolve() / "project").mkdir()
-        said = golden.first_difference(scenario, root)
+    said = golden.first_difference(scenario)
     if said and not file:
         raise AssertionError(said)
     sys.setprofile(None)

@@ -37,7 +37,7 @@ from tests.oracle.cassettes import LINK, TMP, Case, Files, Thaw, found, in_tmp, 
 
 HERE = Path(__file__).parent
 KEPT = int(os.environ.get("ORACLE_KEPT", "200"))
-LONGEST_S, SECONDS = 10, 15
+LONGEST_S, SECONDS = 10, 5
 """What a case may take, and the settling of a function."""
 EXACT = (
     *(str, bytes, int, type(None), set, frozenset, enum.Enum, PurePath, type),

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.source import ROOT
@@ -26,7 +25,6 @@ from tests.source import ROOT
 KEPT = Path(__file__).with_name("goldens")
 HOME = Path(os.environ.get("ORACLE_CACHE", Path.home() / ".cache" / "search-harness-oracle"))
 CACHE = HOME / "goldens"
-LONGEST_S = 1800
 QUICK = ("thorns", "traffic")
 """Those of the normal suite."""
 TEXTS = {".json", ".jsonl", ".csv", ".md", ".html", ".xml", ".trec", ".txt", ".toml", ".parquet"}
@@ -41,17 +39,6 @@ HEX = re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{12,64}\b")
 LONG = re.compile(r"-?\d+\.\d{6,}(?:e-?\d+)?|-?\d(?:\.\d+)?e-\d+")
 SOFT = re.compile(r"<(script|style|svg)\b.*?</\1>|<[^>]+>", re.DOTALL)
 PYTHON = re.compile(r"\b\w[\w.()-]*(?: [\w.()@-]+)*, \d+ cores, \w+ \w+, Python [\d.]+")
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One output that is not what it was."""
-
-    where: str
-    said: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.said}"
 
 
 Texts = Mapping[str, str]
@@ -119,7 +106,7 @@ class Watch:
                 yield path.relative_to(self.root).as_posix(), of_file(path, self.root)
 
 
-def outputs(scenario: str, root: Path) -> Iterator[tuple[str, str]]:
+def outputs(scenario: str) -> Iterator[tuple[str, str]]:
     """Run all commands of a scenario in this process, and yield each one's outputs as it ends."""
     os.environ.update(SHOWN)
     from tests.oracle import golden_world
@@ -127,71 +114,40 @@ def outputs(scenario: str, root: Path) -> Iterator[tuple[str, str]]:
     golden_world.stand_still()
     from tests.oracle import golden_scenes
 
-    os.chdir(root)
-    begin, commands = golden_scenes.scenes()[scenario]
-    begin(root)
-    watch = Watch(root)
-    for number, line in enumerate(commands):
-        words = line(root) if callable(line) else line
-        ended = golden_world.commanded(words.split())
-        name = f"{number:02} {plain(words, root)}"
-        yield f"{name}: exit", str(ended.code)
-        yield f"{name}: output", plain(ended.out, root)
-        yield f"{name}: messages", plain(ended.err, root)
-        yield from ((f"{name}: {path}", text) for path, text in watch.written())
+    with tempfile.TemporaryDirectory() as folder:
+        (root := Path(folder).resolve() / "project").mkdir()
+        os.chdir(root)
+        begin, commands = golden_scenes.scenes()[scenario]
+        begin(root)
+        watch = Watch(root)
+        for number, line in enumerate(commands):
+            words = line(root) if callable(line) else line
+            ended = golden_world.commanded(words.split())
+            name = f"{number:02} {plain(words, root)}"
+            yield f"{name}: exit", str(ended.code)
+            yield f"{name}: output", plain(ended.out, root)
+            yield f"{name}: messages", plain(ended.err, root)
+            yield from ((f"{name}: {path}", text) for path, text in watch.written())
 
 
-def play(scenario: str, root: Path, out: Path) -> None:
-    """Run a scenario in this process, and write what comes out."""
-    with out.open("w", encoding="utf-8") as file:
-        for one in outputs(scenario, root):
-            file.write(json.dumps(one) + "\n")
-            file.flush()
-
-
-def first_difference(scenario: str, root: Path) -> str:
+def first_difference(scenario: str) -> str:
     """Run a scenario in this process up to the first output that is not its golden."""
     kept = json.loads((KEPT / f"{scenario}.json").read_text("utf-8"))
-    for key, text in outputs(scenario, root):
+    for key, text in outputs(scenario):
         if said := difference(kept.pop(key, None), text):
             return f"{key} {said}"
     return f"{next(iter(kept))} is gone" if kept else ""
 
 
-def found(scenario: str, code: Path = ROOT) -> Texts:
-    """Run a scenario in a process of its own, with the code of a clone."""
-    with tempfile.TemporaryDirectory() as folder:
-        root, out = Path(folder).resolve() / "project", Path(folder) / "texts.jsonl"
-        root.mkdir()
-        kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
-        command = [
-            sys.executable,
-            "-m",
-            "tests.oracle.golden",
-            "play",
-            scenario,
-            str(root),
-            str(out),
-        ]
-        env = {**kept, **SHOWN, "PYTHONHASHSEED": "0", "PYTHONPATH": str(code)}
-        try:
-            done = subprocess.run(
-                command,
-                cwd=code,
-                env=env,
-                capture_output=True,
-                text=True,
-                timeout=LONGEST_S,
-                check=False,
-            )
-            wrong = f"{done.returncode}\n{done.stderr[-2000:]}" if done.returncode else ""
-        except subprocess.TimeoutExpired:
-            wrong = f"no end within {LONGEST_S} s"
-        lines = out.read_text("utf-8").splitlines() if out.is_file() else []
-        texts = dict(json.loads(line) for line in lines)
-        if wrong:
-            texts["the process: exit"] = wrong
-        return texts
+def found(scenario: str) -> Texts:
+    """Run a scenario in a process of its own."""
+    kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
+    env = {**kept, **SHOWN, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tests.oracle.golden", "play", scenario]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    texts = dict(json.loads(line) for line in done.stdout.splitlines())
+    failed = {"the process: exit": f"{done.returncode}\n{done.stderr[-2000:]}"}
+    return texts | failed if done.returncode else texts
 
 
 def digest(text: str) -> str:
@@ -218,16 +174,14 @@ def keep(scenario: str, texts: Texts) -> None:
         (CACHE / digest(text)).write_text(text, "utf-8", "surrogatepass")
 
 
-def compared(scenario: str, texts: Texts) -> list[Difference]:
+def compared(scenario: str, texts: Texts) -> list[str]:
     """Compare what a scenario gave with its goldens."""
     file = KEPT / f"{scenario}.json"
     if not file.is_file():
-        return [
-            Difference(scenario, "no goldens are kept. Renew them at the commit to compare with")
-        ]
+        return [f"{scenario}: no goldens are kept. Renew them at the commit to compare with"]
     kept = json.loads(file.read_text("utf-8"))
     told = {key: difference(kept.get(key), texts.get(key)) for key in {**kept, **texts}}
-    return [Difference(f"{scenario}, {key}", said) for key, said in told.items() if said]
+    return [f"{scenario}, {key}: {said}" for key, said in told.items() if said]
 
 
 def difference(was: str | Sequence[str] | None, now: str | None) -> str:
@@ -246,43 +200,25 @@ def difference(was: str | Sequence[str] | None, now: str | None) -> str:
     return "\n    ".join(["differs:", *first[:2]]) if first else ""
 
 
-def check_goldens(*, only_quick: bool, named: Sequence[str] = ()) -> list[Difference]:
-    """Run every scenario whose data are here, or those named, and list what differs."""
-    names = named or scenarios(only_quick=only_quick)
-    return [one for name in names for one in compared(name, found(name))]
-
-
-def renew_goldens(*, only_quick: bool, named: Sequence[str] = ()) -> list[Difference]:
-    """Keep what comes out now, and list what that changes."""
-    changed: list[Difference] = []
-    for name in named or scenarios(only_quick=only_quick):
-        texts = found(name)
-        changed += compared(name, texts)
-        keep(name, texts)
-    return changed
-
-
-def scenarios(*, only_quick: bool) -> Sequence[str]:
-    """Name the scenarios whose data are here."""
+def main(what: str, *named: str) -> int:
+    """Check or renew the goldens: ``check`` or ``renew``, then ``quick``, scenarios, or nothing."""
     from tests.oracle import golden_scenes
 
-    there = golden_scenes.scenes()
-    if not only_quick and len(there) == len(golden_scenes.OWN):
-        print(f"skipped: the shared sets, for {golden_scenes.SHARED} is not here")
-    return QUICK if only_quick else tuple(there)
-
-
-def main(words: Sequence[str]) -> int:
-    """Check or renew the goldens: ``check`` or ``renew``, then ``quick``, scenarios, or nothing."""
-    what, *named = words
     if what == "play":
-        play(named[0], Path(named[1]), Path(named[2]))
+        for one in outputs(*named):
+            print(json.dumps(one), flush=True)
         return 0
-    do = {"check": check_goldens, "renew": renew_goldens}[what]
-    differences = do(only_quick=named == ["quick"], named=[one for one in named if one != "quick"])
-    print("\n".join(map(str, differences)) or "nothing differs")
-    return int(bool(differences) and what == "check")
+    there, differs = golden_scenes.scenes(), False
+    if not named and len(there) == len(golden_scenes.OWN):
+        print(f"skipped: the shared sets, for {golden_scenes.SHARED} is not here")
+    for name in QUICK if named == ("quick",) else named or there:
+        differences = compared(name, texts := found(name))
+        differs |= bool(differences)
+        print("\n".join(differences) or f"{name}: nothing differs", flush=True)
+        if what == "renew":
+            keep(name, texts)
+    return int(differs and what == "check")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))
