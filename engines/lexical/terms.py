@@ -191,9 +191,6 @@ class Occur(StrEnum):
     NOT = "not"
 
 
-_BEGUN = re.compile(r"[^\W_]+\*")
-
-
 @dataclass(frozen=True, slots=True)
 class Clause:
     """A word, a phrase, or a joined word such as ``read_csv`` or ``br-2tnl``."""
@@ -209,7 +206,7 @@ class Clause:
     @property
     def begun(self) -> bool:
         """Whether any word that begins so will do: ``conf*``."""
-        return not self.quoted and _BEGUN.fullmatch(self.text) is not None
+        return not self.quoted and [f"{one}*" for one in self.words] == [self.text]
 
 
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")

@@ -7,20 +7,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engines.stacks.agent_mail.contract import Agent, Entity, Message, Project
-from engines.stacks.agent_mail.sqlite.store import MessageStore, identified
+from engines.stacks.agent_mail.sqlite.store import MessageStore, spelled
 
 _REGISTER = (
-    "INSERT INTO agents (project_id, name, program, model, task_description, identifiers)"
-    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, name) DO UPDATE SET"
-    " program = excluded.program, model = excluded.model,"
-    " task_description = excluded.task_description, identifiers = excluded.identifiers"
+    "INSERT INTO agents (project_id, name, program, model, task_description, identifiers,"
+    " subject_form, body_form) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, name)"
+    " DO UPDATE SET program = excluded.program, model = excluded.model,"
+    " task_description = excluded.task_description, identifiers = excluded.identifiers,"
+    " subject_form = excluded.subject_form, body_form = excluded.body_form"
 )
 _KEEP = (
-    "INSERT INTO agents (id, project_id, name, program, model, task_description, identifiers)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO agents (id, project_id, name, program, model, task_description, identifiers,"
+    " subject_form, body_form) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _DESCRIBE = (
-    "UPDATE projects SET name = ?, description = ?, identifiers = ? WHERE id = ? AND slug = ?"
+    "UPDATE projects SET name = ?, description = ?, identifiers = ?, subject_form = ?,"
+    " body_form = ? WHERE id = ? AND slug = ?"
 )
 _AGENTS = (
     "SELECT id, project_id, name, program, model, task_description FROM agents"
@@ -52,7 +54,7 @@ class Directory:
         """Write what an agent is and give its id; what was written of it before is gone."""
         told = (name, program, model, task_description)
         with self.store.writing() as db:
-            db.execute(_REGISTER, (project_id, *told, identified(*told)))
+            db.execute(_REGISTER, (project_id, *told, *spelled(*told)))
             found = "SELECT id FROM agents WHERE project_id = ? AND name = ?"
             return int(db.execute(found, (project_id, name)).fetchone()[0])
 
@@ -62,9 +64,10 @@ class Directory:
         Raises:
             KeyError: the project of this id and slug is unknown.
         """
-        told = (project.slug, project.name, project.description)
+        forms = spelled(f"{project.slug}\n{project.name}", project.description)
         with self.store.writing() as db:
-            values = (*told[1:], identified(*told), project.project_id, project.slug)
+            of = project.project_id, project.slug
+            values = (project.name, project.description, *forms, *of)
             done = db.execute(_DESCRIBE, values)
             if not done.rowcount:
                 raise KeyError(f"no project {project.project_id} {project.slug!r}")
@@ -118,5 +121,5 @@ def copied(
     with part.store.writing() as db:
         for agent in agents:
             told = (agent.name, agent.program, agent.model, agent.task_description)
-            values = (agent.agent_id, agent.project_id, *told, identified(*told))
+            values = (agent.agent_id, agent.project_id, *told, *spelled(*told))
             db.execute(_KEEP, values)

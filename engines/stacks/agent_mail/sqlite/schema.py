@@ -159,13 +159,14 @@ class Connections:
             return int(changes[0][0]), int(self.db.execute("PRAGMA data_version").fetchall()[0][0])
 
 
-VERSION = 3
+VERSION = 4
 """Kept in the file as ``user_version``; a store of another version is not opened."""
 
 TABLES = (
     (
         "CREATE TABLE projects (id INTEGER PRIMARY KEY, slug TEXT NOT NULL UNIQUE,"
         " name TEXT NOT NULL, description TEXT NOT NULL, identifiers TEXT NOT NULL,"
+        " subject_form TEXT, body_form TEXT,"
         " project_id INTEGER AS (id), subject TEXT AS (slug || char(10) || name),"
         " body TEXT AS (description))"
     ),
@@ -181,6 +182,7 @@ TABLES = (
         " project_id INTEGER NOT NULL REFERENCES projects(id), name TEXT NOT NULL,"
         " program TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',"
         " task_description TEXT NOT NULL DEFAULT '', identifiers TEXT NOT NULL,"
+        " subject_form TEXT, body_form TEXT,"
         " subject TEXT AS (name),"
         " body TEXT AS (program || char(10) || model || char(10) || task_description),"
         " UNIQUE (project_id, name))"
@@ -191,9 +193,15 @@ TABLES = (
         " project_id INTEGER NOT NULL REFERENCES projects(id),"
         " sender_id INTEGER NOT NULL REFERENCES agents(id),"
         " thread_id TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL,"
-        " identifiers TEXT NOT NULL, importance TEXT NOT NULL,"
+        " identifiers TEXT NOT NULL, subject_form TEXT, body_form TEXT, importance TEXT NOT NULL,"
         " ack_required INTEGER NOT NULL CHECK (ack_required IN (0, 1)),"
         " created_ts INTEGER NOT NULL)"
+    ),
+    (
+        "CREATE TRIGGER messages_form_forgotten AFTER UPDATE OF subject, body ON messages"
+        " WHEN (old.subject, old.body) IS NOT (new.subject, new.body)"
+        " AND (new.subject_form, new.body_form) IS NOT (NULL, NULL)"
+        " BEGIN UPDATE messages SET subject_form = NULL, body_form = NULL WHERE id = new.id; END"
     ),
     "CREATE INDEX messages_by_time ON messages (created_ts DESC, id)",
     "CREATE INDEX messages_by_thread ON messages (thread_id)",
@@ -219,28 +227,26 @@ _SHADOWS = ("data", "idx", "docsize", "config", "content")
 def index_of(table: str) -> Mapping[str, str]:
     """Say what the index of a table is made of, by name, the index itself first.
 
-    A write that leaves the text alone does not touch it.
+    What is indexed of a text beyond ASCII is its form, where the writer gave one. A write that
+    leaves both alone does not touch the index.
     """
-    fts = f"{table}_fts"
-    forget = (
-        f"INSERT INTO {fts} ({fts}, rowid, subject, body, identifiers)"  # noqa: S608  our own text
-        " VALUES ('delete', old.id, old.subject, old.body, old.identifiers);"
+    fts, view = f"{table}_fts", f"{table}_words"
+    columns = (
+        "coalesce({0}subject_form, {0}subject), coalesce({0}body_form, {0}body), {0}identifiers"
     )
-    learn = (
-        f"INSERT INTO {fts} (rowid, subject, body, identifiers)"  # noqa: S608  our own text
-        " VALUES (new.id, new.subject, new.body, new.identifiers);"
-    )
+    old, new = columns.format("old."), columns.format("new.")
+    named = "subject, body, identifiers"
+    forget = f"INSERT INTO {fts} ({fts}, rowid, {named}) VALUES ('delete', old.id, {old});"  # noqa: S608  our own text
+    learn = f"INSERT INTO {fts} (rowid, {named}) VALUES (new.id, {new});"  # noqa: S608  our own text
     return {
-        fts: f"CREATE VIRTUAL TABLE {fts} USING fts5("
-        f"subject, body, identifiers, content='{table}', content_rowid='id',"
+        fts: f"CREATE VIRTUAL TABLE {fts} USING fts5({named}, content='{view}', content_rowid='id',"
         " tokenize=\"unicode61 remove_diacritics 0 categories 'L* N*'"
         f" tokenchars '{''.join(_JOINS.values())}'\")",
+        view: f"CREATE VIEW {view} (id, {named}) AS SELECT id, {columns.format('')} FROM {table}",  # noqa: S608  our own text
         f"{fts}_insert": f"CREATE TRIGGER {fts}_insert AFTER INSERT ON {table} BEGIN {learn} END",
         f"{fts}_delete": f"CREATE TRIGGER {fts}_delete AFTER DELETE ON {table} BEGIN {forget} END",
         f"{fts}_update": f"CREATE TRIGGER {fts}_update AFTER UPDATE ON {table}"
-        " WHEN (old.subject, old.body, old.identifiers)"
-        " IS NOT (new.subject, new.body, new.identifiers)"
-        f" BEGIN {forget} {learn} END",
+        f" WHEN ({old}) IS NOT ({new}) BEGIN {forget} {learn} END",
     }
 
 
@@ -260,7 +266,7 @@ def create_index(db: sqlite3.Connection, table: str) -> None:
 
 def drop_index(db: sqlite3.Connection, table: str) -> None:
     """Remove the index and its triggers, also an index so broken that SQLite cannot drop it."""
-    fts, *triggers = index_of(table)
+    fts, view, *triggers = index_of(table)
     for name in triggers:
         db.execute(f"DROP TRIGGER IF EXISTS {name}")
     try:
@@ -271,6 +277,7 @@ def drop_index(db: sqlite3.Connection, table: str) -> None:
         db.execute("PRAGMA writable_schema = RESET")
     for shadow in _SHADOWS:
         db.execute(f"DROP TABLE IF EXISTS {fts}_{shadow}")
+    db.execute(f"DROP VIEW IF EXISTS {view}")
 
 
 def missing(made: Mapping[str, str | None], table: str) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.lexical.grammar import FTS5, Selected, exact_clauses, parse, refuses
-from engines.lexical.terms import Clause, Occur, identifiers, normalise
+from engines.lexical.terms import Clause, Occur, indexed, normalise
+from engines.stacks.agent_mail import words
 from engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
@@ -154,19 +155,19 @@ def prefix(word: str) -> str:
 
 
 def _one(clause: Clause) -> str:
-    if not any(map(str.isalnum, clause.text)):
-        return ""
-    if clause.quoted:
-        return quoted(clause.text)
-    if clause.begun:
-        return prefix(clause.text)
-    if len(clause.words) == 1:
-        return quoted(clause.text)
-    tokens = dict.fromkeys(identifiers(clause.text))
-    if not tokens:
-        return quoted(clause.text)
-    kept = (f"identifiers : {quoted(whole([token]))}" for token in tokens)
-    return "(" + " OR ".join([quoted(clause.text), *kept]) + ")"
+    """Write a clause; empty where nothing of it could be indexed."""
+    if parts := words.begun(clause):
+        every = [*map(quoted, parts[:-1]), prefix(parts[-1])]
+        return every[0] if len(every) == 1 else f"({' AND '.join(every)})"
+    if clause.text.isascii():
+        found = [quoted(clause.text)] if any(map(str.isalnum, clause.text)) else []
+    else:
+        said = words.sought(clause)
+        found = [*map(quoted, filter(None, (" ".join(said.whole), *said.each)))]
+    if found and not clause.quoted and len(clause.words) > 1:
+        tokens = dict.fromkeys(words.names(clause.text))
+        found += (f"identifiers : {quoted(whole([token]))}" for token in tokens)
+    return found[0] if len(found) == 1 else f"({' OR '.join(found)})" if found else ""
 
 
 OPERATORS = frozenset({"AND", "OR", "NOT", "NEAR"})
@@ -186,11 +187,11 @@ def sanitize_fts_query(text: str) -> str | None:
     word is the phrase of its parts, a star at the end of a single word asks for the prefix. None
     where no letter or digit is left.
     """
-    found = [word for clause in _wanted(text) for word in _STARRED.findall(clause.text)]
-    words = [word for word in found if word.rstrip("*").upper() not in OPERATORS]
+    found = [word for c in _wanted(text) for word in _STARRED.findall(indexed(c.text))]
+    kept = [word for word in found if word.rstrip("*").upper() not in OPERATORS]
     asked = (
         prefix(word) if word.endswith("*") and word[:-1].isalnum() else quoted(word.rstrip("*"))
-        for word in dict.fromkeys(words)
+        for word in dict.fromkeys(kept)
     )
     return " OR ".join(asked) or None
 

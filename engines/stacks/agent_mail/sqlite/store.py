@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from engines.contract import EngineError, IndexUnavailable, SearchError
-from engines.lexical.terms import identifiers
+from engines.lexical.terms import indexed
 from engines.stacks.agent_mail.budget import CURRENT
 from engines.stacks.agent_mail.contract import Change, DocChange, Importance, Message
 from engines.stacks.agent_mail.sqlite import journal, schema
@@ -28,6 +28,7 @@ from engines.stacks.agent_mail.sqlite.schema import (
     undo,
     whole,
 )
+from engines.stacks.agent_mail.words import names
 
 
 class Kind(StrEnum):
@@ -48,13 +49,15 @@ READ = (
 """All that a message is, one row each; takes a WHERE."""
 
 _INSERT = (
-    "INSERT INTO messages (project_id, sender_id, thread_id, subject, body, identifiers,"
-    " importance, ack_required, created_ts, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO messages (project_id, sender_id, thread_id, subject, body, importance,"
+    " ack_required, created_ts, identifiers, subject_form, body_form, id)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _UPDATE = (
     "UPDATE messages SET project_id = ?, sender_id = ?, thread_id = ?, subject = ?, body = ?,"
-    " identifiers = ?, importance = ?, ack_required = ?, created_ts = ? WHERE id = ?"
+    " importance = ?, ack_required = ?, created_ts = ?, identifiers = ? WHERE id = ?"
 )
+_FORMS = "UPDATE messages SET subject_form = ?, body_form = ? WHERE id = ?"
 _ADDRESS = "INSERT INTO recipients (message_id, agent_id, kind, position) VALUES (?, ?, ?, ?)"
 BATCH = 1_000
 """Messages written by one statement a table."""
@@ -86,9 +89,16 @@ def _message(row: tuple[Any, ...], recipients: list[str]) -> Message:
     )
 
 
-def identified(*texts: str) -> str:
-    """Write the identifiers of what is searched together, as the index keeps them."""
-    return whole(identifiers("\n".join(texts)))
+def spelled(subject: str, *body: str) -> tuple[str, str | None, str | None]:
+    """Give what the index keeps beside a subject and its body: their identifiers and their forms.
+
+    ASCII text is its own form, which is written as None.
+    """
+    joined = "\n".join(body)
+    found = whole(names(f"{subject}\n{joined}"))
+    forms = (None if text.isascii() else indexed(text) for text in (subject, joined))
+    subject_form, body_form = forms
+    return found, subject_form, body_form
 
 
 def insert_all(db: sqlite3.Connection, addressed: Sequence[Addressed]) -> None:
@@ -107,8 +117,11 @@ def update(db: sqlite3.Connection, message: Message, kinds: Mapping[str, Kind]) 
     """Write all of a message anew; say whether there is one of this id."""
     agents: Agents = {}
     _know(db, message, agents)
-    if not db.execute(_UPDATE, _values(message, agents)).rowcount:
+    *values, found, subject_form, body_form, message_id = _values(message, agents)
+    if not db.execute(_UPDATE, (*values, found, message_id)).rowcount:
         return False
+    if subject_form or body_form:
+        db.execute(_FORMS, (subject_form, body_form, message_id))
     db.execute("DELETE FROM recipients WHERE message_id = ?", (message.message_id,))
     db.executemany(_ADDRESS, _addresses(message, kinds, agents))
     return True
@@ -121,9 +134,9 @@ def _know(db: sqlite3.Connection, message: Message, agents: Agents) -> None:
         if of in agents:
             continue
         db.execute(
-            "INSERT INTO agents (project_id, name, identifiers) VALUES (?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            (*of, identified(name)),
+            "INSERT INTO agents (project_id, name, identifiers, subject_form, body_form)"
+            " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            (*of, *spelled(name)),
         )
         found = db.execute("SELECT id FROM agents WHERE project_id = ? AND name = ?", of)
         agents[of] = found.fetchone()[0]
@@ -137,17 +150,17 @@ def _addresses(
         yield message.message_id, agent, kinds.get(name, Kind.TO), position
 
 
-def _values(message: Message, agents: Agents) -> tuple[str | int, ...]:
+def _values(message: Message, agents: Agents) -> tuple[str | int | None, ...]:
     return (
         message.project_id,
         agents[message.project_id, message.sender_name],
         message.thread_id,
         message.subject,
         message.body,
-        identified(message.subject, message.body),
         message.importance.value,
         int(message.ack_required),
         message.created_ts,
+        *spelled(message.subject, message.body),
         message.message_id,
     )
 
@@ -267,12 +280,12 @@ class MessageStore(Connections):
         self, project_id: int, slug: str, name: str = "", description: str = ""
     ) -> None:
         """Add a project; agents and messages belong to one."""
-        told = (slug, name, description)
+        forms = spelled(f"{slug}\n{name}", description)
         with self.writing() as db:
             db.execute(
-                "INSERT INTO projects (id, slug, name, description, identifiers)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (project_id, *told, identified(*told)),
+                "INSERT INTO projects (id, slug, name, description, identifiers, subject_form,"
+                " body_form) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (project_id, slug, name, description, *forms),
             )
 
     def add_product(self, product_id: int, name: str, projects: Iterable[int] = ()) -> None:

@@ -129,8 +129,8 @@ class TantivyMailEngine:
         """
         now = self._ready()
         with guarded("searching"):
-            words = analyzer("none").analyze(normalise(prefix))
-            begun = index.compiled(now.folder.schema, words)
+            typed = index.read_as(normalise(prefix))
+            begun = index.compiled(now.folder.schema, typed)
             if begun is None:
                 return Candidates((), ())
             query = restricted(begun, filters, now.folder.schema)

@@ -18,8 +18,9 @@ import tantivy
 
 from engines.contract import EngineError, IndexUnavailable
 from engines.lexical.tantivy import analyzer
-from engines.lexical.terms import identifiers
+from engines.lexical.terms import folded, indexed, terms, words
 from engines.stacks.agent_mail.contract import DocumentSource, Importance, Message
+from engines.stacks.agent_mail.words import names
 from harness.core.digest import of_json
 from harness.core.files import replacing_folder, write_json
 from harness.core.formats import MAX_INDEX_BYTES, json_file, json_of
@@ -256,15 +257,23 @@ def grams(words: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def compiled(schema: tantivy.Schema, words: Sequence[str]) -> tantivy.Query | None:
-    """Ask for subjects in which a word begins with the last of ``words`` and the others stand.
+def read_as(text: str) -> Sequence[str]:
+    """List the words of a text as they read, in its form and in lower case."""
+    if text.isascii():
+        return analyzer("none").analyze(text)
+    return [one.lower() for one in words(folded(text))]
+
+
+def compiled(schema: tantivy.Schema, typed: Sequence[str]) -> tantivy.Query | None:
+    """Ask for subjects in which a word begins with the last of ``typed`` and the others stand.
 
     None where nothing can be looked for: no word, or a last word of one character.
     """
-    if not words or len(words[-1]) < SHORTEST:
+    if not typed or len(typed[-1]) < SHORTEST:
         return None
-    begun = tantivy.Query.term_query(schema, "subject_prefix", words[-1][:LONGEST], "basic")
-    whole = [tantivy.Query.term_query(schema, "subject", word, "freq") for word in words[:-1]]
+    begun = tantivy.Query.term_query(schema, "subject_prefix", typed[-1][:LONGEST], "basic")
+    before = [term for one in typed[:-1] for term in terms(one)]
+    whole = [tantivy.Query.term_query(schema, "subject", term, "freq") for term in before]
     if not whole:
         return begun
     return tantivy.Query.boolean_query([(tantivy.Occur.Must, part) for part in (begun, *whole)])
@@ -330,21 +339,21 @@ def fields(message: Message, weights: Weights) -> dict[str, Any]:
 
     A name that Tantivy does not know is dropped without a word, so the two must agree.
     """
+    subject, body = indexed(message.subject), indexed(message.body)
     return {
         "message_id": message.message_id,
         "project_id": message.project_id,
         "created_ts": message.created_ts,
         "ack_required": int(message.ack_required),
-        "subject": message.subject,
-        "body": message.body,
-        WHOLE: [message.subject] * weights.subject + [message.body],
+        "subject": subject,
+        "body": body,
+        WHOLE: [subject] * weights.subject + [body],
         "sender_name": message.sender_name,
         "thread_id": message.thread_id,
         "importance": message.importance.value,
         "recipients": list(message.recipients),
-        "identifiers": list(identifiers(f"{message.subject}\n{message.body}"))
-        * weights.identifiers,
-        "subject_prefix": list(grams(analyzer("none").analyze(message.subject))),
+        "identifiers": list(names(f"{message.subject}\n{message.body}")) * weights.identifiers,
+        "subject_prefix": list(grams(read_as(message.subject))),
     }
 
 

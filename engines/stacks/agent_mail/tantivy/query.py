@@ -9,7 +9,8 @@ import tantivy
 
 from engines.lexical.grammar import parse, words_alone
 from engines.lexical.tantivy import LONGEST_TERM_BYTES, Columns, begun, columns, compiled, first
-from engines.lexical.terms import Clause, identifiers
+from engines.lexical.terms import Clause
+from engines.stacks.agent_mail import words
 from engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
@@ -188,17 +189,11 @@ class Compiler:
             return self._letters(alone)
         return compiled(parse(text), self._clause)
 
-    def _letters(self, words: list[str]) -> tantivy.Query | None:
-        """Ask for any of ``words`` of ASCII letters; most of what is typed, and quickly done."""
-        term, should = tantivy.Query.term_query, tantivy.Occur.Should
-        found = [
-            term(self.schema, WHOLE, word.lower(), "freq")
-            for word in words
-            if len(word) < LONGEST_TERM_BYTES
-        ]
-        if len(found) == 1:
-            return found[0]
-        return tantivy.Query.boolean_query([(should, one) for one in found]) if found else None
+    def _letters(self, typed: list[str]) -> tantivy.Query | None:
+        """Ask for any of several words of ASCII letters: most of what is typed, quickly done."""
+        term = tantivy.Query.term_query
+        few = [one for one in typed if len(one) < LONGEST_TERM_BYTES]
+        return _any([term(self.schema, WHOLE, one.lower(), "freq") for one in few])
 
     def _clause(self, clause: Clause) -> tantivy.Query | None:
         """Ask for a word or phrase in the message, or for a joined token whole.
@@ -206,30 +201,45 @@ class Compiler:
         A word with a star at its end is the beginning of a word; that has no BM25, so subject and
         body are asked apart and their weights added up.
         """
-        terms = self._terms(clause.text)
-        if not terms:
-            return None
-        if clause.begun:
-            subject = begun(self.schema, "subject", terms[-1][1])
-            subject = tantivy.Query.boost_query(subject, self.weights.subject)
-            found = [subject, begun(self.schema, "body", terms[-1][1])]
-        else:
-            found = [self._match(terms)]
-        if not clause.quoted and not clause.text.isalpha():
-            for token in dict.fromkeys(identifiers(clause.text)):
-                whole = tantivy.Query.term_query(self.schema, "identifiers", token, "freq")
-                found.append(whole)
-        if len(found) == 1:
-            return found[0]
-        return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in found])
+        parts = words.begun(clause)
+        found = self._prefix(parts) if parts else self._sought(clause)
+        if found and not clause.quoted and not clause.text.isalpha():
+            for token in dict.fromkeys(words.names(clause.text)):
+                found.append(tantivy.Query.term_query(self.schema, "identifiers", token, "freq"))
+        return _any(found)
 
-    def _terms(self, text: str) -> list[tuple[int, str]]:
-        """Split as the index does, with positions; a word of plain letters and digits is one."""
-        if text.isascii() and text.isalnum() and len(text) < LONGEST_TERM_BYTES:
-            return [(0, text.lower())]
-        return [(token.position, token.text) for token in self.analyzer.pre_tokenize(text).tokens]
+    def _sought(self, clause: Clause) -> list[tantivy.Query]:
+        """Split ASCII as the index does, with positions; other text has its terms."""
+        typed = clause.text
+        if typed.isascii() and typed.isalnum() and len(typed) < LONGEST_TERM_BYTES:
+            return [self._match([(0, typed.lower())])]
+        if typed.isascii():
+            split = [(one.position, one.text) for one in self.analyzer.pre_tokenize(typed).tokens]
+            return [self._match(split)] if split else []
+        said = words.sought(clause)
+        phrases = (said.whole, *((one,) for one in said.each))
+        return [self._match([*enumerate(map(str.lower, p))]) for p in phrases if p]
 
     def _match(self, terms: list[tuple[int, str]]) -> tantivy.Query:
         if len(terms) == 1:
             return tantivy.Query.term_query(self.schema, WHOLE, terms[0][1], "freq")
         return tantivy.Query.phrase_query(self.schema, WHOLE, list(terms))
+
+    def _prefix(self, parts: Sequence[str]) -> list[tantivy.Query]:
+        """Ask for any word that begins so, each for the same score whatever the word."""
+        last = parts[-1].lower()
+        subject = begun(self.schema, "subject", last)
+        subject = tantivy.Query.boost_query(subject, self.weights.subject)
+        found = [subject, begun(self.schema, "body", last)]
+        before = [self._match([(0, one.lower())]) for one in parts[:-1]]
+        if not before or (any_of := _any(found)) is None:
+            return found
+        must = tantivy.Occur.Must
+        return [tantivy.Query.boolean_query([(must, one) for one in (*before, any_of)])]
+
+
+def _any(found: Sequence[tantivy.Query]) -> tantivy.Query | None:
+    """Ask for any of several; None where there is none."""
+    if len(found) <= 1:
+        return found[0] if found else None
+    return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in found])

@@ -120,8 +120,8 @@ def test_no_text_is_an_error_of_fts5(store: MessageStore, text: str) -> None:
         ("部署", [6]),
         ("失", []),
         ("naïve", [6]),
-        ("naive", []),
-        ("strasse", []),
+        ("naive", [6]),
+        ("strasse", [6]),
         ("cafe\u0301", [6]),
         ("Γάμμα", [6]),
         ("🎉", []),
@@ -258,18 +258,18 @@ def test_a_refused_query_is_asked_for_its_words(engine: Fts5Engine) -> None:
     assert found.normalized_query == '"br-2tnl" OR "crash"'
 
 
-@pytest.mark.parametrize("text", ["(🎉", "100%"])
+@pytest.mark.parametrize("text", ["(§", "100%"])
 def test_a_query_without_words_that_is_refused_is_asked_of_like(
     engine: Fts5Engine, text: str
 ) -> None:
     def refuse(_: str) -> str:
         return "("
 
-    engine.store.insert(one(9, "done (🎉"))
+    engine.store.insert(one(9, "done (§"))
     refused = Fts5Engine(engine.store, WEIGHTS, compiled=refuse)
     found = ask(refused, text)
-    assert found.used_like_fallback == (text == "(🎉")
-    assert ids(found) == ([9] if text == "(🎉" else [7])
+    assert found.used_like_fallback == (text == "(§")
+    assert ids(found) == ([9] if text == "(§" else [7])
 
 
 def test_the_last_resort_is_like_and_says_so(

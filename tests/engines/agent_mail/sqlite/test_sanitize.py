@@ -31,7 +31,7 @@ TYPED = st.text() | st.text("ab部é_-.\"'*+():^~{}[]\\/%\0 \ud800ANDORNOTEAR", 
 def fts() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:")) as db:
         made = index_of(MESSAGES)["messages_fts"]
-        db.execute(made.replace(", content='messages', content_rowid='id'", ""))
+        db.execute(made.replace(", content='messages_words', content_rowid='id'", ""))
         yield db
 
 
@@ -80,7 +80,8 @@ def test_fts5_refuses_what_stands_bare(fts: sqlite3.Connection, bare: str) -> No
         ("-salt NOT water", '"salt" OR "water"'),
         ("+salt +water", '"salt" AND "water"'),
         ("+salt water", '("salt") AND ("salt" OR "water" OR "water")'),
-        ("🎉 !!", '"🎉 !!"'),
+        ("🎉 !!", '"zzf09f8e89"'),
+        ("§ !!", '"§ !!"'),
         ('"', '""""'),
         ("  \0 ", ""),
     ],
@@ -110,10 +111,10 @@ def test_what_must_not_be_there_for_like(text: str, terms: tuple[str, ...]) -> N
         ("/[* salt ]/ --", '"salt"'),
         ("mig* a-mig*", '{subject body} : "mig"* OR "a-mig"'),
         ("salt salt", '"salt"'),
-        ("部署 é", '"部署" OR "é"'),
+        ("部署 é", '"zze983a8e7bdb2" OR "e"'),
         ("Near AND not", None),
         ("-salt", None),
-        ("!!! 🎉", None),
+        ("!!! §", None),
         ("", None),
     ],
 )

@@ -98,7 +98,7 @@ def test_a_word_of_any_script_finds_its_message(tmp_path: Path, text: str) -> No
     assert mail.ids(text) == [2]
 
 
-@pytest.mark.parametrize("text", ["!!!", "🎉", "-", "x" * 300, '"" ++'])
+@pytest.mark.parametrize("text", ["!!!", "§", "-", "x" * 300, '"" ++'])
 def test_no_word_is_said_to_be_none(mail: Case, text: str) -> None:
     found = mail.engine.search(text, NONE, RankingMode.RELEVANCE, 10)
     assert (found.candidates, found.exhausted, found.note) == ((), True, NO_WORD)

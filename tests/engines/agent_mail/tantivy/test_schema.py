@@ -62,7 +62,7 @@ def test_other_rules_have_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "grams", lambda _: ("no", "beginnings"))
     seen.add(schema_hash(WEIGHTS))
     monkeypatch.undo()
-    monkeypatch.setattr(index, "identifiers", lambda text: tuple(text.split()))
+    monkeypatch.setattr(index, "names", lambda text: tuple(text.split()))
     seen.add(schema_hash(WEIGHTS))
     monkeypatch.undo()
     monkeypatch.setattr(index, "version", lambda _: "0.0.0")
