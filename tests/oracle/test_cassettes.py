@@ -83,3 +83,29 @@ def test_a_function_that_moved_is_found_by_its_table(toy: Toy, recorded: Recordi
     assert replay("toy", recorded, moved)["cases"] == 4
     gone = Names({}, {}, {"recorded_toy:least": "nobody asks"}, {})
     assert replay("toy", recorded, gone) == {"gone": 1}
+
+
+LENT = """
+import contextlib
+class Open:
+    def __init__(self, number):
+        self.read = lambda: number
+@contextlib.contextmanager
+def lend(number):
+    yield Open(number)
+def ask(one):
+    return one.read() + 1
+"""
+
+
+def test_what_a_context_manager_lends_is_lent_again(toy: Toy, tmp_path: Path) -> None:
+    module = toy("recorded_toy", LENT)
+    seams = [Seam(f"recorded_toy:{name}", tmp_path) for name in ("lend", "ask")]
+    with module.lend(3) as one:
+        assert module.ask(one) == 4
+    recording = {seam.name: seam.chosen() for seam in seams}
+    assert [len(cases) for cases in recording.values()] == [0, 1]
+    toy("recorded_toy", LENT)
+    assert replay("toy", recording, STAYED)["differences"] == 0
+    toy("recorded_toy", LENT.replace("Open(number)", "Open(number + 1)"))
+    assert replay("toy", recording, STAYED)["differences"] == 1
