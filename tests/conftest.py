@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # on matrices as small as ou
 import pytest
 from hypothesis import settings
 
-from tests import forked, unsynced
+from tests import cold, forked, unsynced
 from tests.docs import outcomes
 from tests.docs.promises import Promises
 from tests.once import once
@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     every = bool(config.getoption("--all"))
     settings.register_profile(PROFILES[every], deadline=None, max_examples=MANY if every else FEW)
     settings.load_profile(PROFILES[every])
+    cold.forget()
     if not every:
         forked.fork()
         unsynced.no_waiting()

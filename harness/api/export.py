@@ -20,7 +20,7 @@ from harness.core.printable import one_line
 from harness.core.scores import Scores
 from harness.corpus import trec
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run, read_scores
+from harness.corpus.runs import read_run
 from harness.report.rounding import MINUS, markdown, number
 from harness.stages.layout import Layout
 from harness.stages.score import check_scores
@@ -175,7 +175,7 @@ def export(
 
 
 def _scores(layout: Layout, wanted: ExportRequest) -> Mapping[str, Mapping[str, Scores]]:
-    found = {arm: of for (arm,), of in read_scores(layout.per_query, ["arm"]).items()}
+    found = {arm: of for (arm,), of in layout.read(Layout.per_query).items()}
     named = (wanted.control, *wanted.arms) if wanted.arms else tuple(found)
     for arm in (wanted.control, *named):
         if arm not in found:

@@ -93,7 +93,6 @@ def run(
     from harness.stages.experiments import shared as with_log
     from harness.stages.layout import Layout
     from harness.stages.oneshot import RunRequest, oneshot
-    from harness.stages.score import read_means
 
     project = Project.here()
     named = tuple(name.strip() for name in arms.split(",") if name.strip())
@@ -137,7 +136,7 @@ def run(
                 cache=project.cache,
                 tell=lambda doing: err.print(f"{doing} ...", markup=False),
             )
-    leaderboard(read_means(layout.scores), project.params.score.measures)
+    leaderboard(layout.read(Layout.scores), project.params.score.measures)
     if decisions:
         show(Path(dataset).name, decisions)
     out.print(f"\nThe page: {to / 'index.html'}")

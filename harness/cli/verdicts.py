@@ -12,8 +12,8 @@ from rich.table import Table
 from harness.cli.app import out
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
+from harness.corpus.runs import Means
 from harness.report.rounding import in_unit, interval_in
-from harness.stages.score import Means
 
 COLOURS = {Outcome.PROMOTE: "green", Outcome.HOLD: "yellow", Outcome.ROLLBACK: "red"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +29,42 @@ def of_bytes(data: bytes) -> str:
 def of_file(path: Path, algorithm: str = "sha256") -> str:
     """Digest of a file's bytes, by an ``algorithm`` that hashlib knows.
 
-    A process reads each state of a file once: its identity, size and times are its state.
+    A process reads each state of a file once: its identity, size and times are its state. What it
+    wrote itself it does not read at all (``note``).
 
     Raises:
         BadFile: it is a folder, a pipe or a device.
     """
     now, about = time.time_ns(), path.stat()
-    if now - about.st_ctime_ns < SETTLED_NS:
-        return _of_bytes_in(path, algorithm)
-    state = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
-    return _of_state(path, algorithm, state)
+    if (known := _known.get((algorithm, *_state(about)))) is not None:
+        return known
+    found = _of_bytes_in(path, algorithm)
+    if now - about.st_ctime_ns >= SETTLED_NS:
+        _keep(algorithm, about, found)
+    return found
 
 
-@lru_cache(maxsize=KEPT)
-def _of_state(path: Path, algorithm: str, _: tuple[int, ...]) -> str:
-    return _of_bytes_in(path, algorithm)
+def note(path: Path, sha256: str) -> None:
+    """Note the digest of a file as it was written just now, so that it need not be read."""
+    _keep("sha256", path.stat(), sha256)
+
+
+def noted(path: Path) -> str | None:
+    """Return the digest of a file where this process knows it; None where it had to be read."""
+    return _known.get(("sha256", *_state(path.stat())))
+
+
+_known: dict[tuple[str | int, ...], str] = {}
+
+
+def _state(about: os.stat_result) -> tuple[int, ...]:
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def _keep(algorithm: str, about: os.stat_result, found: str) -> None:
+    if len(_known) >= KEPT:
+        _known.pop(next(iter(_known)), None)
+    _known[algorithm, *_state(about)] = found
 
 
 def _of_bytes_in(path: Path, algorithm: str) -> str:

@@ -19,6 +19,7 @@ from tempfile import gettempdir
 from time import monotonic, sleep
 from typing import Any
 
+from harness.core import digest
 from harness.core.errors import BadFile, HarnessError, Locked
 
 
@@ -407,7 +408,10 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
         yield beside
         if durable:
             _sync(beside)
+        known = digest.noted(beside)
         beside.replace(path)
+        if known:
+            digest.note(path, known)
         if durable:
             _sync(path.parent)
 
@@ -438,10 +442,18 @@ def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
             _sync(path.parent)
 
 
+def write_bytes(path: Path, content: bytes, *, durable: bool = False) -> str:
+    """Write a file, and return the digest of its bytes."""
+    sha256 = digest.of_bytes(content)
+    with replacing(path, durable=durable) as beside:
+        beside.write_bytes(content)
+        digest.note(beside, sha256)
+    return sha256
+
+
 def write_text(path: Path, text: str, *, durable: bool = False) -> None:
     """Write ``text`` as UTF-8 with Unix line ends."""
-    with replacing(path, durable=durable) as beside:
-        beside.write_text(text, encoding="utf-8", newline="\n")
+    write_bytes(path, text.encode(), durable=durable)
 
 
 def append_text(path: Path, text: str) -> None:

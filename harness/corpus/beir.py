@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from harness.core import digest
 from harness.core.errors import BadFile, UnknownName
 from harness.core.formats import json_of
 from harness.core.names import checked
@@ -73,7 +75,8 @@ def queries(path: Path) -> Iterator[Query]:
 
 def write_documents(path: Path, found: Iterable[Document], key: str = "doc_id") -> None:
     """Write one object a line, its id under ``key``; the same documents give the same bytes."""
-    with path.open("w", encoding="utf-8", newline="\n") as out:
+    sha256 = hashlib.sha256()
+    with path.open("wb") as out:
         for document in found:
             fields: JsonObject = {
                 key: document.doc_id,
@@ -82,7 +85,10 @@ def write_documents(path: Path, found: Iterable[Document], key: str = "doc_id") 
             }
             if document.metadata:
                 fields["metadata"] = dict(sorted(document.metadata.items()))
-            out.write(_line(fields))
+            line = _line(fields).encode()
+            sha256.update(line)
+            out.write(line)
+    digest.note(path, sha256.hexdigest())
 
 
 def write_queries(path: Path, found: Iterable[Query]) -> None:

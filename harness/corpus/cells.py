@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal
 
-from harness.core.errors import BadFile
-from harness.core.files import write_json
-from harness.core.formats import json_file
+from pydantic import PlainSerializer
+
 from harness.core.printable import between, many
 from harness.core.records import Document, Query
 from harness.core.run import Run
+from harness.core.store import Artifact, Json
 
 QUERY = frozenset({"queryid", "qid", "query", "topic", "topicid"})
 DOCUMENT = frozenset({"corpusid", "docid", "docno", "documentid", "did", "doc", "document"})
@@ -106,13 +105,21 @@ def _padded(names: Iterable[str]) -> bool:
     return any(name.isdecimal() and name[0] == "0" and len(name) > 1 for name in names)
 
 
-class Ids(NamedTuple):
+Sorted = Annotated[frozenset[str], PlainSerializer(sorted)]
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
     """What is known of the ids of prepared data beside the queries themselves."""
 
-    own: frozenset[str] = frozenset()
+    own: Sorted
     """Queries that are themselves documents, whose hit of their own id is taken out."""
-    elsewhere: frozenset[str] = frozenset()
+    elsewhere: Sorted
     """Queries that were given and are not asked here, as those of another split."""
+
+
+IDS: Artifact[Ids] = Json("ids of queries", Ids, remedy="Run: harness prepare.")
+NO_IDS = Ids(frozenset(), frozenset())
 
 
 @dataclass(slots=True)
@@ -164,8 +171,8 @@ class OwnWatch:
 
 def write(folder: Path, ids: Ids) -> None:
     """Write what is known into ``folder``; nothing where nothing is."""
-    if any(ids):
-        write_json(folder / FILE, {name: sorted(of) for name, of in ids._asdict().items()})
+    if ids != NO_IDS:
+        IDS.write(folder / FILE, ids)
 
 
 def read(folder: Path) -> Ids:
@@ -175,13 +182,7 @@ def read(folder: Path) -> Ids:
         BadFile: the file is not one that it wrote.
     """
     path = folder / FILE
-    if not path.is_file():
-        return Ids()
-    try:
-        found: Mapping[str, list[str]] = json_file(path)
-        return Ids(**{name: frozenset(found[name]) for name in Ids._fields})
-    except (ValueError, KeyError, TypeError, json.JSONDecodeError) as exc:
-        raise BadFile(path, f"cannot be read ({exc!r})", "Run: harness prepare.") from exc
+    return IDS.read(path) if path.is_file() else NO_IDS
 
 
 def without_own(run: Run, own: Collection[str]) -> Run:

@@ -7,20 +7,19 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import BadFile
-from harness.core.files import write_json
-from harness.core.formats import json_file
 from harness.core.records import Qrels, Query
 from harness.core.scores import BY_TEXT, Clustering
+from harness.core.store import Artifact, Json
 
 VERSION = 1
 """Raised where two texts may become one wording, or two."""
@@ -300,19 +299,6 @@ class Similar:
     pairs: tuple[tuple[str, str, float], ...]
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Similar:
-        """Take what ``json`` reads.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is something else.
-        """
-        pairs = tuple(
-            (str(one), str(other), float(cosine)) for one, other, cosine in found["pairs"]
-        )
-        model, sha256 = str(found["model"]), str(found["queries_sha256"])
-        return cls(model, float(found["least_cosine"]), sha256, pairs)
-
-    @classmethod
     def between(
         cls, ids: Sequence[str], vectors: NDArray[np.float32], model: str, queries_sha256: str
     ) -> Similar:
@@ -320,12 +306,9 @@ class Similar:
         pairs = tuple((ids[one], ids[other], cosine) for one, other, cosine in _pairs(vectors))
         return cls(model, LEAST_COSINE, queries_sha256, pairs)
 
-    def as_json(self) -> dict[str, Any]:
-        """Give what ``of`` takes."""
-        return asdict(self)
-
 
 NONE = Similar("none", LEAST_COSINE, "", ())
+SIMILAR_FILE: Artifact[Similar] = Json("pairs of queries", Similar, remedy=SIMILAR_HINT)
 
 
 def _pairs(vectors: NDArray[np.float32]) -> Iterator[tuple[int, int, float]]:
@@ -344,10 +327,7 @@ def read_similar(dataset: Path, queries_sha256: str) -> Similar:
     path = dataset / SIMILAR
     if not path.exists():
         return NONE
-    try:
-        found = Similar.of(json_file(path))
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise BadFile(path, f"no pairs of queries ({exc!r})", SIMILAR_HINT) from exc
+    found = SIMILAR_FILE.read(path)
     if found.queries_sha256 != queries_sha256:
         raise BadFile(path, "its pairs are of other queries", SIMILAR_HINT)
     return found
@@ -418,27 +398,32 @@ def parted(
     return [query.query_id for query in known if query.query_id in found]
 
 
+@dataclass(frozen=True, slots=True)
+class QueryClusters:
+    """What was found in a query set, of which data, and how."""
+
+    method: Mapping[str, object]
+    queries_sha256: str
+    qrels_sha256: str
+    similar: Similar
+    """Pairs that a model found, as they were recorded."""
+    near_duplicates: Groups
+    parted: Sequence[str]
+    """Ids of queries of one need that intents part (``parted``)."""
+
+
+CLUSTER_FILE: Artifact[QueryClusters] = Json(
+    "clusters of queries", QueryClusters, remedy=CLUSTER_HINT
+)
+
+
 def write(
     path: Path, queries: Sequence[Query], qrels: Qrels, sha256: DataSha256, similar: Similar
 ) -> None:
     """Write the clusters of a query set, those that intents part, and how they were found."""
-    about = {
-        "method": METHOD,
-        **sha256._asdict(),
-        "similar": similar.as_json(),
-        "near_duplicates": near_duplicates(queries, qrels, similar),
-    }
-    write_json(path, {**about, "parted": parted(queries, qrels, similar)})
-
-
-class QueryClusters(NamedTuple):
-    """What was found in a query set."""
-
-    near_duplicates: Groups
-    parted: Sequence[str]
-    """Ids of queries of one need that intents part (``parted``)."""
-    similar: Similar
-    """Pairs that a model found, as they were recorded."""
+    of = queries, qrels, similar
+    found = QueryClusters(METHOD, *sha256, similar, near_duplicates(*of), parted(*of))
+    CLUSTER_FILE.write(path, found)
 
 
 def read_clusters(path: Path, sha256: DataSha256) -> QueryClusters:
@@ -447,16 +432,10 @@ def read_clusters(path: Path, sha256: DataSha256) -> QueryClusters:
     Raises:
         BadFile: it is missing, of other data or of another method, or holds something else.
     """
-    try:
-        found = json_file(path)
-        groups = [[str(query_id) for query_id in ids] for ids in found.pop("near_duplicates")]
-        apart = [str(query_id) for query_id in found.pop("parted")]
-        similar = Similar.of(found.pop("similar"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadFile(path, f"no clusters of queries ({exc!r})", CLUSTER_HINT) from exc
-    if found != {"method": METHOD, **sha256._asdict()}:
+    found = CLUSTER_FILE.read(path)
+    if (found.method, found.queries_sha256, found.qrels_sha256) != (METHOD, *sha256):
         raise BadFile(path, "the clusters are of other queries or of another method", CLUSTER_HINT)
-    return QueryClusters(groups, apart, similar)
+    return found
 
 
 def of_queries(

@@ -53,6 +53,14 @@ def table_of(path: Path, wanted: pa.Schema, nullable: Container[str] = ()) -> pa
     return table
 
 
+def parquet_of(table: pa.Table, *, compression: str = "zstd", **how: int) -> bytes:
+    """Return a table as a file has it; the same table gives the same bytes."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression=compression, **how)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
 def numbers(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     """Return the numbers of a column that has one in each row.
 

@@ -2,56 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache, wraps
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self, TypeVar, TypeVarTuple
+from typing import Annotated, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core import digest
 from harness.core.digest import of_json, of_queries
 from harness.core.errors import BadFile
-from harness.core.files import replacing_folder, write_json
-from harness.core.formats import checked
+from harness.core.files import replacing_folder
 from harness.core.printable import counted
-from harness.core.reading import Malformed, text_of
 from harness.core.records import FIELDS, Document, Qrels, Query
 from harness.core.scores import BY_TEXT, Clustering
+from harness.core.store import Artifact, Json
 from harness.corpus import beir, card, cells, clusters, trec
 from harness.corpus.cells import Ids, OwnDocuments, OwnWatch
 from harness.corpus.clusters import CLUSTERS, NONE, DataSha256, Groups, QueryClusters, Similar
-
-_More = TypeVarTuple("_More")
-_Parsed = TypeVar("_Parsed")
-
-
-def parsed_once(
-    keep: int,
-) -> Callable[[Callable[[Path, *_More], _Parsed]], Callable[[Path, *_More], _Parsed]]:
-    """Keep what a reader gave of the last ``keep`` files, by path and digest of the content.
-
-    A file that was changed is read anew. What is given is shared, so no caller may change it.
-    """
-
-    def around(read: Callable[[Path, *_More], _Parsed]) -> Callable[[Path, *_More], _Parsed]:
-        @lru_cache(maxsize=keep)
-        def kept(path: Path, _: str, more: tuple[*_More]) -> _Parsed:
-            return read(path, *more)
-
-        @wraps(read)
-        def reading(path: Path, *more: *_More) -> _Parsed:
-            try:
-                sha256 = digest.of_file(path)
-            except (OSError, BadFile):
-                return read(path, *more)  # which says why the file cannot be read
-            return kept(path, sha256, more)
-
-        return reading
-
-    return around
-
 
 IDENTIFIER, KEYWORD, NATURAL = "form-identifier", "form-keyword", "form-natural-language"
 PREFIXES = ("br-", "thread:")
@@ -237,7 +206,7 @@ class Prepared:
         for name in (MANIFEST, CORPUS, QUERIES, QRELS):
             if not (folder / name).is_file():
                 raise BadFile(folder / name, "missing file", HINT)
-        return cls(folder, _manifest(folder / MANIFEST))
+        return cls(folder, DATA_MANIFEST.read(folder / MANIFEST))
 
     def documents(self) -> Iterator[Document]:
         """Yield the corpus in its order."""
@@ -245,7 +214,7 @@ class Prepared:
 
     def queries(self) -> tuple[Query, ...]:
         """Read the query set in its order."""
-        return _asked(self.folder / QUERIES)
+        return ASKED.read(self.folder / QUERIES)
 
     def clusters(self, how: Clustering = BY_TEXT) -> Mapping[str, str]:
         """Name the cluster of each query that depends on another one, by its id.
@@ -271,7 +240,7 @@ class Prepared:
         """
         about = self.manifest
         sha256 = DataSha256(about.queries_sha256, about.qrels_sha256)
-        return _found(self.folder / CLUSTERS, sha256)
+        return clusters.read_clusters(self.folder / CLUSTERS, sha256)
 
     def parted(self, how: Clustering = BY_TEXT) -> frozenset[str]:
         """Name the near duplicates by words that intents part; none where intents do not count.
@@ -301,35 +270,12 @@ class Prepared:
 
     def qrels(self) -> Qrels:
         """Read the judgements."""
-        return _judged(self.folder / QRELS)
+        return JUDGED.read(self.folder / QRELS)
 
 
-@parsed_once(keep=4)
-def _manifest(path: Path) -> DataManifest:
-    try:
-        text = checked(text_of(path))
-        return TypeAdapter(DataManifest).validate_json(text, strict=True)
-    except Malformed as exc:
-        raise BadFile(path, f"it is not JSON ({exc})", HINT) from exc
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "the manifest"
-        raise BadFile(path, f"{key}: {first['msg']}", HINT) from exc
-
-
-@parsed_once(keep=2)
-def _found(path: Path, sha256: DataSha256) -> QueryClusters:
-    return clusters.read_clusters(path, sha256)
-
-
-@parsed_once(keep=2)
-def _asked(path: Path) -> tuple[Query, ...]:
-    return tuple(beir.queries(path))
-
-
-@parsed_once(keep=2)
-def _judged(path: Path) -> Qrels:
-    return trec.qrels(path)
+DATA_MANIFEST: Artifact[DataManifest] = Json("a manifest", DataManifest, remedy=HINT, strict=True)
+ASKED = Artifact("queries", lambda path: tuple(beir.queries(path)), keep=2)
+JUDGED = Artifact("judgements", trec.qrels, keep=2)
 
 
 def write(  # noqa: PLR0917  all of it is the data
@@ -376,5 +322,5 @@ def write(  # noqa: PLR0917  all of it is the data
             left_out=left_out,
             complete=complete,
         )
-        write_json(beside / MANIFEST, asdict(manifest))
+        DATA_MANIFEST.write(beside / MANIFEST, manifest)
     return manifest

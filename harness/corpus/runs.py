@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from sys import intern
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import PlainSerializer, PlainValidator
 
-from harness.core.errors import BadFile
-from harness.core.files import replacing
+from harness.core.reading import Malformed
 from harness.core.run import Conditions, Run, Status
-from harness.core.scores import Scores
-from harness.corpus.parquet import numbers, table_of
-from harness.corpus.prepared import parsed_once
+from harness.core.scores import Estimate, Scores
+from harness.core.store import Artifact, Json
+from harness.corpus.parquet import numbers, parquet_of, table_of
 
 COLUMNS = pa.schema([
     ("query_id", pa.string()),
@@ -37,6 +38,19 @@ IDS_BYTES = 1 << 28
 
 def write_run(run: Run, path: Path) -> None:
     """Write a run; the same run always gives the same bytes."""
+    RUN.write(path, run)
+
+
+def read_run(path: Path) -> Run:
+    """Read what ``write_run`` wrote.
+
+    Raises:
+        BadFile: the file is missing, cut short, damaged or no run.
+    """
+    return RUN.read(path)
+
+
+def _run_bytes(run: Run) -> bytes:
     about = {"arm": run.arm}
     if run.conditions:
         about["k"] = str(run.conditions.k)
@@ -60,45 +74,26 @@ def write_run(run: Run, path: Path) -> None:
         ],
         schema=COLUMNS.with_metadata(about),
     )
-    with replacing(path) as beside:
-        pq.write_table(
-            table,
-            beside,
-            compression="zstd",
-            row_group_size=PARTITION,
-            dictionary_pagesize_limit=IDS_BYTES,
-        )
+    return parquet_of(table, row_group_size=PARTITION, dictionary_pagesize_limit=IDS_BYTES)
 
 
-@parsed_once(keep=4)
-def read_run(path: Path) -> Run:
-    """Read what ``write_run`` wrote.
-
-    Raises:
-        BadFile: the file is missing, cut short, damaged or no run.
-    """
-    hint = "Run again: harness replay"
-    try:
-        table = table_of(path, COLUMNS)
-    except FileNotFoundError:
-        raise BadFile(path, "no such run", hint) from None
-    except (OSError, ValueError) as exc:
-        raise BadFile(path, f"not a run ({exc})", hint) from exc
+def _run_in(path: Path) -> Run:
+    table = table_of(path, COLUMNS)
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     if "arm" not in about:
-        raise BadFile(path, "lacks the name of its arm", hint)
+        raise Malformed("lacks the name of its arm")
     unknown = set(table.column("status").to_pylist()) - {status.name.lower() for status in Status}
     if unknown:
-        raise BadFile(path, f"knows the unknown status {sorted(unknown)}", hint)
+        raise Malformed(f"knows the unknown status {sorted(unknown)}")
     lists = table.column("docs").combine_chunks()
     docs = lists.values
     vocabulary = tuple(map(intern, docs.dictionary.to_pylist()))
     if list(vocabulary) != sorted(set(vocabulary)):
-        raise BadFile(path, "its documents are not in byte order of their ids", hint)
+        raise Malformed("its documents are not in byte order of their ids")
     offsets = numbers(lists.offsets).astype(np.int64)
     codes = numbers(docs.indices)
     query_ids = tuple(map(intern, table.column("query_id").to_pylist()))
-    _refuse_repeats(path, query_ids, offsets, codes)
+    _refuse_repeats(query_ids, offsets, codes)
     return Run(
         arm=about["arm"],
         query_ids=query_ids,
@@ -113,32 +108,31 @@ def read_run(path: Path) -> Run:
         served_by=tuple(map(intern, table.column("served_by").to_pylist())),
         errors=tuple(table.column("error").to_pylist()),
         duplicates=numbers(table.column("duplicates")).astype(np.int32),
-        conditions=_conditions(path, about),
-        retries=_count(path, about, "retries"),
-        rate_limited=_count(path, about, "rate_limited"),
+        conditions=_conditions(about),
+        retries=_count(about, "retries"),
+        rate_limited=_count(about, "rate_limited"),
     )
 
 
-def _conditions(path: Path, about: Mapping[str, str]) -> Conditions | None:
+def _conditions(about: Mapping[str, str]) -> Conditions | None:
     """Give how the queries were asked, where the file says so."""
     if not about.keys() & {"k", "time_limit_s"}:
         return None
     try:
         return Conditions(int(about["k"]), float(about["time_limit_s"]))
     except (KeyError, ValueError) as exc:
-        hint = "Run again: harness replay"
-        raise BadFile(path, f"does not say how its queries were run ({exc!r})", hint) from exc
+        raise Malformed(f"does not say how its queries were run ({exc!r})") from exc
 
 
-def _count(path: Path, about: Mapping[str, str], name: str) -> int:
+def _count(about: Mapping[str, str], name: str) -> int:
     told = about.get(name, "0")
     if not told.isdecimal():
-        raise BadFile(path, f"says {told!r} {name}", "Run again: harness replay")
+        raise Malformed(f"says {told!r} {name}")
     return int(told)
 
 
 def _refuse_repeats(
-    path: Path, query_ids: Sequence[str], offsets: NDArray[np.int64], codes: NDArray[np.int32]
+    query_ids: Sequence[str], offsets: NDArray[np.int64], codes: NDArray[np.int32]
 ) -> None:
     """Refuse a ranking that shows a document twice: it would earn its gain twice."""
     row = np.repeat(np.arange(len(query_ids)), np.diff(offsets))
@@ -147,8 +141,10 @@ def _refuse_repeats(
     again = pairs[1:][np.diff(pairs) == 0]
     if len(again):
         first = query_ids[int(again[0]) // most]
-        hint = "Run again: harness replay"
-        raise BadFile(path, f"{first} is shown one document twice", hint)
+        raise Malformed(f"{first} is shown one document twice")
+
+
+RUN = Artifact("a run", _run_in, _run_bytes, remedy="Run again: harness replay")
 
 
 def _flat(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -160,6 +156,9 @@ def _flat(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.floa
 
 Key = tuple[str, ...]
 """What the scores are of: an arm, or a control and a candidate."""
+ScoreTable = Mapping[Key, Mapping[str, Scores]]
+"""By key, then by measure."""
+ARM, PAIR = ("arm",), ("control", "candidate")
 
 
 def score_columns(key_names: Sequence[str]) -> pa.Schema:
@@ -168,16 +167,10 @@ def score_columns(key_names: Sequence[str]) -> pa.Schema:
     return pa.schema([*texts, ("value", pa.float64()), ("undefined", pa.string())])
 
 
-def write_scores(
-    path: Path, key_names: Sequence[str], scores: Mapping[Key, Mapping[str, Scores]]
-) -> None:
-    """Write scores by key and measure; undefined values are null and carry their reason."""
+def _scores_bytes(key_names: Sequence[str], scores: ScoreTable) -> bytes:
     schema = score_columns(key_names)
     parts = [_part(key, found, schema) for key, of in scores.items() for found in of.values()]
-    with replacing(path) as beside:
-        pq.write_table(
-            pa.Table.from_batches(parts, schema).combine_chunks(), beside, compression="zstd"
-        )
+    return parquet_of(pa.Table.from_batches(parts, schema).combine_chunks())
 
 
 def _part(key: Key, found: Scores, schema: pa.Schema) -> pa.RecordBatch:
@@ -194,22 +187,9 @@ def _part(key: Key, found: Scores, schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=schema)
 
 
-def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Scores]]:
-    """Read what ``write_scores`` wrote.
-
-    Raises:
-        BadFile: the file is missing, damaged or has other columns.
-    """
-    return {key: {**found} for key, found in _read(path, tuple(key_names)).items()}
-
-
-@parsed_once(keep=2)
-def _read(path: Path, key_names: tuple[str, ...]) -> dict[Key, dict[str, Scores]]:
+def _scores_in(key_names: Sequence[str], path: Path) -> ScoreTable:
     wanted = score_columns(key_names)
-    try:
-        table = table_of(path, wanted, ("value", "undefined"))
-    except (OSError, ValueError) as exc:
-        raise BadFile(path, f"no score table ({exc})", "Run again: dvc repro") from exc
+    table = table_of(path, wanted, ("value", "undefined"))
     if not len(table):
         return {}
     *named, asked = (_coded(table, name) for name in wanted.names[:-2])
@@ -249,3 +229,90 @@ def _numbered(columns: Iterable[tuple[NDArray[np.int32], list[str]]]) -> NDArray
         whole = whole * len(texts) + codes.astype(np.int64)
     _, first, of = np.unique(whole, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[of]
+
+
+@cache
+def score_file(key_names: Key) -> Artifact[ScoreTable]:
+    """Declare a table of scores; undefined values are null and carry their reason."""
+    codec = partial(_scores_in, key_names), partial(_scores_bytes, key_names)
+    return Artifact("a score table", *codec, remedy="Run again: dvc repro", keep=2)
+
+
+def write_scores(path: Path, key_names: Sequence[str], scores: ScoreTable) -> None:
+    """Write scores by key and measure; undefined values are null and carry their reason."""
+    score_file(tuple(key_names)).write(path, scores)
+
+
+def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Scores]]:
+    """Read what ``write_scores`` wrote.
+
+    Raises:
+        BadFile: the file is missing, damaged or has other columns.
+    """
+    return {key: {**found} for key, found in score_file(tuple(key_names)).read(path).items()}
+
+
+ARM_SCORES, PAIR_SCORES = score_file(ARM), score_file(PAIR)
+CLASS_COLUMNS = pa.schema([(name, pa.string()) for name in (*PAIR, "query_id", "class")])
+DEPTH = "depth"
+"""Of RBO, the taus and the classes: the deepest of ``compare.depths``."""
+
+
+ByQuery = tuple[tuple[str, ...], tuple[str, ...]]
+"""Query ids, and the class of each."""
+
+
+class Classes(NamedTuple):
+    """How two rankings of each query differ, by control and candidate."""
+
+    of: Mapping[Key, ByQuery]
+    depth: int | None
+
+
+def _classes_bytes(found: Classes) -> bytes:
+    about = {DEPTH: str(found.depth)} if found.depth is not None else {}
+    schema = CLASS_COLUMNS.with_metadata(about)
+    parts = [
+        pa.record_batch(
+            [
+                *(pa.repeat(pa.scalar(arm, pa.string()), len(ids)) for arm in pair),
+                pa.array(ids),
+                pa.array(names),
+            ],
+            schema,
+        )
+        for pair, (ids, names) in found.of.items()
+    ]
+    return parquet_of(pa.Table.from_batches(parts, schema).combine_chunks(), compression="snappy")
+
+
+def _classes_in(path: Path) -> Classes:
+    table = table_of(path, CLASS_COLUMNS)
+    found: dict[Key, tuple[list[str], list[str]]] = {}
+    for control, candidate, query_id, name in zip(
+        *(map(intern, table.column(name).to_pylist()) for name in CLASS_COLUMNS.names), strict=True
+    ):
+        ids, names = found.setdefault((control, candidate), ([], []))
+        ids.append(query_id)
+        names.append(name)
+    noted = (table.schema.metadata or {}).get(DEPTH.encode())
+    by_pair = {pair: (tuple(ids), tuple(names)) for pair, (ids, names) in found.items()}
+    return Classes(by_pair, int(noted) if noted else None)
+
+
+CLASSES = Artifact("classes of queries", _classes_in, _classes_bytes)
+
+
+def _means_row(row: Mapping[str, float]) -> Estimate:
+    return Estimate(row["mean"], row["low"], row["high"], int(row["queries"]))
+
+
+def _row_of_mean(mean: Estimate) -> dict[str, float | int]:
+    return {"mean": mean.value, "low": mean.low, "high": mean.high, "queries": mean.n}
+
+
+Mean = Annotated[Estimate, PlainValidator(_means_row), PlainSerializer(_row_of_mean)]
+Means = Mapping[str, Mapping[str, Mean]]
+"""By arm (or ``control~candidate``), then by measure."""
+MEANS: Artifact[Means] = Json("means", Means)
+SLICE_MEANS: Artifact[Mapping[str, Means]] = Json("means by slice", Mapping[str, Means])

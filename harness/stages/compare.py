@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from sys import intern
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from harness.agreement import agree
 from harness.core.engine import IMPORTED
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.evidence import Agreement, ArmResult, Evidence
-from harness.core.files import replacing, write_json
 from harness.core.run import Run
 from harness.core.scores import BY_TEXT, Clustering, Estimate, Paired, Scores, independent
-from harness.corpus.parquet import table_of
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run, read_scores, write_scores
+from harness.corpus.runs import ByQuery, Classes, Key, read_run
 from harness.measures.name import span_of_difference
 from harness.measures.quality import summarise
 from harness.measures.ties import Spread, Ties, count_ties, tie_sensitivity
@@ -28,7 +22,7 @@ from harness.stages.custody import receipts
 from harness.stages.custody.receipts import read_twice
 from harness.stages.layout import Layout
 from harness.stages.params import CompareParams
-from harness.stages.score import FEWEST, as_json, check_scores
+from harness.stages.score import FEWEST, check_scores
 from harness.stats.inference import Inference
 
 
@@ -121,12 +115,8 @@ def _all_bounded(side: ArmResult, policy: Policy, spreads: Mapping[str, Spread])
 
 Pair = tuple[str, str]
 """Control and candidate; an arm with itself is its first replay against its second."""
-KEYS = ("control", "candidate")
-CLASSES = pa.schema([(name, pa.string()) for name in (*KEYS, "query_id", "class")])
 SAME = 1e-12
 """How far apart two equal intervals may be, where two processors drew them."""
-DEPTH = "depth"
-"""Of RBO, the taus and the classes: the deepest of ``compare.depths``."""
 
 
 def compare(
@@ -152,14 +142,16 @@ def compare(
         runs = runs_of(layout, control, candidate)
         agreement = agree(*runs, depths=params.depths, p=params.rbo_p)
         found[control, candidate] = agreement
-    write_scores(layout.agreement, KEYS, {pair: dict(a.scores) for pair, a in found.items()})
-    schema = CLASSES.with_metadata(_noted(found.values()))
-    parts = [_classes(pair, agreement, schema) for pair, agreement in found.items()]
-    with replacing(layout.classes) as beside:
-        pq.write_table(pa.Table.from_batches(parts, schema).combine_chunks(), beside)
+    scores: dict[Key, Mapping[str, Scores]] = {pair: a.scores for pair, a in found.items()}
+    layout.write(Layout.agreement, scores)
+    by_pair: dict[Key, ByQuery] = {
+        pair: (a.query_ids, tuple(map(str, a.classes))) for pair, a in found.items()
+    }
+    depth = next((a.depth for a in found.values()), None)
+    layout.write(Layout.classes, Classes(by_pair, depth))
     clusters = Prepared.open(layout.data).clusters(how)
     apart = differences(layout, pairs, inference, clusters)
-    write_json(layout.differences, as_json({"~".join(pair): e for pair, e in apart.items()}))
+    layout.write(Layout.differences, {"~".join(pair): e for pair, e in apart.items()})
     receipts.write(layout.compare_receipt, _files(layout, pairs))
 
 
@@ -168,18 +160,6 @@ def runs_of(layout: Layout, control: str, candidate: str) -> tuple[Run, Run]:
     if control == candidate:
         return read_twice(layout, control)
     return read_run(layout.run(control)), read_run(layout.run(candidate))
-
-
-def _classes(pair: Pair, found: Agreement, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows of one pair."""
-    fixed = [pa.repeat(pa.scalar(arm, pa.string()), len(found.query_ids)) for arm in pair]
-    return pa.record_batch([*fixed, pa.array(found.query_ids), pa.array(found.classes)], schema)
-
-
-def _noted(agreements: Iterable[Agreement]) -> dict[str, str]:
-    """Give the depth of the agreements, which is one for all."""
-    depths = {agreement.depth for agreement in agreements if agreement.depth is not None}
-    return {DEPTH: str(*depths)} if depths else {}
 
 
 def check_compared(layout: Layout, pairs: Sequence[Pair]) -> None:
@@ -209,7 +189,7 @@ def differences(
     clusters: Mapping[str, str],
 ) -> dict[Pair, dict[str, Estimate]]:
     """Mean of candidate - control of each measure, with its interval."""
-    scores = read_scores(layout.per_query, ["arm"])
+    scores = layout.read(Layout.per_query)
     found: dict[Pair, dict[str, Estimate]] = {}
     for control, candidate in pairs:
         by_measure = {
@@ -254,30 +234,11 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
     Raises:
         BadFile: it did not run, a file is not a table, or the two are not of the same pairs.
     """
-    hint = f"Run: harness compare --dataset {layout.root.name}"
-    try:
-        table = table_of(layout.classes, CLASSES)
-    except (OSError, ValueError) as exc:
-        raise BadFile(layout.classes, f"no classes ({exc})", hint) from exc
-    classes: dict[Pair, tuple[list[str], list[str]]] = {}
-    for control, candidate, query_id, name in zip(
-        *(map(intern, table.column(name).to_pylist()) for name in CLASSES.names), strict=True
-    ):
-        ids, names = classes.setdefault((control, candidate), ([], []))
-        ids.append(query_id)
-        names.append(name)
-    scores = read_scores(layout.agreement, KEYS)
-    if classes.keys() != scores.keys():
+    classes, scores = layout.read(Layout.classes), layout.read(Layout.agreement)
+    if classes.of.keys() != scores.keys():
         problem = f"its pairs of engines are not those of {layout.classes}"
-        raise BadFile(layout.agreement, problem, hint)
-    noted = (table.schema.metadata or {}).get(DEPTH.encode())
-    depth = int(noted) if noted else None
+        raise BadFile(layout.agreement, problem, layout.remedy(Layout.agreement))
     return {
-        pair: Agreement(
-            tuple(ids),
-            tuple(names),
-            scores[pair],
-            depth=depth,
-        )
-        for pair, (ids, names) in classes.items()
+        (pair[0], pair[1]): Agreement(*by_query, scores[pair], depth=classes.depth)
+        for pair, by_query in classes.of.items()
     }

@@ -11,7 +11,7 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement, ArmResult, Evidence, Race
 from harness.core.scores import BY_TEXT, Clustering, Scores
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import Key, read_run, read_scores
+from harness.corpus.runs import Key, read_run
 from harness.gates.base.rules import Rules
 from harness.policy.model import Policy
 from harness.stages.compare import Pair, check_compared, read_agreement
@@ -32,7 +32,7 @@ def sides(layout: Layout, arms: Sequence[str]) -> dict[str, ArmResult]:
         EvidenceError: an arm was not scored, or was indexed or replayed after it was.
     """
     check_scores(layout, arms)
-    scores = read_scores(layout.per_query, ["arm"])
+    scores = layout.read(Layout.per_query)
     return {arm: _side(layout, arm, scores) for arm in arms}
 
 

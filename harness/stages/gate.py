@@ -15,7 +15,6 @@ from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision
 from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES
-from harness.corpus.runs import read_scores
 from harness.corpus.tuning import Leak
 from harness.policy.age import check_age, check_past
 from harness.policy.decision import decide as judge
@@ -278,7 +277,7 @@ def decide_again(
         EvidenceError: evidence is stale or was changed since, the control was not measured, or
             the policy has more than one step beside a ``control``.
     """
-    arms = tuple(arm for (arm,) in read_scores(layout.per_query, ["arm"]))
+    arms = tuple(arm for (arm,) in layout.read(Layout.per_query))
     if control:
         if control not in arms:
             raise EvidenceError(f"no arm {control} was measured, only {', '.join(arms)}")

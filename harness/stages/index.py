@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from engines import registry as arms
@@ -10,7 +9,7 @@ from engines.registry import Arm
 from harness.core.digest import of_files
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError, IndexNotReady
-from harness.core.files import replacing_folder, write_json, write_text
+from harness.core.files import replacing_folder, write_text
 from harness.core.folders import is_stray
 from harness.core.reading import text_of
 from harness.corpus import tuning
@@ -29,7 +28,7 @@ def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
         manifest = arm.build(documents, folder)
         note_files(folder)
         (folder / MADE_WITH).write_text(of_files(sources(arm)), encoding="utf-8")
-    write_json(layout.manifest(arm.name), asdict(manifest))
+    layout.write(Layout.manifest, manifest, arm.name)
     _keep_tuning(layout, arm)
     return manifest
 
@@ -103,4 +102,4 @@ def check_settings(layout: Layout, arm: Arm) -> None:
 def _hint(layout: Layout, arm: Arm) -> str:
     if layout.root.parent.parent.name == "work":
         return "Repeat the harness run that wrote this folder"
-    return f"Run: harness index --dataset {layout.root.name} --arm {arm.name}"
+    return layout.remedy(Layout.index, arm.name)

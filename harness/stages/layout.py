@@ -1,13 +1,18 @@
-"""Where the files of one data set lie."""
+"""The files of one data set: where each lies, what it holds, and what makes it."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Generic, Self, TypeVar, overload
 
+from harness.core.engine import Manifest
 from harness.core.errors import BadFile
 from harness.core.names import checked
+from harness.core.store import Artifact, Json
+from harness.corpus.runs import ARM_SCORES, CLASSES, MEANS, PAIR_SCORES, RUN, SLICE_MEANS
 
 HOUR_S = 3600.0
 
@@ -26,187 +31,145 @@ STATED = frozenset({"manifest.json", "ids.json", "postgres.json"})
 """Files of an index in which an engine describes itself; one that runs elsewhere has no others."""
 
 
+T = TypeVar("T")
+ROOT, TODAY, CACHE = "root", "today", "cache"
+
+
+@dataclass(frozen=True)
+class Declared(Generic[T]):
+    """A file or folder of a data set: where it lies, what it holds, and the command that makes it.
+
+    ``path`` may hold ``{arm}``. In ``root`` is what is the same from day to day, and tracked; in
+    ``today`` what rests on a clock; in ``cache`` what is rebuilt at will.
+    """
+
+    path: str
+    about: str
+    made_by: str = ""
+    kind: Artifact[T] | None = None
+    place: str = ROOT
+
+    def at(self, layout: Layout, arm: str = "") -> Path:
+        """Return the path; whatever the name of an arm came from, no path leads out."""
+        folder: Path = getattr(layout, self.place)
+        return folder / self.path.format(arm=checked("an arm", arm) if arm else "")
+
+
+class File(Declared[T]):
+    """One for the data set; of a layout, its path."""
+
+    @overload
+    def __get__(self, layout: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, layout: Layout, owner: type) -> Path: ...
+    def __get__(self, layout: Layout | None, owner: type) -> Self | Path:
+        return self if layout is None else self.at(layout)
+
+
+class OfArm(Declared[T]):
+    """One for each arm; of a layout, what gives the path by the name of the arm."""
+
+    @overload
+    def __get__(self, layout: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, layout: Layout, owner: type) -> Callable[[str], Path]: ...
+    def __get__(self, layout: Layout | None, owner: type) -> Self | Callable[[str], Path]:
+        return self if layout is None else lambda arm: self.at(layout, checked("an arm", arm))
+
+
+Plain, PlainOfArm = File[Any], OfArm[Any]
+"""What is no single value: a folder, or a file that its stage reads by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayDate:
+    """When a run was made: what the run itself, equal from day to day, cannot say."""
+
+    at: str
+    run: str
+    """Digest of the run."""
+    index: str | None = None
+    """Digest of the index's files, as they were counted before it was queried."""
+
+
+RACE_RECEIPT: Artifact[dict[str, Any]] = Json("a receipt of a race", dict[str, Any])
+MANIFEST: Artifact[Manifest] = Json("a manifest", Manifest, keep=8)
+REPLAYED: Artifact[ReplayDate] = Json("the date of a replay", ReplayDate, keep=8)
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The folders of one data set."""
+    """The folders of one data set, and the files that the stages leave in them."""
 
     root: Path
-    """What is the same from day to day, and tracked: below ``build/``."""
+    """Below ``build/``."""
     today: Path
-    """What rests on a clock, and is not: below ``perf/``."""
+    """Below ``perf/``."""
     cache: Path
-    """What is rebuilt at will: below ``.cache/``."""
+    """Below ``.cache/``."""
     kept_log: Path | None = None
     """A copy of the log that was kept (``harness history add``); None where none can be."""
     shared_log: Path | None = None
     """Log of the data set that outlives this folder; None where its own log is the only one."""
 
-    @property
-    def experiments(self) -> Path:
-        """Log of every gate and race on these data, and what each was judged on."""
-        return self.today / "experiments"
+    data = Plain("data", "documents, queries and judgements, in one format", "prepare")
+    index = PlainOfArm("index/{arm}", "the arm's index", "index", place=CACHE)
+    manifests = Plain("manifests", "manifests of all arms", "index")
+    manifest = OfArm("manifests/{arm}.json", "what the index is made from", "index", MANIFEST)
+    tunings = Plain("tunings", "tuning records of the arms that have one", "index")
+    tuning = PlainOfArm("tunings/{arm}.json", "how its settings were searched for", "index")
+    parts = PlainOfArm("parts/{arm}", "a replay that is under way", "replay", place=CACHE)
+    runs = Plain("runs", "runs of all arms, with their receipts", "replay")
+    run = OfArm("runs/{arm}.parquet", "what the arm showed", "replay", RUN)
+    again = OfArm("runs/{arm}.again.parquet", "what it showed when asked again", "replay", RUN)
+    run_receipt = PlainOfArm("runs/{arm}.receipt.json", "receipt of both runs", "replay")
+    replays = Plain("replayed", "when the runs were made", "replay", place=TODAY)
+    replayed = OfArm("replayed/{arm}.json", "when a run was made", "replay", REPLAYED, TODAY)
+    score_parts = Plain("scores", "scores that are under way", "score", place=CACHE)
+    per_query = File("scores/per_query.parquet", "every measure by query", "score", ARM_SCORES)
+    scores = File("scores/scores.json", "means with intervals", "score", MEANS)
+    means_plot = Plain("scores/means.csv", "means alone, to be drawn by DVC", "score")
+    slices = File("scores/slices.json", "means by slice", "score", SLICE_MEANS)
+    score_receipt = Plain("scores/receipt.json", "receipt of the scores", "score")
+    agreement = File("compare/agreement.parquet", "agreement by query", "compare", PAIR_SCORES)
+    classes = File("compare/classes.parquet", "how two rankings differ", "compare", CLASSES)
+    differences = File("compare/differences.json", "paired differences", "compare", MEANS)
+    compare_receipt = Plain("compare/receipt.json", "receipt of comparisons", "compare")
+    race_parts = Plain("race", "a race that is under way", "race", place=CACHE)
+    times = Plain("times.parquet", "the race's times", "race", place=TODAY)
+    race_receipt = File("race.json", "what was raced", "race", RACE_RECEIPT)
+    findings = Plain("findings.json", "the decision without times", "gate")
+    decision = Plain("decision.json", "the decision with its evidence", "gate", place=TODAY)
+    junit = Plain("junit.xml", "the decision as a test report", "gate", place=TODAY)
+    decision_receipt = Plain("receipt.json", "receipt of the decision", "gate", place=TODAY)
+    signature = Plain("receipt.json.sig", "signature of that receipt", "sign", place=TODAY)
+    experiments = Plain("experiments", "all gates and races on these data", place=TODAY)
+    log = Plain("experiments/log.jsonl", "log of these experiments", "gate", place=TODAY)
+    log_link = Plain("experiments/shared.jsonl", "link to a shared log", "run", place=TODAY)
 
-    @property
-    def log(self) -> Path:
-        """File of that log."""
-        return self.experiments / "log.jsonl"
+    def read(self, what: Declared[T], arm: str = "") -> T:
+        """Return what a file holds; a process reads it once.
 
-    @property
-    def log_link(self) -> Path:
-        """Link from a one-shot run to the log that its data set has."""
-        return self.experiments / "shared.jsonl"
+        Raises:
+            BadFile: it is missing, or not of its kind; says which command makes it.
+        """
+        return _kind(what).read(what.at(self, arm), self.remedy(what, arm))
 
-    @property
-    def data(self) -> Path:
-        """Documents, queries and judgements, checked and in one format."""
-        return self.root / "data"
+    def write(self, what: Declared[T], value: T, arm: str = "") -> None:
+        """Write a file as a whole; who reads it in this process is given the value."""
+        _kind(what).write(what.at(self, arm), value)
 
-    @property
-    def manifests(self) -> Path:
-        """Folder of the manifests of all arms."""
-        return self.root / "manifests"
-
-    @property
-    def tunings(self) -> Path:
-        """Folder of the tuning records of those arms that have one."""
-        return self.root / "tunings"
-
-    @property
-    def runs(self) -> Path:
-        """Folder of the runs of all arms, with their receipts."""
-        return self.root / "runs"
-
-    @property
-    def replays(self) -> Path:
-        """Folder of when the runs were made."""
-        return self.today / "replayed"
-
-    def index(self, arm: str) -> Path:
-        """Folder of the arm's index: a cache that is rebuilt at will and never tracked."""
-        return self.cache / "index" / _arm(arm)
-
-    def manifest(self, arm: str) -> Path:
-        """Manifest: what the arm's index is made from: what stage ``index`` hands on."""
-        return self.manifests / f"{_arm(arm)}.json"
-
-    def tuning(self, arm: str) -> Path:
-        """Record of how the arm's settings were searched for; absent where its file names none."""
-        return self.tunings / f"{_arm(arm)}.json"
-
-    def run(self, arm: str) -> Path:
-        """Run of the arm: what it showed."""
-        return self.runs / f"{_arm(arm)}.parquet"
-
-    def again(self, arm: str) -> Path:
-        """Run of the arm when it was opened and asked a second time."""
-        return self.runs / f"{_arm(arm)}.again.parquet"
-
-    def run_receipt(self, arm: str) -> Path:
-        """Receipt of the arm's two runs."""
-        return self.runs / f"{_arm(arm)}.receipt.json"
-
-    def replayed(self, arm: str) -> Path:
-        """When the arm's run was made: what the run itself, equal from day to day, cannot say."""
-        return self.replays / f"{_arm(arm)}.json"
-
-    def parts(self, arm: str) -> Path:
-        """Parts of a replay that is under way; gone when it is done."""
-        return self.cache / "parts" / _arm(arm)
-
-    @property
-    def score_parts(self) -> Path:
-        """Scores of single arms while stage ``score`` is under way; gone when it is done."""
-        return self.cache / "scores"
-
-    @property
-    def per_query(self) -> Path:
-        """Every measure of every arm for every query."""
-        return self.root / "scores" / "per_query.parquet"
-
-    @property
-    def scores(self) -> Path:
-        """Means with intervals by arm and measure."""
-        return self.root / "scores" / "scores.json"
-
-    @property
-    def means_plot(self) -> Path:
-        """Means alone, a row an arm and a column a measure, to be drawn by DVC."""
-        return self.root / "scores" / "means.csv"
-
-    @property
-    def slices(self) -> Path:
-        """Means with intervals by slice, arm and measure."""
-        return self.root / "scores" / "slices.json"
-
-    @property
-    def score_receipt(self) -> Path:
-        """Receipt of the scores."""
-        return self.root / "scores" / "receipt.json"
-
-    @property
-    def agreement(self) -> Path:
-        """Agreement of control and candidate, and of control with itself, for every query."""
-        return self.root / "compare" / "agreement.parquet"
-
-    @property
-    def classes(self) -> Path:
-        """How each query's two rankings differ."""
-        return self.root / "compare" / "classes.parquet"
-
-    @property
-    def differences(self) -> Path:
-        """Paired differences of means with intervals, by control and candidate."""
-        return self.root / "compare" / "differences.json"
-
-    @property
-    def compare_receipt(self) -> Path:
-        """Receipt of the comparisons."""
-        return self.root / "compare" / "receipt.json"
-
-    @property
-    def times(self) -> Path:
-        """The race's times. They differ from day to day and are never tracked."""
-        return self.today / "times.parquet"
-
-    @property
-    def race_parts(self) -> Path:
-        """Folder of the processes of a race that is under way; gone when it is done."""
-        return self.cache / "race"
-
-    @property
-    def race_receipt(self) -> Path:
-        """What was raced: the same from day to day, so it can be tracked."""
-        return self.root / "race.json"
-
-    @property
-    def decision(self) -> Path:
-        """The decision with all its evidence, times among it."""
-        return self.today / "decision.json"
-
-    @property
-    def decision_receipt(self) -> Path:
-        """Receipt of the decision."""
-        return self.today / "receipt.json"
-
-    @property
-    def signature(self) -> Path:
-        """Signature of that receipt; absent where it is unsigned."""
-        return self.today / "receipt.json.sig"
-
-    @property
-    def findings(self) -> Path:
-        """The decision without what rests on a clock: the same from day to day."""
-        return self.root / "findings.json"
-
-    @property
-    def junit(self) -> Path:
-        """The decision as a test report."""
-        return self.today / "junit.xml"
+    def remedy(self, what: Declared[Any], arm: str = "") -> str:
+        """Name the command that makes a file anew."""
+        return f"Run: harness {what.made_by} --dataset {self.root.name}" + f" --arm {arm}" * bool(
+            arm
+        )
 
 
-def _arm(name: str) -> str:
-    """Give the name of an arm; whatever it came from, no path is made of anything else."""
-    return checked("an arm", name)
+def _kind(what: Declared[T]) -> Artifact[T]:
+    if what.kind is None:
+        raise TypeError(f"{what.path} is no single value")
+    return what.kind
 
 
 def left_by_run(out: Path) -> Layout:

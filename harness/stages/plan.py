@@ -9,7 +9,6 @@ from harness.core.evidence import Evidence
 from harness.core.files import scratch
 from harness.core.scores import Clustering
 from harness.corpus.prepared import Inventory, Prepared
-from harness.corpus.runs import read_scores
 from harness.policy.load import for_candidates
 from harness.policy.model import Policy
 from harness.policy.plan import AtHand, Raced
@@ -101,5 +100,5 @@ def _pilots(layout: Layout, policy: Policy) -> dict[str, Evidence]:
         return {}
     compared = read_agreement(layout)
     pairs = {step: pair for step, pair in pairs_of(policy).items() if pair in compared}
-    arms = sides(layout, [arm for (arm,) in read_scores(layout.per_query, ["arm"])])
+    arms = sides(layout, [arm for (arm,) in layout.read(Layout.per_query)])
     return gathered(layout, pairs, arms, None, policy.clusters)

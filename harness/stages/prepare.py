@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from harness.core.digest import DocumentsDigest, of_queries
 from harness.core.errors import BadFile, DatasetError
-from harness.core.files import held, replacing_folder, write_json
+from harness.core.files import held, replacing_folder
 from harness.core.folders import Change, changing, completed
 from harness.core.reading import numbered
 from harness.core.records import FIELDS, Document, Qrels, Query
 from harness.corpus import beir, card, prepared, trec
 from harness.corpus.card import Card
-from harness.corpus.clusters import SIMILAR, Similar, read_similar
+from harness.corpus.clusters import SIMILAR, SIMILAR_FILE, Similar, read_similar
 from harness.corpus.trec import LEFT_OUT, either
 
 MAKE = "make.py"
@@ -58,7 +58,7 @@ def _prepare(
     judged = qrels / f"{about.split}.qrels"
     found = _made(dataset, about) or _from_files(dataset, judged)
     if similar:
-        write_json(dataset / SIMILAR, _similar(found.queries).as_json())
+        SIMILAR_FILE.write(dataset / SIMILAR, _similar(found.queries))
     corpus = DocumentsDigest()
     with replacing_folder(out) as beside:
         documents = corpus.watch(found.documents)

@@ -22,7 +22,6 @@ from harness.core.reading import Malformed
 from harness.core.run import Run
 from harness.core.scores import Estimate, Paired, Scores
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_scores
 from harness.gates.base.rules import Rules
 from harness.measures.name import span_of_difference
 from harness.measures.quality import summarise
@@ -268,7 +267,7 @@ def _same(then: Run, now: Run) -> bool:
 
 
 def _measured(layout: Layout) -> tuple[str, ...]:
-    return tuple(arm for (arm,) in read_scores(layout.per_query, ["arm"]))
+    return tuple(arm for (arm,) in layout.read(Layout.per_query))
 
 
 def _both(old: Sequence[str], new: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:

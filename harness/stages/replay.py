@@ -6,7 +6,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import combinations
@@ -24,7 +24,7 @@ from harness.core.batches import code_sha256, current
 from harness.core.digest import of_files, of_json
 from harness.core.engine import IMPORTED, Answer, Manifest, Searcher, TakesParams
 from harness.core.errors import DatasetError, EvidenceError, HarnessError, InvalidArm
-from harness.core.files import held, write_json
+from harness.core.files import held
 from harness.core.printable import many
 from harness.core.progress import progress
 from harness.core.records import Query, Scalar
@@ -447,7 +447,7 @@ def import_run(
     run = read.only(asked)
     served_by = np.where(run.status == Status.ANSWERED, manifest.fingerprint, "").tolist()
     run = replace(run, served_by=tuple(map(intern, served_by)))
-    write_json(layout.manifest(arm), asdict(manifest))
+    layout.write(Layout.manifest, manifest, arm)
     run = record_run(layout, run)
     note_replayed(layout, arm, datetime.now(UTC))
     return Taken(run, tuple(sorted(others)))

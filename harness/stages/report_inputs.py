@@ -15,6 +15,7 @@ from harness.core.gate import StepDecision
 from harness.core.records import Document, Query
 from harness.core.scores import Dependence, Estimate, Paired, codes
 from harness.corpus.prepared import Prepared
+from harness.corpus.runs import Means
 from harness.gates.base.rules import Rules
 from harness.measures.name import span_of, span_of_difference
 from harness.report.inputs import Latency, PolicyName, ReportInput, Trust
@@ -24,7 +25,6 @@ from harness.stages.custody.provenance import provenance
 from harness.stages.custody.receipts import replayed_at
 from harness.stages.evidence import Subject, measured, raced
 from harness.stages.layout import Layout
-from harness.stages.score import Means, read_means, read_slices
 from harness.stats.bootstrap import FEWEST
 from harness.stats.interval import TrafficMean, traffic_mean_each
 from harness.stats.sample_size import dependence
@@ -126,10 +126,10 @@ def assemble(
         decisions=tuple(decisions),
         evidence=evidence,
         arms=arms,
-        means=_in_order(read_means(layout.scores), subject.measures),
+        means=_in_order(layout.read(Layout.scores), subject.measures),
         slice_means={
             name: _in_order(means, subject.measures)
-            for name, means in read_slices(layout.slices).items()
+            for name, means in layout.read(Layout.slices).items()
         },
         differences=_differences(layout, subject, evidence),
         slice_differences=by_slice,
@@ -154,7 +154,7 @@ def _differences(
     Raises:
         EvidenceError: the intervals are others than those that gates show.
     """
-    stored = _in_order(read_means(layout.differences), subject.measures)
+    stored = _in_order(layout.read(Layout.differences), subject.measures)
     apart = {name: stored["~".join(pair)] for name, pair in subject.pairs.items()}
     first = subject.measures[0]
     for name, one in evidence.items():

@@ -17,16 +17,16 @@ import pyarrow.parquet as pq
 
 from harness.core.batches import Batch, code_sha256, current, map_batches
 from harness.core.digest import of_file, of_json
-from harness.core.errors import BadFile, HarnessError, InvalidArm
-from harness.core.files import held, replacing, write_json, write_text
-from harness.core.formats import cell, json_file
+from harness.core.errors import HarnessError, InvalidArm
+from harness.core.files import held, replacing, write_text
+from harness.core.formats import cell
 from harness.core.progress import progress
 from harness.core.records import Qrels, Query
 from harness.core.scores import Estimate, Scores, independent
 from harness.corpus import trec
 from harness.corpus.clusters import CLUSTERS
-from harness.corpus.prepared import QRELS, QUERIES, Prepared, parsed_once
-from harness.corpus.runs import Key, read_run, score_columns, write_scores
+from harness.corpus.prepared import QRELS, QUERIES, Prepared
+from harness.corpus.runs import Key, Means, read_run, score_columns
 from harness.measures.columns import EncodedQrels
 from harness.measures.name import span_of
 from harness.measures.partitions import Partial, joined, partial_scores
@@ -38,21 +38,6 @@ from harness.stages.layout import Layout
 from harness.stages.params import ScoreParams
 from harness.stats.inference import Inference
 
-Means = Mapping[str, Mapping[str, Estimate]]
-"""By arm (or ``control~candidate``), then by measure."""
-Written = dict[str, dict[str, dict[str, float | int]]]
-
-
-def as_json(means: Means) -> Written:
-    """Write means as ``{arm: {measure: {mean, low, high, queries}}}``."""
-    return {
-        arm: {
-            measure: {"mean": e.value, "low": e.low, "high": e.high, "queries": e.n}
-            for measure, e in by_measure.items()
-        }
-        for arm, by_measure in means.items()
-    }
-
 
 def as_csv(means: Means, measures: Sequence[str]) -> str:
     """Write a row an arm and a column a measure; empty where nothing was measured."""
@@ -62,44 +47,6 @@ def as_csv(means: Means, measures: Sequence[str]) -> str:
     for arm, found in means.items():
         rows.writerow([cell(arm), *(found[m].value if m in found else "" for m in measures)])
     return written.getvalue()
-
-
-def from_json(written: Mapping[str, Mapping[str, Mapping[str, float | int]]]) -> Means:
-    """Read what ``as_json`` wrote."""
-    return {
-        arm: {
-            measure: Estimate(row["mean"], row["low"], row["high"], int(row["queries"]))
-            for measure, row in by_measure.items()
-        }
-        for arm, by_measure in written.items()
-    }
-
-
-@parsed_once(keep=2)
-def read_means(path: Path) -> Means:
-    """Read a file of means.
-
-    Raises:
-        BadFile: it is missing or holds something else.
-    """
-    try:
-        return from_json(json_file(path))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadFile(path, f"no means ({exc})", "Run again: dvc repro") from exc
-
-
-@parsed_once(keep=2)
-def read_slices(path: Path) -> Mapping[str, Means]:
-    """Read a file of means by slice.
-
-    Raises:
-        BadFile: it is missing or holds something else.
-    """
-    try:
-        by_slice = json_file(path)
-        return {name: from_json(means) for name, means in by_slice.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadFile(path, f"no means by slice ({exc})", "Run again: dvc repro") from exc
 
 
 ENDING = "*.parquet"
@@ -207,24 +154,22 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: 
     queries = data.queries()
     judged = Judged(tuple(query.query_id for query in queries), data.qrels())
     found = _scored(layout, arms, params, judged)
-    write_scores(layout.per_query, ["arm"], found)
+    layout.write(Layout.per_query, found)
     clusters = data.clusters()
     by_arm = {arm: found[(arm,)] for arm in arms}
     inference = params.inference(threads)
     means = estimates(by_arm, clusters, inference)
-    write_json(layout.scores, as_json(means))
+    layout.write(Layout.scores, means)
     write_text(layout.means_plot, as_csv(means, params.measures))
     by_slice = {
-        name: as_json(
-            estimates(
-                {arm: {m: s.only(ids) for m, s in of.items()} for arm, of in by_arm.items()},
-                clusters,
-                inference,
-            )
+        name: estimates(
+            {arm: {m: s.only(ids) for m, s in of.items()} for arm, of in by_arm.items()},
+            clusters,
+            inference,
         )
         for name, ids in slices(queries).items()
     }
-    write_json(layout.slices, by_slice)
+    layout.write(Layout.slices, by_slice)
     receipts.write(layout.score_receipt, _files(layout, arms))
     return means
 

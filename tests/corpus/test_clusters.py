@@ -68,7 +68,7 @@ def test_the_file_says_how_it_was_made_and_of_which_queries(data: Prepared) -> N
 @pytest.mark.parametrize(
     ("was", "now", "says"),
     [
-        ('"near_duplicates"', '"near"', "no clusters of queries"),
+        ('"near_duplicates"', '"near"', "near_duplicates: Field required"),
         ('"wording": 1', '"wording": 0', "of other queries or of another method"),
         ('"qrels_sha256": "', '"qrels_sha256": "0', "of other queries or of another method"),
         ('"queries_sha256": "', '"queries_sha256": "0', "of other queries or of another method"),
@@ -85,7 +85,7 @@ def test_clusters_of_something_else_are_refused(
 
 def test_clusters_that_are_not_there_are_missed(data: Prepared) -> None:
     (data.folder / CLUSTERS).unlink()
-    with pytest.raises(BadFile, match=r"clusters\.json: no clusters .* Run: harness prepare"):
+    with pytest.raises(BadFile, match=r"clusters\.json: no such file. Run: harness prepare"):
         clusters.read_clusters(data.folder / CLUSTERS, DataSha256("0", "0"))
 
 

@@ -105,7 +105,7 @@ def test_any_scores_go_in_and_out(
 def test_what_is_no_table_is_refused(tmp_path: Path, damage: bytes | None) -> None:
     if damage is not None:
         (tmp_path / "scores").write_bytes(damage)
-    with pytest.raises(BadFile, match="no score table"):
+    with pytest.raises(BadFile, match=r"no such file|not a score table"):
         read_scores(tmp_path / "scores", ["arm"])
 
 

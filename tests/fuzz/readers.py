@@ -32,7 +32,6 @@ from harness.stages.custody.reproduce import check_recorded
 from harness.stages.judging import machine
 from harness.stages.load import files as load_files
 from harness.stages.migrate import ledger as migrate_ledger
-from harness.stages.score import read_means
 from harness.stages.shadow import files as shadow_files
 from tests.make.desk import OVERLAP
 from tests.make.toy import PARAMS
@@ -189,7 +188,10 @@ _SEEDS: dict[str, tuple[Read, str]] = {
     ),
     "shadow settings": (shadow_files.read_settings, _text("policy/shadow.toml")),
     "reading": (shadow_files.read_reading, _text("examples/shadow/http.toml")),
-    "means": (read_means, '{"fts5": {"RR": {"mean": 0.5, "low": 0.1, "high": 0.9, "queries": 2}}}'),
+    "means": (
+        runs.MEANS.read,
+        '{"fts5": {"RR": {"mean": 0.5, "low": 0.1, "high": 0.9, "queries": 2}}}',
+    ),
     "json": (formats.json_file, '{"a": [1, 2.5e3, null, "\\u00e9"]}'),
     "toml": (formats.toml_file, "a = 1\n[b.c]\nd = [1.5, 'e', 2026-01-01]\n"),
     "yaml": (formats.yaml_file, "a: 1\nb: {c: [1.5, e, 2026-01-01]}\n"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.stages.layout import Layout
+from harness.stages.layout import File, Layout
 
 LAYOUT = Layout(Path("build/x"), Path("perf/x"), Path(".cache/x"))
 
 
 def properties() -> dict[str, Path]:
-    names = [name for name, kind in vars(Layout).items() if isinstance(kind, property)]
+    names = [name for name, kind in vars(Layout).items() if isinstance(kind, File)]
     return {name: getattr(LAYOUT, name) for name in names}
 
 

@@ -22,12 +22,12 @@ from harness.core.files import scratch, write_text
 from harness.core.formats import json_of, moment_of
 from harness.core.reading import text_of
 from harness.core.scores import BY_TEXT
-from harness.corpus.runs import read_scores
+from harness.corpus.runs import PAIR, read_scores
 from harness.policy.age import SLACK, check_past
 from harness.policy.load import Judged, as_applied, load_policy
 from harness.policy.pins import read as read_pins
 from harness.stages import experiments
-from harness.stages.compare import KEYS, compare, read_agreement
+from harness.stages.compare import compare, read_agreement
 from harness.stages.custody.difference import Difference, first_difference
 from harness.stages.evidence import Subject, pairs_of
 from harness.stages.experiments import Log
@@ -69,7 +69,7 @@ def derive(layout: Layout, about: Mapping[str, Any], subject: Subject) -> Derive
         pairs = list(dict.fromkeys(subject.pairs.values()))
         how = subject.policy.clusters if subject.policy else BY_TEXT
         compare(again, pairs, subject.compare, subject.rules, how=how)
-        alike = _same(layout.agreement, *(_scores(of.agreement, KEYS) for of in (layout, again)))
+        alike = _same(layout.agreement, *(_scores(of.agreement, PAIR) for of in (layout, again)))
         _same(layout.classes, *(_classes(of) for of in (layout, again)))
         report = as_stated(decided(again, subject, before, at), about["provenance"])
         means = {getattr(layout, of): text_of(getattr(again, of)) for of in MEANS}

@@ -6,26 +6,26 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from os.path import normpath, relpath
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.core import digest
 from harness.core.engine import Manifest
 from harness.core.errors import BadFile, EvidenceError, IndexNotReady
-from harness.core.files import write_json
 from harness.core.folders import is_stray
-from harness.core.formats import json_file
 from harness.core.printable import many
 from harness.core.run import Run
+from harness.core.store import Artifact, Json
 from harness.corpus.cells import without_own
-from harness.corpus.prepared import QUERIES, Prepared, parsed_once
-from harness.corpus.runs import read_run, write_run
+from harness.corpus.prepared import QUERIES, Prepared
 from harness.policy.age import check_age, check_past
-from harness.stages.layout import NOTES, STATED, Layout
+from harness.stages.layout import NOTES, STATED, Layout, ReplayDate
+
+RECEIPT: Artifact[dict[str, str]] = Json("a receipt", dict[str, str], keep=24)
 
 
 def write(receipt: Path, files: Iterable[Path]) -> None:
     """Write the digest of each file, by its path as seen from the receipt's folder."""
-    write_json(receipt, {_name(receipt, path): digest.of_file(path) for path in files})
+    RECEIPT.write(receipt, {_name(receipt, path): digest.of_file(path) for path in files})
 
 
 def check(receipt: Path, files: Iterable[Path], hint: str) -> None:
@@ -58,22 +58,12 @@ def check_all(receipt: Path, hint: str) -> tuple[Path, ...]:
 
 
 def _read(receipt: Path, hint: str) -> dict[str, str]:
+    if not receipt.is_file():
+        raise EvidenceError(f"{receipt}: is not there, so nothing was measured yet. {hint}")
     try:
-        noted = _noted(receipt)
-    except FileNotFoundError:
-        raise EvidenceError(
-            f"{receipt}: is not there, so nothing was measured yet. {hint}"
-        ) from None
-    except ValueError as exc:
-        raise EvidenceError(f"{receipt}: is not a receipt ({exc}). {hint}") from exc
-    if not isinstance(noted, dict):
-        raise EvidenceError(f"{receipt}: is not a receipt but a {type(noted).__name__}. {hint}")
-    return noted
-
-
-@parsed_once(keep=24)
-def _noted(path: Path) -> Any:  # noqa: ANN401  any JSON
-    return json_file(path)
+        return RECEIPT.read(receipt, hint)
+    except BadFile as exc:
+        raise EvidenceError(f"{receipt}: is not a receipt ({exc.problem}). {hint}") from exc
 
 
 def _name(receipt: Path, path: Path) -> str:
@@ -87,12 +77,9 @@ def note_replayed(
 
     ``index_sha256`` is of the index's files, as they were counted before it was queried.
     """
-    noted = {
-        "at": at.isoformat(timespec="seconds"),
-        "run": digest.of_file(layout.run(arm)),
-        "index": index_sha256,
-    }
-    write_json(layout.replayed(arm), noted)
+    run = digest.of_file(layout.run(arm))
+    noted = ReplayDate(at.isoformat(timespec="seconds"), run, index_sha256)
+    layout.write(Layout.replayed, noted, arm)
 
 
 def index_files(layout: Layout, arm: str) -> str | None:
@@ -116,8 +103,7 @@ def replayed_index(layout: Layout, arm: str) -> str | None:
     """
     if replayed_at(layout, arm) is None:
         return None
-    found = _noted(layout.replayed(arm)).get("index")
-    return None if found is None else str(found)
+    return layout.read(Layout.replayed, arm).index
 
 
 def asked_since(began: datetime, parts: Path) -> datetime:
@@ -138,18 +124,14 @@ def replayed_at(layout: Layout, arm: str) -> str | None:
     path = layout.replayed(arm)
     if not path.is_file() or not layout.run(arm).is_file():
         return None
-    try:
-        noted = _noted(path)
-        at, run = str(noted["at"]), str(noted["run"])
-    except (ValueError, KeyError, TypeError) as exc:
-        raise BadFile(path, f"does not say when ({exc!r})", _hint(layout, arm)) from exc
-    if run != digest.of_file(layout.run(arm)):
+    noted = layout.read(Layout.replayed, arm)
+    if noted.run != digest.of_file(layout.run(arm)):
         return None
     try:
-        check_past(at)
+        check_past(noted.at)
     except EvidenceError as exc:
-        raise BadFile(path, str(exc), _hint(layout, arm)) from exc
-    return at
+        raise BadFile(path, str(exc), layout.remedy(Layout.replayed, arm)) from exc
+    return noted.at
 
 
 class Replayed(NamedTuple):
@@ -185,11 +167,7 @@ def replayed(layout: Layout, arm: str) -> Replayed:
         BadFile: the note is not one of ours.
     """
     at = replayed_at(layout, arm)
-    return Replayed(layout.run(arm), layout.replayed(arm), at, _hint(layout, arm))
-
-
-def _hint(layout: Layout, arm: str) -> str:
-    return f"Run: harness replay --dataset {layout.root.name} --arm {arm}"
+    return Replayed(layout.run(arm), layout.replayed(arm), at, layout.remedy(Layout.run, arm))
 
 
 SAMPLE = 50
@@ -205,16 +183,9 @@ def read_manifest(layout: Layout, arm: str) -> Manifest:
     """
     path = layout.manifest(arm)
     if not path.is_file():
-        raise IndexNotReady(f"{path}: the arm {arm} has no index. {_index(layout, arm)}")
-    try:
-        return _manifest(path)
-    except (ValueError, TypeError) as exc:
-        raise BadFile(path, f"not a manifest ({exc})", _index(layout, arm)) from exc
-
-
-@parsed_once(keep=8)
-def _manifest(path: Path) -> Manifest:
-    return Manifest(**json_file(path))
+        remedy = layout.remedy(Layout.index, arm)
+        raise IndexNotReady(f"{path}: the arm {arm} has no index. {remedy}")
+    return layout.read(Layout.manifest, arm)
 
 
 def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> None:
@@ -227,7 +198,7 @@ def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> 
         raise IndexNotReady(
             f"{layout.index(arm)}: is not the index that {layout.manifest(arm)} describes"
             f" ({opened.fingerprint[:12]} instead of {wanted.fingerprint[:12]})."
-            f" {_index(layout, arm)}"
+            f" {layout.remedy(Layout.index, arm)}"
         )
 
 
@@ -240,7 +211,7 @@ def check_corpus(layout: Layout, arm: str, made: Manifest, data: Prepared) -> No
     if made.corpus_sha256 != data.manifest.corpus_sha256:
         raise IndexNotReady(
             f"{layout.manifest(arm)}: the index was built of other documents than those in"
-            f" {layout.data}. {_index(layout, arm)}"
+            f" {layout.data}. {layout.remedy(Layout.index, arm)}"
         )
 
 
@@ -251,8 +222,8 @@ def record_run(layout: Layout, first: Run, again: Run | None = None) -> Run:
     """
     own = Prepared.open(layout.data).ids().own
     shown = without_own(first, own)
-    write_run(without_own(again, own) if again else shown, layout.again(first.arm))
-    write_run(shown, layout.run(first.arm))
+    layout.write(Layout.again, without_own(again, own) if again else shown, first.arm)
+    layout.write(Layout.run, shown, first.arm)
     note_run(layout, first.arm)
     return shown
 
@@ -264,11 +235,11 @@ def read_twice(layout: Layout, arm: str) -> tuple[Run, Run]:
         BadFile: a file is missing or no run.
         EvidenceError: the second one asked fewer queries than a sample has.
     """
-    first, again = read_run(layout.run(arm)), read_run(layout.again(arm))
+    first, again = layout.read(Layout.run, arm), layout.read(Layout.again, arm)
     if len(again) < min(SAMPLE, len(first)):
         raise EvidenceError(
             f"{layout.again(arm)}: has {many(len(again), 'query')} of {len(first)}, and a sample"
-            f" has {SAMPLE}. Run: harness replay --dataset {layout.root.name} --arm {arm}"
+            f" has {SAMPLE}. {layout.remedy(Layout.run, arm)}"
         )
     return first if len(again) == len(first) else first.only(again.query_ids), again
 
@@ -286,8 +257,7 @@ def check_run(layout: Layout, arm: str) -> None:
         IndexNotReady: it has no index, or one of other documents.
     """
     check_corpus(layout, arm, read_manifest(layout, arm), Prepared.open(layout.data))
-    hint = f"Run: harness replay --dataset {layout.root.name} --arm {arm}"
-    check(layout.run_receipt(arm), _files(layout, arm), hint)
+    check(layout.run_receipt(arm), _files(layout, arm), layout.remedy(Layout.run, arm))
 
 
 def _files(layout: Layout, arm: str) -> tuple[Path, ...]:
@@ -297,7 +267,3 @@ def _files(layout: Layout, arm: str) -> tuple[Path, ...]:
         layout.run(arm),
         layout.again(arm),
     )
-
-
-def _index(layout: Layout, arm: str) -> str:
-    return f"Run: harness index --dataset {layout.root.name} --arm {arm}"

@@ -12,10 +12,10 @@ import pytest
 
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.corpus.parquet import table_of
-from harness.corpus.runs import read_run, read_scores, write_run
-from harness.stages.compare import CLASSES, check_compared, compare, read_agreement
+from harness.corpus.runs import CLASS_COLUMNS, read_run, read_scores, write_run
+from harness.stages.compare import check_compared, compare, read_agreement
 from harness.stages.custody.receipts import note_run
-from harness.stages.score import read_means
+from harness.stages.layout import Layout
 from tests.make.toy import CANDIDATE, CONTROL, NOTHING, Toy
 
 PAIR = (CONTROL, CANDIDATE)
@@ -31,7 +31,7 @@ def test_each_query_has_a_class_and_each_control_a_noise(measured: Toy) -> None:
 
 
 def test_tables_of_other_pairs_are_refused(project: Toy) -> None:
-    table = table_of(project.layout.classes, CLASSES)
+    table = table_of(project.layout.classes, CLASS_COLUMNS)
     at = table.column_names.index("candidate")
     others = pa.array(["other"] * table.num_rows)
     pq.write_table(table.set_column(at, "candidate", others), project.layout.classes)
@@ -63,7 +63,7 @@ def test_jaccard_is_over_the_union(measured: Toy) -> None:
 
 def test_differences_are_candidate_less_control(measured: Toy) -> None:
     scores = read_scores(measured.layout.per_query, ["arm"])
-    apart = read_means(measured.layout.differences)[f"{CONTROL}~{CANDIDATE}"]
+    apart = measured.layout.read(Layout.differences)[f"{CONTROL}~{CANDIDATE}"]
     for measure in measured.params.score.measures:
         values = [scores[arm,][measure].values for arm in PAIR]
         assert apart[measure].value == pytest.approx(float(np.mean(values[1] - values[0])))
@@ -97,7 +97,7 @@ def test_a_comparison_is_of_the_runs_it_was_made_from(project: Toy) -> None:
 
 def test_classes_that_are_gone_are_named(project: Toy) -> None:
     project.layout.classes.unlink()
-    with pytest.raises(BadFile, match=r"classes\.parquet: no classes .*Run: harness compare"):
+    with pytest.raises(BadFile, match=r"classes\.parquet: no such file. Run: harness compare"):
         read_agreement(project.layout)
 
 

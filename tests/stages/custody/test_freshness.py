@@ -98,7 +98,7 @@ def test_a_run_of_unknown_age_is_not_judged(project: Toy, spoil: str) -> None:
 
 def test_a_note_that_is_none_is_named(project: Toy) -> None:
     project.layout.replayed(CONTROL).write_text("[]")
-    with pytest.raises(BadFile, match=rf"does not say when.*{HINT}"):
+    with pytest.raises(BadFile, match=rf"fts5\.json: .*{HINT}"):
         replayed(project.layout, CONTROL)
 
 

@@ -28,7 +28,7 @@ def test_a_measured_arm_is_proven(measured: Toy, arm: str) -> None:
 @pytest.mark.parametrize("text", ["{", "[]", '{"engine": "x"}', '{"engine": 1, "colour": 2}'])
 def test_a_manifest_that_is_none_is_named(project: Toy, text: str) -> None:
     project.layout.manifest("fts5").write_text(text)
-    with pytest.raises(BadFile, match=r"fts5\.json: not a manifest .*harness index --dataset toy"):
+    with pytest.raises(BadFile, match=r"fts5\.json.*harness index --dataset toy"):
         read_manifest(project.layout, "fts5")
 
 

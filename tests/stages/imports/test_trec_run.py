@@ -99,7 +99,7 @@ def test_queries_of_no_split_are_named_where_none_is_missing(
 
 
 def test_queries_of_another_split_are_left_out(layout: Layout, tmp_path: Path) -> None:
-    write(layout.data, Ids(elsewhere=frozenset({"train7"})))
+    write(layout.data, Ids(frozenset(), frozenset({"train7"})))
     file = written(tmp_path, "q1 Q0 a 1 3.0 x\ntrain7 Q0 a 1 1.0 x\n")
     taken = import_run(layout, "other", file)
     assert taken.strange == ()

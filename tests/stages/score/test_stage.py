@@ -14,7 +14,8 @@ from harness.core.records import Query
 from harness.corpus import trec
 from harness.corpus.prepared import QRELS
 from harness.corpus.runs import read_run, read_scores
-from harness.stages.score import check_scores, estimates, read_means, read_slices, score, slices
+from harness.stages.layout import Layout
+from harness.stages.score import check_scores, estimates, score, slices
 from harness.stats.inference import Inference
 from tests.make.runs import scores_of
 from tests.make.toy import ARMS, NOTHING, Toy
@@ -55,10 +56,10 @@ def test_an_empty_answer_scores_nothing_and_counts(measured: Toy) -> None:
 
 
 def test_slices_have_means_of_their_own(measured: Toy) -> None:
-    by_slice = read_slices(measured.layout.slices)
+    by_slice = measured.layout.read(Layout.slices)
     assert by_slice["identifier"]["fts5"]["RR@10"].n == 11
     assert by_slice["natural-language"]["fts5"]["RR@10"].n == 30
-    whole = read_means(measured.layout.scores)["fts5"]["RR@10"]
+    whole = measured.layout.read(Layout.scores)["fts5"]["RR@10"]
     parts = [by_slice[name]["fts5"]["RR@10"] for name in by_slice]
     assert sum(part.value * part.n for part in parts) == pytest.approx(whole.value * whole.n)
 

@@ -1,0 +1,105 @@
+"""Kinds of files, declared once: how each is read and written, and what makes it anew."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from harness.core import digest
+from harness.core.errors import BadFile
+from harness.core.files import json_text, write_bytes
+from harness.core.formats import checked
+from harness.core.reading import text_of
+
+T = TypeVar("T")
+WRONG = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
+"""What a reader raises where a file is not of its kind."""
+
+
+class Artifact(Generic[T]):
+    """One kind of file.
+
+    A process reads each content once, and does not read what it wrote. What is given is shared, so
+    no caller may change it. The last ``keep`` values are kept.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        load: Callable[[Path], T],
+        dump: Callable[[T], bytes] | None = None,
+        *,
+        remedy: str = "Make it anew.",
+        keep: int = 4,
+    ) -> None:
+        self.what, self.remedy = what, remedy
+        self._load, self._dump, self._keep = load, dump, keep
+        self._known: OrderedDict[str, T] = OrderedDict()
+
+    def read(self, path: Path, remedy: str = "") -> T:
+        """Return the value of a file.
+
+        Raises:
+            BadFile: it is missing, or not of this kind; names the key or line, and ``remedy``.
+        """
+        try:
+            sha256 = digest.of_file(path)
+            if sha256 not in self._known:
+                self._remember(sha256, self._load(path))
+        except FileNotFoundError as exc:
+            raise BadFile(path, "no such file", remedy or self.remedy) from exc
+        except WRONG as exc:
+            raise bad(path, f"not {self.what}", exc, remedy or self.remedy) from exc
+        return self._known[sha256]
+
+    def write(self, path: Path, value: T, *, durable: bool = False) -> None:
+        """Write a value; the file appears whole, and the same value gives the same bytes."""
+        if self._dump is None:
+            raise TypeError(f"{self.what} is not written")
+        self._remember(write_bytes(path, self._dump(value), durable=durable), value)
+
+    def _remember(self, sha256: str, value: T) -> None:
+        self._known[sha256] = value
+        while len(self._known) > self._keep:
+            self._known.popitem(last=False)
+
+
+class Json(Artifact[T]):
+    """A kind of file that holds one JSON value of a type that pydantic knows."""
+
+    def __init__(
+        self,
+        what: str,
+        of: Any,  # noqa: ANN401  a type
+        *,
+        remedy: str = "Make it anew.",
+        keep: int = 4,
+        strict: bool = False,
+    ) -> None:
+        super().__init__(what, self._from_text, self._to_text, remedy=remedy, keep=keep)
+        self._of, self._strict = of, strict
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[T]:
+        return TypeAdapter(self._of)
+
+    def _from_text(self, path: Path) -> T:
+        return self._adapter.validate_json(checked(text_of(path)), strict=self._strict)
+
+    def _to_text(self, value: T) -> bytes:
+        return json_text(self._adapter.dump_python(value, mode="json")).encode()
+
+
+def bad(path: Path, what: str, exc: Exception, remedy: str) -> BadFile:
+    """Say of an error which file and which key or line it is about, and what to do."""
+    if isinstance(exc, ValidationError):
+        first = exc.errors(include_url=False, include_input=False)[0]
+        key = ".".join(map(str, first["loc"])) or "the file"
+        return BadFile(path, f"{key}: {first['msg']}", remedy)
+    said = exc if isinstance(exc, OSError | ValueError) else repr(exc)
+    return BadFile(path, f"{what} ({said})", remedy, getattr(exc, "line", None))
