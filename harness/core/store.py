@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.core import digest
 from harness.core.errors import BadFile
-from harness.core.files import json_text, write_bytes
+from harness.core.files import append_text, json_text, write_bytes
 from harness.core.formats import checked
-from harness.core.reading import text_of
+from harness.core.reading import numbered, text_of
 
 T = TypeVar("T")
 WRONG = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
@@ -95,11 +95,79 @@ class Json(Artifact[T]):
         return json_text(self._adapter.dump_python(value, mode="json")).encode()
 
 
-def bad(path: Path, what: str, exc: Exception, remedy: str) -> BadFile:
+class Journal(Generic[T]):
+    """One kind of file that only grows, by a record a line."""
+
+    def __init__(
+        self, what: str, load: Callable[[str], T], dump: Callable[[T], str], *, remedy: str
+    ) -> None:
+        self.what, self.remedy = what, remedy
+        self._load, self._dump = load, dump
+
+    def lines(self, path: Path) -> Iterator[tuple[int, str, T]]:
+        """Yield number, text and record of each line that is not blank.
+
+        Raises:
+            BadFile: the file is missing, or a line is no such record; names line and key.
+        """
+        for number, line in numbered(path):
+            try:
+                yield number, line, self._load(line)
+            except WRONG as exc:
+                raise bad(path, f"not {self.what}", exc, self.remedy, number) from exc
+
+    def read(self, path: Path) -> tuple[T, ...]:
+        """Return all records, in their order.
+
+        Raises:
+            BadFile: as ``lines``.
+        """
+        return tuple(record for _, _, record in self.lines(path))
+
+    def text(self, records: Iterable[T]) -> str:
+        """Return the lines of some records."""
+        return "".join(f"{self._dump(record)}\n" for record in records)
+
+    def append(self, path: Path, records: Iterable[T]) -> None:
+        """Add records at the end; writers take turns, and a reader finds all of them or none."""
+        append_text(path, self.text(records))
+
+
+class JsonLines(Journal[T]):
+    """A journal of JSON records of a type that pydantic knows.
+
+    ``dump`` writes what pydantic made plain; without it pydantic writes, with no spaces.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        of: Any,  # noqa: ANN401  a type
+        dump: Callable[[Any], str] | None = None,
+        *,
+        remedy: str,
+    ) -> None:
+        super().__init__(what, self._from_line, self._to_line, remedy=remedy)
+        self._of, self._plain = of, dump
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[T]:
+        return TypeAdapter(self._of)
+
+    def _from_line(self, line: str) -> T:
+        return self._adapter.validate_json(checked(line))
+
+    def _to_line(self, record: T) -> str:
+        if self._plain:
+            return self._plain(self._adapter.dump_python(record, mode="json"))
+        return self._adapter.dump_json(record).decode()
+
+
+def bad(path: Path, what: str, exc: Exception, remedy: str, line: int | None = None) -> BadFile:
     """Say of an error which file and which key or line it is about, and what to do."""
     if isinstance(exc, ValidationError):
         first = exc.errors(include_url=False, include_input=False)[0]
-        key = ".".join(map(str, first["loc"])) or "the file"
-        return BadFile(path, f"{key}: {first['msg']}", remedy)
+        key = ".".join(map(str, first["loc"])) or ("the line" if line else "the file")
+        return BadFile(path, f"{key}: {first['msg']}", remedy, line)
     said = exc if isinstance(exc, OSError | ValueError) else repr(exc)
-    return BadFile(path, f"{what} ({said})", remedy, getattr(exc, "line", None))
+    return BadFile(path, f"{what} ({said})", remedy, line or getattr(exc, "line", None))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from harness.core import digest, formats
+from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.evidence import Sample
 from harness.core.files import held, write_text
@@ -20,6 +21,7 @@ from harness.core.names import Name
 from harness.core.printable import many
 from harness.core.reading import numbered
 from harness.core.records import Judgement, Qrels
+from harness.core.store import Artifact, Journal, Json, JsonLines
 from harness.corpus import cells, trec
 
 Kind = Literal["machine", "person"]
@@ -55,6 +57,11 @@ class Label(BaseModel):
     """What the judge said of its grade."""
 
 
+LABELS: Journal[Label] = JsonLines(
+    "a label", Label, partial(json.dumps, ensure_ascii=False), remedy=LABEL_REMEDY
+)
+
+
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Write labels, a line each."""
     write_text(path, text_of(labels), durable=True)
@@ -62,8 +69,7 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
 
 def text_of(labels: Iterable[Label]) -> str:
     """Give the file that ``write`` writes."""
-    rows = (json.dumps(one.model_dump(mode="json"), ensure_ascii=False) for one in labels)
-    return "".join(f"{row}\n" for row in rows)
+    return LABELS.text(labels)
 
 
 def read_labels(path: Path) -> tuple[Label, ...]:
@@ -74,8 +80,7 @@ def read_labels(path: Path) -> tuple[Label, ...]:
     """
     labels: list[Label] = []
     seen: dict[tuple[str, str, str], int] = {}
-    for number, line in numbered(path):
-        label = _label(path, number, line)
+    for number, _, label in LABELS.lines(path):
         key = (label.by, label.query_id, label.doc_id)
         if key in seen:
             problem = (
@@ -121,10 +126,6 @@ def judgements(path: Path, kind: Kind) -> Qrels:
 
 def _named(judges: Sequence[tuple[str, str, str]]) -> str:
     return ", ".join(f"{by} ({model}, template {template[:8]})" for by, model, template in judges)
-
-
-def _label(path: Path, number: int, line: str) -> Label:
-    return formats.from_text(Label, line, path, LABEL_REMEDY, number)
 
 
 HINT = "Make the pool again: harness pool."
@@ -196,6 +197,14 @@ class Pool:
         return replace(self, grades=(*self.grades[:at], grade, *self.grades[at + 1 :]))
 
 
+PAIRS: Journal[Pair] = JsonLines(
+    "a pair of a pool",
+    Pair,
+    partial(json.dumps, ensure_ascii=False, sort_keys=True),
+    remedy=HINT,
+)
+
+
 def texts_path(path: Path) -> Path:
     """Where the queries and documents of a pool lie.
 
@@ -229,8 +238,7 @@ def write_grades(path: Path, pool: Pool) -> None:
 
 def texts_of(pool: Pool) -> str:
     """Give the file beside a pool."""
-    rows = (pair.model_dump(mode="json") for pair in pool.pairs)
-    return "".join(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows)
+    return PAIRS.text(pool.pairs)
 
 
 def grades_of(pool: Pool) -> str:
@@ -284,7 +292,7 @@ def read_held(path: Path, *, strict: bool = False) -> Pool:
     Raises:
         BadFile: as ``read``.
     """
-    texts = {(pair.query_id, pair.doc_id): pair for pair in _texts(texts_path(path))}
+    texts = {(pair.query_id, pair.doc_id): pair for pair in PAIRS.read(texts_path(path))}
     found: dict[tuple[str, str], int | None] = {}
     for number, line in _lines(path):
         if line[:2] not in texts or line[:2] in found:
@@ -312,11 +320,6 @@ def _lines(path: Path) -> Iterator[tuple[int, Line]]:
         yield number, Line(query_id, doc_id, given)
 
 
-def _texts(path: Path) -> Iterator[Pair]:
-    for number, text in numbered(path):
-        yield formats.from_text(Pair, text, path, HINT, number)
-
-
 SAMPLE_REMEDY = "Take the sample in again: harness labels POOL --by NAME"
 
 
@@ -329,6 +332,9 @@ class _Written(BaseModel):
     rate: float = Field(gt=0)
     by: str = Field(min_length=1)
     grades: dict[str, dict[str, int]]
+
+
+SAMPLES: Artifact[_Written] = Json("a sample", _Written, remedy=SAMPLE_REMEDY)
 
 
 def name_of(sample: Sample) -> str:
@@ -357,7 +363,7 @@ def read_samples(path: Path) -> Sample:
     Raises:
         BadFile: the file is not one.
     """
-    found = formats.from_file(_Written, path, SAMPLE_REMEDY)
+    found = SAMPLES.read(path)
     return Sample(
         found.control, found.candidate, found.measure, found.seed, found.rate, found.grades,
         found.by,

@@ -13,10 +13,10 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.core import formats
 from harness.core.digest import of_json
 from harness.core.errors import BadFile
 from harness.core.records import Query, Scalar
+from harness.core.store import Artifact, Json
 from harness.corpus.clusters import normalised
 
 SUFFIX = ".tuning.json"
@@ -139,6 +139,9 @@ def leak(arm: str, record: TuningRecord, judged: Iterable[Query]) -> Leak:
     return Leak(arm, sum(one in known for one in asked), len(asked), named)
 
 
+RECORDS: Artifact[TuningRecord] = Json("a tuning record", TuningRecord, remedy=HINT)
+
+
 def is_record(path: Path) -> bool:
     """Tell whether a file is a tuning record, which the next search may replace."""
     try:
@@ -154,7 +157,4 @@ def read(path: Path) -> TuningRecord:
     Raises:
         BadFile: it is missing, or not a tuning record.
     """
-    try:
-        return formats.from_file(TuningRecord, path, HINT)
-    except OSError as exc:
-        raise BadFile(path, f"cannot be read ({exc.strerror})", HINT) from exc
+    return RECORDS.read(path)

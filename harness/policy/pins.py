@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.core import formats
-from harness.core.files import held, write_json
+from harness.core.files import held
 from harness.core.formats import Moment
 from harness.core.names import Setting
+from harness.core.store import Artifact, Json
 from harness.corpus.prepared import Inventory, changes
 
 SUFFIX = ".pins.json"
@@ -60,6 +60,9 @@ class Pins(_Kept):
     datasets: dict[str, Pin] = {}
 
 
+PINS: Artifact[Pins] = Json("the pins of a policy", Pins, remedy=HINT)
+
+
 def path_of(policy_file: Path) -> Path:
     """Name the file with the pins of a policy."""
     return policy_file.with_name(policy_file.stem + SUFFIX)
@@ -72,9 +75,7 @@ def read(policy_file: Path) -> Pins:
         BadFile: the file holds something else.
     """
     path = path_of(policy_file)
-    if not path.exists():
-        return Pins()
-    return formats.from_file(Pins, path, HINT)
+    return PINS.read(path) if path.exists() else Pins()
 
 
 def pin(
@@ -99,5 +100,5 @@ def pin(
         made = (*(before.made if before else ()), Repinned(at=at, by=by, changes=said))
         found = Pin(inventory=inventory, race=dict(race), made=made)
         pins = Pins(datasets={**known.datasets, dataset: found})
-        write_json(path, pins.model_dump(mode="json"), durable=True)
+        PINS.write(path, pins, durable=True)
     return found

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from harness.core.errors import EvidenceError
 from harness.core.formats import json_of
 from harness.core.printable import many
+from harness.core.reading import Malformed
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.replay.load_workers import NS_PER_S, Part, Plan, Served, answered, unserved
@@ -62,15 +63,14 @@ class Histogram:
         """Read what ``encoded`` wrote.
 
         Raises:
-            EvidenceError: it is not a histogram, or one of another form.
+            Malformed: it is not a histogram, or one of another form.
         """
         counts = _empty()
         try:
             counts.decode_and_add(text.encode("ascii"))
         except Exception as exc:  # the codec raises what zlib, base64 and ctypes raise
-            raise EvidenceError(
-                f"not a histogram of times ({type(exc).__name__}: {exc}). Run: harness load"
-            ) from exc
+            problem = f"not a histogram of times ({type(exc).__name__}: {exc})"
+            raise Malformed(problem) from exc
         return cls(counts)
 
     def encoded(self) -> str:
@@ -302,39 +302,30 @@ class Record:
     def of_line(cls, line: str) -> Self:
         """Read what ``line`` wrote.
 
-        Raises:
-            EvidenceError: it is not a trial, or one of another format.
+        ``Journal`` says of a line that is none which one it is.
         """
-        try:
-            told = json_of(line)
-            if told["format"] != FORMAT:
-                raise EvidenceError(
-                    f"a trial of format {told['format']}, where {FORMAT} is read: move the file"
-                    " away, and run: harness load"
-                )
-            counts: dict[str, Any] = {name: int(told[name]) for name in COUNTS}
-            histograms: dict[str, Any] = {
-                name: {of: Histogram.decoded(text) for of, text in told[name].items()}
-                for name in HISTOGRAMS
-            }
-            trial = Trial(
-                seconds=float(told["seconds"]),
-                ends={Status[name]: int(count) for name, count in told["ends"].items()},
-                within={int(budget): float(share) for budget, share in told["within"].items()},
-                percentiles={name: Estimate(*of) for name, of in told["percentiles"].items()},
-                **counts,
-                **histograms,
-            )
-            return cls(
-                arm=told["arm"],
-                twin=told["twin"],
-                rate=told["rate"],
-                number=told["number"],
-                purpose=told["purpose"],
-                trial=trial,
-                about=told["about"],
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise EvidenceError(
-                f"not a trial ({type(exc).__name__}: {exc}). Run: harness load"
-            ) from exc
+        told = json_of(line)
+        if told["format"] != FORMAT:
+            raise Malformed(f"a trial of format {told['format']}, where {FORMAT} is read")
+        counts: dict[str, Any] = {name: int(told[name]) for name in COUNTS}
+        histograms: dict[str, Any] = {
+            name: {of: Histogram.decoded(text) for of, text in told[name].items()}
+            for name in HISTOGRAMS
+        }
+        trial = Trial(
+            seconds=float(told["seconds"]),
+            ends={Status[name]: int(count) for name, count in told["ends"].items()},
+            within={int(budget): float(share) for budget, share in told["within"].items()},
+            percentiles={name: Estimate(*of) for name, of in told["percentiles"].items()},
+            **counts,
+            **histograms,
+        )
+        return cls(
+            arm=told["arm"],
+            twin=told["twin"],
+            rate=told["rate"],
+            number=told["number"],
+            purpose=told["purpose"],
+            trial=trial,
+            about=told["about"],
+        )

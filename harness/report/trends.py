@@ -15,14 +15,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.core import formats
 from harness.core.digest import of_json
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import held, write_text
 from harness.core.formats import Moment
 from harness.core.gate import Outcome, Verdict
-from harness.core.reading import Malformed, numbered, opened
+from harness.core.reading import Malformed, opened
 from harness.core.scores import Estimate
+from harness.core.store import Journal, JsonLines
 from harness.policy.age import check_past
 from harness.report.html import TEMPLATES, environment
 from harness.report.rounding import interval
@@ -95,6 +95,9 @@ class Entry(_Kept):
     """Digest of what each stage was set to; as ``engines``."""
 
 
+ENTRIES: Journal[Entry] = JsonLines("an entry of a history", Entry, remedy=HINT)
+
+
 def entry_of(about: Json, *, decision_sha256: str, commit: str) -> Entry:
     """Keep what ``decision.json`` says of one data set."""
     of, latency = about["provenance"], about["latency"]
@@ -141,8 +144,7 @@ def read(path: Path) -> tuple[Entry, ...]:
     if not path.exists():
         return ()
     found: dict[str, Entry] = {}
-    for number, line in numbered(path):
-        entry = formats.from_text(Entry, line, path, HINT, number)
+    for number, _, entry in ENTRIES.lines(path):
         try:
             check_past(entry.decided_at)
         except EvidenceError as exc:
@@ -164,8 +166,7 @@ def add(path: Path, entry: Entry) -> bool:
         if any(entry.decision_sha256 == one.decision_sha256 for one in known):
             return False
         entries: Sequence[Entry] = sorted((*known, entry), key=lambda one: one.decided_at)
-        text = "".join(one.model_dump_json() + "\n" for one in entries)
-        write_text(path, text, durable=True)
+        write_text(path, ENTRIES.text(entries), durable=True)
         return True
 
 

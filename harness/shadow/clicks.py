@@ -6,20 +6,20 @@ import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from secrets import token_hex
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
 
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.formats import Moment, checked
-from harness.core.reading import Malformed, numbered
+from harness.core.formats import Moment
 from harness.core.scores import Estimate
+from harness.core.store import Journal, JsonLines
 from harness.stats.bounded import Span
 from harness.stats.sequential import evalues_each
 
@@ -96,7 +96,12 @@ class Click:
     document: str
 
 
-_RECORD: TypeAdapter[ShownList | Click] = TypeAdapter(ShownList | Click)
+CLICKS: Journal[ShownList | Click] = JsonLines(
+    "a record of clicks",
+    ShownList | Click,
+    partial(json.dumps, ensure_ascii=False),
+    remedy="Remove the line: a writer that was killed may have cut it off.",
+)
 
 
 class ClickLog:
@@ -107,8 +112,7 @@ class ClickLog:
 
     def add(self, record: ShownList | Click) -> None:
         """Add a record."""
-        line = json.dumps(asdict(record), ensure_ascii=False, default=datetime.isoformat)
-        os.write(self._file, (line + "\n").encode("utf-8", "replace"))
+        os.write(self._file, CLICKS.text([record]).encode("utf-8", "replace"))
 
     def close(self) -> None:
         """Close the file."""
@@ -156,13 +160,7 @@ def read(folder: Path) -> Clicks:
 
 
 def _records(path: Path) -> Iterator[tuple[int, ShownList | Click]]:
-    for number, line in numbered(path):
-        try:
-            found = _RECORD.validate_json(checked(line))
-        except (Malformed, ValidationError) as exc:
-            said = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else exc
-            hint = "Remove the line: a writer that was killed may have cut it off."
-            raise BadFile(path, f"the line is not a record ({said})", hint, number) from exc
+    for number, _, found in CLICKS.lines(path):
         if isinstance(found, ShownList) and not (
             len(found.documents) == len(found.teams)
             and all(0 <= team < len(found.arms) for team in found.teams)

@@ -8,17 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from pydantic import ValidationError
-
-from harness.core import digest, formats
+from harness.core import digest
 from harness.core.batches import code_sha256
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.files import append_text, held, write_text
-from harness.core.formats import checked, json_file
 from harness.core.names import Clocked, Experiment, Inputs, Kind, Looked, Setting
-from harness.core.reading import Malformed, numbered, text_of
+from harness.core.store import Artifact, Journal, Json, JsonLines
 from harness.corpus.prepared import Inventory, Prepared
 from harness.corpus.runs import read_run
 from harness.stages.layout import Layout
@@ -27,6 +23,10 @@ from harness.stages.load.files import trials_of
 FIRST = "0" * 64
 """What the first line holds in place of a digest."""
 HINT = "Bring the file back as it was (a copy, git); it is never corrected by hand"
+
+
+EXPERIMENTS: Journal[Experiment] = JsonLines("an experiment", Experiment, remedy=HINT)
+INVENTORIES: Artifact[Inventory] = Json("an inventory", Inventory, remedy=HINT)
 
 
 class Log:
@@ -146,13 +146,14 @@ def read(layout: Layout) -> Log:
 
 
 def _read(path: Path) -> Log:
-    lines = [line for _, line in numbered(path)] if path.is_file() else []
-    found, head = [], FIRST
-    for number, line in enumerate(lines, start=1):
-        one = formats.from_text(Experiment, line, path, HINT, number)
-        if (one.number, one.previous) != (number, head):
+    lines: list[str] = []
+    found: list[Experiment] = []
+    head = FIRST
+    for _, line, one in EXPERIMENTS.lines(path) if path.is_file() else ():
+        if (one.number, one.previous) != (number := len(lines) + 1, head):
             problem = "does not follow the line before it: one was changed, moved or taken out"
             raise BadFile(path, problem, HINT, number)
+        lines.append(line)
         found.append(one)
         head = digest.of_bytes(line.encode())
     return Log(lines, found)
@@ -205,7 +206,7 @@ def add(
     kept = _inventory(layout, inputs.inventory)
     if not kept.is_file():
         write_text(kept, inventory.model_dump_json() + "\n", durable=True)
-    line = one.model_dump_json() + "\n"
+    line = EXPERIMENTS.text([one])
     append_text(layout.log, line if layout.log.is_file() else log.text + line)
     if layout.shared_log:
         write_text(layout.shared_log, log.text + line, durable=True)
@@ -220,12 +221,7 @@ def inventory_of(layout: Layout, one: Experiment) -> Inventory | None:
     path = _inventory(layout, one.inputs.inventory)
     if not path.is_file():
         return None
-    try:
-        found = Inventory.model_validate_json(checked(text_of(path)))
-    except Malformed as exc:
-        raise BadFile(path, f"is not an inventory ({exc})", HINT) from exc
-    except ValidationError as exc:
-        raise BadFile(path, f"is not an inventory ({exc.error_count()} errors)", HINT) from exc
+    found = INVENTORIES.read(path)
     return found if found.sha256 == one.inputs.inventory else None
 
 
@@ -247,12 +243,8 @@ def race_settings(layout: Layout) -> dict[str, Setting]:
     """
     if not layout.race_receipt.is_file():
         return {}
-    try:
-        receipt: dict[str, Any] = json_file(layout.race_receipt)
-        return {key: value for key, value in receipt.items() if isinstance(value, Setting)}
-    except (ValueError, AttributeError) as exc:
-        hint = f"Run: harness race --dataset {layout.root.name}"
-        raise BadFile(layout.race_receipt, f"is not a receipt of a race ({exc})", hint) from exc
+    receipt = layout.read(Layout.race_receipt)
+    return {key: value for key, value in receipt.items() if isinstance(value, Setting)}
 
 
 def inputs(

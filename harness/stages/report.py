@@ -38,7 +38,15 @@ from harness.stages.decompose import kept
 from harness.stages.evidence import Subject, evidence_of, measured
 from harness.stages.gate import as_stated, check_decision, read_decision
 from harness.stages.layout import Layout
-from harness.stages.load.files import CURVE, LOAD_KEY, history_of, page_of, read_history, receipt_of
+from harness.stages.load.files import (
+    CURVE,
+    LOAD_KEY,
+    RECEIPT,
+    TRIALS,
+    history_of,
+    page_of,
+    receipt_of,
+)
 from harness.stages.load.trials import noises, points
 from harness.stages.params import LoadParams
 from harness.stages.report_inputs import assemble
@@ -312,26 +320,17 @@ def last_load(layout: Layout, fingerprints: Mapping[str, str]) -> LoadReport | N
     """
     if not (receipt_of(layout).is_file() and history_of(layout).is_file()):
         return None
-    receipt = _receipt(layout)
+    receipt = RECEIPT.read(receipt_of(layout))
     if any(fingerprints.get(arm) != of for arm, of in receipt["arms"].items()):
         return None
     key = digest.of_json(receipt)[:LOAD_KEY]
     trials: dict[tuple[str, bool, float | None, int], Record] = {}
-    for one in read_history(history_of(layout)):
+    for one in TRIALS.read(history_of(layout)):
         if one.about["load"] == key and one.purpose == CURVE:
             trials[one.arm, one.twin, one.rate, one.number] = one  # the same load run again
     if not trials:
         return None
     return _together(layout, tuple(trials.values()), LoadParams.model_validate(receipt["params"]))
-
-
-def _receipt(layout: Layout) -> dict[str, dict[str, str]]:
-    path = receipt_of(layout)
-    try:
-        found: dict[str, dict[str, str]] = json_file(path)
-    except (OSError, ValueError) as exc:
-        raise BadFile(path, f"cannot be read ({exc})", "Run: harness load") from exc
-    return found
 
 
 def _together(layout: Layout, trials: tuple[Record, ...], params: LoadParams) -> LoadReport:

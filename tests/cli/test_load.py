@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.stages.load.files import history_of, page_of, read_history
+from harness.stages.load.files import TRIALS, history_of, page_of
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 
@@ -19,7 +19,7 @@ def test_a_load_is_run_by_processes_and_shown(project: Toy, harness: Harness) ->
     assert "tantivy (A/A)" in said.out
     assert "load.html" in said.out
     assert page_of(project.layout).is_file()
-    records = read_history(history_of(project.layout))
+    records = TRIALS.read(history_of(project.layout))
     assert [record.rate for record in records].count(30.0) == 2
     assert all(record.trial.seconds > 0 for record in records)
     assert {record.about["processes"] for record in records} == {1}

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, ConfigDict
 
 from harness.core import reading
 from harness.core.errors import BadFile
-from harness.core.store import Artifact, Json
+from harness.core.store import Artifact, Journal, Json, JsonLines
 from tests import cold
 
 REMEDY = "Run: harness score."
@@ -23,6 +24,17 @@ class Mean:
     arm: str
     value: float
     queries: int = 0
+
+
+class Note(BaseModel):
+    """A note of somebody."""
+
+    model_config = ConfigDict(extra="forbid")
+    by: str
+    counts: tuple[int, ...] = ()
+
+
+NOTES: Journal[Note] = JsonLines("a note", Note, remedy="Fix it.")
 
 
 def means() -> Artifact[list[Mean]]:
@@ -124,3 +136,38 @@ def test_a_reader_may_say_more(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadFile, match="file:7: of another day"):
         Artifact("text", read).read(tmp_path / "file")
+
+
+def test_a_file_that_is_not_the_model_names_the_line_of_its_fault(tmp_path: Path) -> None:
+    path = tmp_path / "note.json"
+    path.write_text('{"by":\n"me",\n}')
+    with pytest.raises(BadFile, match=r"note\.json:3: not a note"):
+        Json("a note", Note).read(path)
+    path.write_text("3")
+    with pytest.raises(BadFile, match=r"note\.json: the file: Input should be"):
+        Json("a note", Note).read(path)
+
+
+def test_a_journal_grows_by_records_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    NOTES.append(path, [Note(by="me", counts=(1, 2))])
+    NOTES.append(path, [Note(by="you"), Note(by="é")])
+    assert path.read_text().splitlines()[0] == '{"by":"me","counts":[1,2]}'
+    assert [note.by for note in NOTES.read(path)] == ["me", "you", "é"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"by": "me", "counts": [1, "x"]}', r"note:2: counts\.1: Input should be"),
+        ("{}", r"note:2: by: Field required\. Fix it\."),
+        ("[]", r"note:2: the line: Input should be"),
+        ('{"by": "me",', r"note:2: not a note"),
+        ('{"by": "me", "by": "you"}', r"note:2: not a note .*twice"),
+    ],
+)
+def test_a_line_that_is_no_record_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "note"
+    path.write_text(f'{{"by": "me"}}\n{text}\n')
+    with pytest.raises(BadFile, match=said):
+        NOTES.read(path)

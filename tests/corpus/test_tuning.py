@@ -76,7 +76,7 @@ def test_what_is_written_is_read_and_optimism_is_what_the_choice_loses(tmp_path:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("{", "it is not JSON"), ("{}", "arm: Field required"), (None, "cannot be read")],
+    [("{", "not a tuning record"), ("{}", "arm: Field required"), (None, "no such file")],
 )
 def test_what_is_no_record_is_refused_by_its_name(
     tmp_path: Path, text: str | None, told: str

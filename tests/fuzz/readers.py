@@ -154,7 +154,7 @@ _SEEDS: dict[str, tuple[Read, str]] = {
     "pool": (_pool, "q 0 d 1\n"),
     "pairs": (_pairs, _PAIR),
     "history": (trends.read, '{"format": 1, "dataset": "toy"}\n'),
-    "load": (load_files.read_history, '{"format": 1}\n'),
+    "load": (load_files.TRIALS.read, '{"format": 1}\n'),
     "pins": (_within("p.pins.json", lambda p: pins.read(p / "p.toml")), "{}"),
     "arrivals": (
         lambda p: load_workers.recorded(p, [Query("q", "a")]),

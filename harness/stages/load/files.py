@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,16 +15,16 @@ import numpy as np
 from engines import registry
 from harness.core import digest
 from harness.core.engine import Searcher
-from harness.core.errors import BadFile, EvidenceError, IndexNotReady
+from harness.core.errors import BadFile, IndexNotReady
 from harness.core.evidence import AtRate, Evidence, Load
-from harness.core.files import append_text, write_json, write_text
-from harness.core.formats import json_file
-from harness.core.reading import Malformed, numbered, text_of
+from harness.core.files import write_text
+from harness.core.store import Artifact, Journal, Json
 from harness.replay.load_trial import PERCENTS, Record, Trial
 from harness.stages.custody.receipts import read_manifest
 from harness.stages.layout import Layout, drop_older
 from harness.stages.params import LoadParams
 
+AGAIN = "Run: harness load"
 CURVE = "curve"
 """Purpose of a trial that was requested, and not made by a search."""
 LOAD_KEY = 16
@@ -56,6 +56,10 @@ def parts_of(layout: Layout) -> Path:
     return layout.cache / "parts" / "load"
 
 
+TRIALS = Journal("a trial", Record.of_line, Record.line, remedy=AGAIN)
+RECEIPT: Artifact[dict[str, Any]] = Json("a receipt of a load", dict[str, Any], remedy=AGAIN)
+
+
 class Parts:
     """Trials of a load that is under way, one file each."""
 
@@ -69,11 +73,11 @@ class Parts:
         path = self._folder / f"{name}.json"
         if path.is_file():
             try:
-                return Record.of_line(text_of(path))
-            except (EvidenceError, Malformed):
+                return TRIALS.read(path)[0]
+            except (BadFile, IndexError):
                 path.unlink()  # as good as none
         record = make()
-        write_text(path, record.line() + "\n")
+        write_text(path, TRIALS.text([record]))
         return record
 
     def done(self) -> None:
@@ -83,32 +87,9 @@ class Parts:
 
 def keep(layout: Layout, records: Sequence[Record], receipt: Mapping[str, object]) -> None:
     """Add the trials of a load that is done to the history, and put them by themselves too."""
-    append(history_of(layout), records)
-    write_text(trials_of(layout), "".join(record.line() + "\n" for record in records))
-    write_json(receipt_of(layout), receipt)
-
-
-def append(history: Path, records: Iterable[Record]) -> None:
-    """Add trials to the history, a line each, and see them on the disk."""
-    append_text(history, "".join(record.line() + "\n" for record in records))
-
-
-def read_history(history: Path) -> tuple[Record, ...]:
-    """Read every trial that was ever added, in their order.
-
-    Raises:
-        BadFile: it is missing, or a line is not a trial.
-    """
-    hint = "Run: harness load"
-    if not history.exists():
-        raise BadFile(history, "no trial was run yet", hint)
-    found = []
-    for number, line in numbered(history):
-        try:
-            found.append(Record.of_line(line))
-        except EvidenceError as exc:
-            raise BadFile(history, f"{exc}", "Remove the line", number) from exc
-    return tuple(found)
+    TRIALS.append(history_of(layout), records)
+    write_text(trials_of(layout), TRIALS.text(records))
+    RECEIPT.write(receipt_of(layout), dict(receipt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +120,6 @@ class Opener:
             yield searcher
 
 
-AGAIN = "Run: harness load"
-
-
 LOUD, WHOLE = 99.0, 100.0
 """Percent: that two openings of one arm are compared at, and of all."""
 
@@ -164,8 +142,8 @@ def read_load(layout: Layout) -> Load | None:
     """
     if not (receipt_of(layout).is_file() and trials_of(layout).is_file()):
         return None
-    receipt = _receipt(layout)
-    trials = [one for one in read_history(trials_of(layout)) if one.purpose == CURVE]
+    receipt = RECEIPT.read(receipt_of(layout))
+    trials = [one for one in TRIALS.read(trials_of(layout)) if one.purpose == CURVE]
     key = digest.of_json(receipt)[:LOAD_KEY]
     if not trials or any(one.about["load"] != key for one in trials):
         raise BadFile(trials_of(layout), f"is not of the load in {receipt_of(layout)}", AGAIN)
@@ -229,12 +207,3 @@ def in_system_ns(trial: Trial, percent: float) -> float:
     of_answered = percent * trial.arrivals / max(trial.overall.count, 1)
     found = trial.overall.percentile(of_answered) if of_answered <= WHOLE else None
     return math.inf if found is None else float(found)
-
-
-def _receipt(layout: Layout) -> dict[str, Any]:
-    path = receipt_of(layout)
-    try:
-        found: dict[str, Any] = json_file(path)
-    except (OSError, ValueError) as exc:
-        raise BadFile(path, f"cannot be read ({exc})", AGAIN) from exc
-    return found

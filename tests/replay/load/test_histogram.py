@@ -8,7 +8,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import EvidenceError
+from harness.core.reading import Malformed
 from harness.replay.load_trial import DIGITS, HIGHEST_NS, LOWEST_NS, Histogram
 
 TIMES = st.lists(st.integers(1, HIGHEST_NS) | st.integers(1, 10_000_000), max_size=40)
@@ -83,11 +83,11 @@ def test_a_curve_rises() -> None:
 
 @pytest.mark.parametrize("time_ns", [0, -1, HIGHEST_NS + 1])
 def test_a_time_that_does_not_fit_is_refused(time_ns: int) -> None:
-    with pytest.raises(EvidenceError, match="outside what a histogram holds"):
+    with pytest.raises(Malformed, match="outside what a histogram holds"):
         Histogram.of([5, time_ns])
 
 
 @pytest.mark.parametrize("text", ["", "HISTF", "x" * 40, "é"])
 def test_what_is_no_histogram_is_refused(text: str) -> None:
-    with pytest.raises(EvidenceError, match="not a histogram"):
+    with pytest.raises(Malformed, match="not a histogram"):
         Histogram.decoded(text)

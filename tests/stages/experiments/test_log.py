@@ -55,7 +55,7 @@ def test_what_was_judged_on_is_kept_once(project: Toy) -> None:
     kept.write_text(kept.read_text().replace('"q00":"', '"q0x":"', 1))
     assert inventory_of(project.layout, log.experiments[-1]) is None
     kept.write_text("{")
-    with pytest.raises(BadFile, match="is not an inventory"):
+    with pytest.raises(BadFile, match="not an inventory"):
         inventory_of(project.layout, log.experiments[-1])
 
 
@@ -73,7 +73,7 @@ def test_judging_by_another_policy_is_noted_and_leaves_no_decision(project: Toy)
 def test_no_race_has_no_settings(project: Toy) -> None:
     assert race_settings(project.layout)["processes"] == 3
     project.layout.race_receipt.write_text("[")
-    with pytest.raises(BadFile, match="is not a receipt of a race"):
+    with pytest.raises(BadFile, match="not a receipt of a race"):
         race_settings(project.layout)
     project.layout.race_receipt.unlink()
     assert race_settings(project.layout) == {}

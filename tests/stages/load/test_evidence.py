@@ -18,7 +18,7 @@ from harness.stages import experiments
 from harness.stages.custody.verify import verify
 from harness.stages.experiments import note_timed
 from harness.stages.load import trials as loading
-from harness.stages.load.files import in_system_ns, read_history, read_load, trials_of
+from harness.stages.load.files import TRIALS, in_system_ns, read_load, trials_of
 from harness.stages.load.stage import load
 from harness.stages.load.trials import LoadRequest
 from tests.make.toy import GATES, HEAD, STEP, Toy
@@ -135,7 +135,7 @@ def test_a_load_expires_as_other_evidence_does(project: Toy) -> None:
 
 
 def test_what_was_not_answered_took_longer_than_any_budget(project: Toy) -> None:
-    trial = next(one.trial for one in read_history(trials_of(project.layout)) if one.rate)
+    trial = next(one.trial for one in TRIALS.read(trials_of(project.layout)) if one.rate)
     assert trial.ends[Status.ANSWERED] == trial.overall.count
     assert in_system_ns(trial, 95) == trial.overall.percentile(95)
     missing = replace(trial, arrivals=2 * trial.arrivals)

@@ -22,13 +22,12 @@ from harness.stages.custody.receipts import note_run, read_manifest
 from harness.stages.load import stage as module
 from harness.stages.load import trials as loading
 from harness.stages.load.files import (
+    TRIALS,
     Opener,
     Parts,
-    append,
     history_of,
     page_of,
     parts_of,
-    read_history,
     receipt_of,
 )
 from harness.stages.load.stage import load, verdict
@@ -117,7 +116,7 @@ def test_the_history_holds_every_trial_and_says_where_it_ran(
     done: tuple[Toy, LoadReport],
 ) -> None:
     project, report = done
-    records = read_history(history_of(project.layout))
+    records = TRIALS.read(history_of(project.layout))
     assert len(records) == 6
     for record in records:
         assert record.about["machine"] == report.machine
@@ -155,11 +154,11 @@ def test_an_interrupted_load_goes_on_and_a_finished_one_begins_anew(
     assert not history_of(project.layout).exists()
     loaded(project)
     assert len(counted) == 6
-    assert len(read_history(history_of(project.layout))) == 6
+    assert len(TRIALS.read(history_of(project.layout))) == 6
     assert not list(parts_of(project.layout).glob("*/*"))
     loaded(project)
     assert len(counted) == 12
-    assert len(read_history(history_of(project.layout))) == 12
+    assert len(TRIALS.read(history_of(project.layout))) == 12
 
 
 def test_parts_of_another_load_or_of_yesterday_are_not_gone_on_with(
@@ -246,7 +245,7 @@ def test_a_search_finds_a_rate_or_says_why_not(
     found = report.highest["tantivy"]
     assert len(found.tried) > 1
     assert found.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
-    purposes = {record.purpose for record in read_history(history_of(project.layout))}
+    purposes = {record.purpose for record in TRIALS.read(history_of(project.layout))}
     assert purposes == {"curve", "search"}
     hopeless = loaded(project, replace(one, budget_ns=1), resolution=4.0)
     assert hopeless.highest["tantivy"].verdict is Verdict.FAIL
@@ -276,21 +275,21 @@ def test_a_trial_that_does_not_count_is_no_pass(done: tuple[Toy, LoadReport]) ->
 
 def test_a_history_that_was_tampered_with_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "load.jsonl"
-    with pytest.raises(BadFile, match="no trial was run yet"):
-        read_history(path)
+    with pytest.raises(BadFile, match="missing file"):
+        TRIALS.read(path)
     path.write_text('{"format": 99}\n')
-    with pytest.raises(BadFile, match=r"load.jsonl:1: a trial of format 99"):
-        read_history(path)
+    with pytest.raises(BadFile, match=r"load.jsonl:1: not a trial .a trial of format 99"):
+        TRIALS.read(path)
     path.write_text("[]\n")
     with pytest.raises(BadFile, match=r"load.jsonl:1: not a trial"):
-        read_history(path)
+        TRIALS.read(path)
 
 
 def test_the_history_only_grows(tmp_path: Path, done: tuple[Toy, LoadReport]) -> None:
     path = tmp_path / "deep" / "load.jsonl"
     record = done[1].points[0].records[0]
-    append(path, [record])
+    TRIALS.append(path, [record])
     before = path.read_bytes()
-    append(path, [record, record])
+    TRIALS.append(path, [record, record])
     assert path.read_bytes().startswith(before)
-    assert [one.line() for one in read_history(path)] == [record.line()] * 3
+    assert [one.line() for one in TRIALS.read(path)] == [record.line()] * 3

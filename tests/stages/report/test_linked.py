@@ -14,7 +14,7 @@ from harness.report.inputs import Links, LoadReport, ReportInput
 from harness.stages.custody.receipts import read_manifest
 from harness.stages.custody.verify import verify_pages
 from harness.stages.load import trials as loading
-from harness.stages.load.files import append, history_of, page_of, read_history, receipt_of
+from harness.stages.load.files import TRIALS, history_of, page_of, receipt_of
 from harness.stages.report import last_load, linked, report
 from tests.make import report_inputs
 from tests.make.toy import Toy
@@ -58,9 +58,9 @@ def test_a_load_run_again_takes_the_place_of_the_one_before(
 ) -> None:
     project = done[0].copied(tmp_path / "project")
     history = history_of(project.layout)
-    before = read_history(history)
+    before = TRIALS.read(history)
     later = [replace(r, about={**r.about, "at": "2099-01-01T00:00:00+00:00"}) for r in before]
-    append(history, later)
+    TRIALS.append(history, later)
     load_report = last_load(project.layout, fingerprints(project))
     assert load_report is not None
     assert load_report.loaded_at == "2099-01-01T00:00:00+00:00"
