@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from harness.core.printable import json_text, printable
 from harness.core.scores import Estimate
@@ -27,11 +27,17 @@ PIPED = 10_000
 """Columns of an output that is not a terminal, so that no line is cut or folded."""
 NOT_MEASURED = "not measured"
 NOTHING = "Nothing was measured."
-LOOKS = frozenset({"kind", "anchor", "fold", "svg"})
+DEEPEST = 6
+"""Level of the smallest heading."""
+LOOKS = frozenset({"kind", "anchor", "fold", "svg", "tone", "stripes"})
 """Fields that say how a block looks; other programs do not get them."""
+LOUD = frozenset({"headline", "answer"})
+"""Kinds of text that stand out."""
 STYLES = {
     "good": "green", "bad": "bold red", "open": "yellow", "headline": "bold", "about": "dim",
-    "quiet": "dim",
+    "quiet": "dim", "pass": "green", "fail": "bold red", "inconclusive": "yellow",
+    "promote": "bold green", "hold": "bold red", "rollback": "bold red", "unsure": "yellow",
+    "waits": "yellow",
 }  # fmt: skip
 
 
@@ -52,6 +58,8 @@ class Num:
     signed: bool = False
     bare: bool = False
     """Whether the header names the unit."""
+    tone: ClassVar[str] = ""
+    href: ClassVar[str] = ""
 
     @classmethod
     def of(
@@ -86,7 +94,9 @@ class Cell:
     text: str
     note: str = ""
     tone: str = ""
-    """``good``, ``bad``, ``open`` or ``quiet``."""
+    """A verdict, or ``good``, ``bad``, ``open`` or ``quiet``."""
+    href: str = ""
+    """Where the words lead on a page; empty if nowhere."""
 
 
 Value = Num | Cell
@@ -115,6 +125,8 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
     kind: str = "numbers"
+    anchor: str = ""
+    """Of each row, with its number; empty where nothing leads to rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +170,35 @@ class Figure:
     caption: str = ""
 
 
+class Bar(NamedTuple):
+    """Ends and value, in multiples of the furthest distance from a bound."""
+
+    low: float
+    value: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """One gate against its bound."""
+
+    name: str
+    verdict: str
+    href: str
+    bar: Bar | None
+    """None where there is nothing to draw."""
+    allowed: tuple[float, float] | None
+    """Where its interval passes, on the scale of the bar; None where that is not one side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Gates below each other; their numbers are in a table."""
+
+    label: str
+    stripes: tuple[Stripe, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A title and what stands under it; the outermost one is a document."""
@@ -169,7 +210,26 @@ class Section:
     fold: Literal["", "open", "closed"] = ""
 
 
-Block = Section | Text | Table | Items | Code | Link | Figure
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The answer for one thing, on the first screen."""
+
+    title: str
+    outcome: str
+    """The answer in a word or two."""
+    blocks: tuple[Block, ...]
+    tone: str = ""
+    """``promote``, ``waits``, ``unsure``, ``hold``, ``rollback``, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Answers beside each other."""
+
+    cards: tuple[Card, ...]
+
+
+Block = Section | Text | Table | Items | Code | Link | Figure | Strip | Cards | Card
 
 
 def to_json(doc: Section) -> str:
@@ -212,26 +272,33 @@ def to_markdown(doc: Section, level: int = 1) -> str:
 
 
 def _marked(block: Block, level: int) -> Iterator[str]:
+    heading = "#" * min(level, DEEPEST)
     match block:
-        case Section():
-            yield from (f"{'#' * level} {markdown(block.title)}", "")
+        case Section() | Card():
+            said = f"{block.title}: {block.outcome}" if isinstance(block, Card) else block.title
+            yield from (f"{heading} {markdown(said)}", "")
             for one in block.blocks:
                 yield from _marked(one, level + 1)
+        case Cards():
+            for card in block.cards:
+                yield from _marked(card, level)
         case Table():
-            yield from (f"{'#' * level} {markdown(block.caption)}", "") if block.caption else ()
+            yield from (f"{heading} {markdown(block.caption)}", "") if block.caption else ()
             rows = [[" ".join(filter(None, (c.text, c.note))) for c in row] for row in block.rows]
             yield from markdown_rows(block.header, rows) if rows else (NOTHING, "")
-        case Text(text, kind):
-            said = markdown(text)
-            yield from (f"**{said}**" if kind == "headline" else said, "")
+        case Text() | Items() | Code():
+            yield from (*_marked_lines(block), "")
+
+
+def _marked_lines(block: Text | Items | Code) -> Iterator[str]:
+    match block:
+        case Text():
+            yield f"**{markdown(block.text)}**" if block.kind in LOUD else markdown(block.text)
         case Items():
+            yield from (f"{markdown(block.label)}:", "") if block.label else ()
             yield from (f"- {markdown(one)}" for one in block.items)
-            yield ""
         case Code():
             yield from (f"    {printable(line).replace(chr(10), ' ')}" for line in block.lines)
-            yield ""
-        case Link() | Figure():
-            return
 
 
 @dataclass(frozen=True)
@@ -261,23 +328,34 @@ def _drawn(block: Block, say: Callable[[str], str], depth: int) -> Iterator[Rend
     from rich.text import Text as Words  # only what prints pays for it
 
     match block:
-        case Section():
+        case Section() | Card():
             if block.title:
-                yield Words(("\n" if depth else "") + say(block.title), "bold")
+                title = Words(("\n" if depth else "") + say(block.title), "bold")
+                outcome = f"  {say(block.outcome)}" if isinstance(block, Card) else ""
+                tone = STYLES.get(block.tone, "") if isinstance(block, Card) else ""
+                yield title.append(outcome, tone)
             for one in block.blocks:
                 yield from _drawn(one, say, depth + 1)
+        case Cards():
+            for card in block.cards:
+                yield from _drawn(card, say, depth)
         case Table():
-            if depth:
-                yield Words("")
+            yield from [Words("")] if depth else []
             yield _drawn_table(block, say)
-        case Text(text, kind):
-            yield Words(say(text), STYLES.get(kind, ""))
+        case Text() | Items() | Code():
+            style = STYLES.get(block.kind, "") if isinstance(block, Text) else ""
+            yield from (Words(say(line), style) for line in _lines(block))
+
+
+def _lines(block: Text | Items | Code) -> Iterator[str]:
+    match block:
+        case Text():
+            yield block.text
         case Items():
-            yield from (Words(f"- {say(one)}") for one in block.items)
+            yield from [f"{block.label}:"] if block.label else []
+            yield from (f"- {one}" for one in block.items)
         case Code():
-            yield from (Words(f"  {say(line)}") for line in block.lines)
-        case Link() | Figure():
-            return
+            yield from (f"  {line}" for line in block.lines)
 
 
 def _drawn_table(table: Table, say: Callable[[str], str]) -> Drawn:
@@ -317,7 +395,7 @@ def row(*cells: Value | str | int) -> tuple[Value, ...]:
 
 
 def table(
-    caption: str, header: Sequence[str], rows: Sequence[Sequence[Value | str | int]]
+    caption: str, header: Sequence[str], rows: Iterable[Sequence[Value | str | int]]
 ) -> Table:
     """Make a table of numbers and words."""
     return Table(caption, tuple(header), tuple(row(*cells) for cells in rows))

@@ -19,13 +19,14 @@ from harness.core.records import Query
 from harness.core.run import Run, Status
 from harness.core.scores import Estimate, Scores
 from harness.measures.decompose import decompose
+from harness.report.doc import NOT_MEASURED
 from harness.report.explorer_stages import Stages, stages
 from harness.report.html import TEMPLATES, environment, named, script_source
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.cards import merged, paired
 from harness.report.page.figures import is_verified
 from harness.report.page.queries import DEPTH, DIGITS, QUERY, SNIPPET, TITLE, instead_of
-from harness.report.page.tables import NOT_MEASURED, measures_of
+from harness.report.page.tables import measures_of
 from harness.report.page.view import ALIKE
 from harness.report.rounding import for_json
 

@@ -1,16 +1,19 @@
-"""Templates into pages, with all text escaped, and links into the explorer."""
+"""Documents and templates into pages, with all text escaped, and links into the explorer."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from harness.core.printable import one_line, printable
+from harness.report.doc import Block, Section
 from harness.report.rounding import minute
 
 PAGE = "explore.html"
@@ -56,8 +59,38 @@ def environment() -> Environment:
         finalize=_finalize,
     )
     made.globals["explore_link"] = explore_link
-    made.filters["minute"] = minute
+    made.filters |= {"minute": minute, "is": _is, "parts": _parts, "ours": Markup}
     return made
+
+
+def _is(block: Block) -> str:
+    return type(block).__name__.lower()
+
+
+def _parts(blocks: Sequence[Block]) -> list[Section]:
+    """List the sections that the navigation leads to."""
+    return [one for one in blocks if isinstance(one, Section) and one.anchor]
+
+
+def to_page(doc: Section, *, scripted: bool = False, generator: str = "") -> str:
+    """Write a document as a page that needs nothing beside it; figures are drawings of ours.
+
+    A scripted page opens what an address behind it names, and all of it on paper.
+    """
+    style, script = ((TEMPLATES / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    script = script if scripted else ""
+    text = (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            doc=doc,
+            style=Markup(style),  # noqa: S704  our own file
+            script=Markup(script),  # noqa: S704  our own file
+            script_source=Markup(script_source(script)),  # noqa: S704  our own digest
+            generator=generator,
+        )
+    )
+    return text.rstrip() + "\n"
 
 
 def _finalize(value: object) -> object:

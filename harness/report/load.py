@@ -8,9 +8,8 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
@@ -19,8 +18,8 @@ from harness.core.printable import counted
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.replay.load_trial import Histogram
-from harness.report.doc import Cell, Table
-from harness.report.html import TEMPLATES, environment
+from harness.report import html
+from harness.report.doc import Card, Cards, Cell, Code, Figure, Items, Section, Table, Text
 from harness.report.inputs import LoadReport, Point
 from harness.report.page.figures import WIDTH
 from harness.report.rounding import (
@@ -28,6 +27,7 @@ from harness.report.rounding import (
     interval,
     interval_in,
     milliseconds,
+    minute,
     number,
     share,
     three_digits,
@@ -49,7 +49,7 @@ def load_curve(name: str, report: LoadReport) -> str | None:
     if not shown:
         return None
 
-    def paint(figure: Figure) -> None:
+    def paint(figure: Drawing) -> None:
         axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
         quiet(axes, grid="y")
         for at, arm in enumerate(report.arms):
@@ -97,7 +97,7 @@ def percentile_curves(name: str, report: LoadReport) -> str | None:
         return None
     points = [report.point(arm, shared[-1]) for arm in report.arms]
 
-    def paint(figure: Figure) -> None:
+    def paint(figure: Drawing) -> None:
         axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
         quiet(axes, grid="y")
         for at, point in enumerate(points):
@@ -386,27 +386,62 @@ def _times(report: LoadReport, rate: float) -> str:
     )
 
 
-def to_page(report: LoadReport) -> str:
-    """Give the page; the same bytes for the same load."""
-    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
+def document(report: LoadReport) -> Section:
+    """Describe a load: what each arm bears first, then every rate and what it costs."""
+    about = ", ".join(f"{name}: {value}" for name, value in report.about.items())
     figures = (
         (load_curve("curve", report), "Response time against the rate."),
         (percentile_curves("percentiles", report), "The whole distribution, on an axis of nines."),
     )
-    text = (
-        environment()
-        .get_template("load.html.j2")
-        .render(
-            report=report,
-            style=Markup(style),  # noqa: S704  our own file
-            figures=[
-                (Markup(drawn), caption)  # noqa: S704  our own figure, its texts are escaped
-                for drawn, caption in figures
-                if drawn
-            ],
-            tables=tables(report),
-            notes=notes(report),
-            headline=headline(report),
-        )
+    drawn = tuple(Figure(svg, caption) for svg, caption in figures if svg)
+    nothing = Text("No trial at a rate counts, so there is nothing to draw.", "instead")
+    said = f"{report.workers}; {about}. Loaded {minute(report.loaded_at)}."
+    return Section(
+        f"{report.dataset} under load",
+        (
+            Text(headline(report), "headline"),
+            Cards(tuple(_card(report, arm) for arm in report.arms)),
+            Text(said, "about"),
+            Items(notes(report)),
+            *(drawn or (nothing,)),
+            *tables(report),
+            Section("To reproduce it", (Code((report.command,)),)),
+        ),
     )
-    return text.rstrip() + "\n"
+
+
+def _card(report: LoadReport, arm: str) -> Card:
+    """Show the times of an arm at the highest rate at which it has some, and what remains."""
+    of = [one for one in report.points if one.arm == arm and not one.twin]
+    timed = [one for one in of if one.rate is not None and one.overall.count]
+    if not timed:
+        return Card(
+            arm, "no time", (Text("No trial of it at a rate counts.", "instead"),), "unsure"
+        )
+    point = timed[-1]
+    loud = (noise := report.noise.get(point.rate or 0)) and noise.verdict is not Verdict.PASS
+    p50, p99 = (milliseconds(point.overall.percentile(share_)) for share_ in (50.0, P99))
+    blocks = [
+        Text(f"99 of 100 answers within it at {at(point.rate)}, half within {p50} ms", "measured")
+    ]
+    if arm != report.arms[0]:
+        ratio = _ratio(report, point)
+        said = f"{ratio.text} times the p99 of {report.arms[0]} {ratio.note}"
+        blocks.append(Text(said if point.ratio else f"no ratio: {FEW}", "measured"))
+    found = report.highest.get(arm)
+    if found:
+        borne = f"{three_digits(found.estimate.value)} /s" if found.estimate else "not found"
+        blocks.append(Text(f"highest rate within the budget: {borne}, {found.reason}", "measured"))
+    rest = [f"more rounds or a quieter machine: {report.command} --rounds N"] if loud else []
+    rest += ["a faster arm, or another budget"] if found and found.verdict is Verdict.FAIL else []
+    tone = "unsure" if loud else {Verdict.PASS: "promote", Verdict.FAIL: "hold"}.get(
+        found.verdict if found else Verdict.INCONCLUSIVE, ""
+    )  # fmt: skip
+    return Card(
+        arm, f"p99 {p99} ms", (*blocks, Items(tuple(rest), "What remains", "remains")), tone
+    )
+
+
+def to_page(report: LoadReport) -> str:
+    """Write the page; the same bytes for the same load."""
+    return html.to_page(document(report))

@@ -9,18 +9,27 @@ from datetime import date
 from functools import partial
 
 import numpy as np
-from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from harness.core.printable import counted, one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.report import shadow_words
-from harness.report.doc import Cell, Table, time_cell
-from harness.report.html import TEMPLATES, environment
+from harness.report import html, shadow_words
+from harness.report.doc import (
+    Block,
+    Card,
+    Cards,
+    Code,
+    Figure,
+    Items,
+    Section,
+    Text,
+    table,
+    time_cell,
+)
 from harness.report.page.figures import WIDTH
 from harness.report.page.queries import DEPTH, TITLE, move
 from harness.report.page.queries import QUERY as PAGE_QUERY
@@ -70,7 +79,7 @@ def say(shown: Mapping[str, Sequence[Point]]) -> str:
     return f"Confidence sequences, as they stand: {said}"
 
 
-def paint(shown: Mapping[str, Sequence[Point]], figure: Figure) -> None:
+def paint(shown: Mapping[str, Sequence[Point]], figure: Drawing) -> None:
     """Paint at most four sequences, a panel each; each has a point."""
     panels = figure.subplots(2, 2, squeeze=True).ravel()
     for axes, (what, points) in zip(panels, shown.items(), strict=False):
@@ -120,7 +129,7 @@ def curves(name: str, times: Mapping[str, NDArray[np.int64]]) -> str | None:
         return None
     share = np.linspace(0.0, 1.0, CURVE)
 
-    def paint(figure: Figure) -> None:
+    def paint(figure: Drawing) -> None:
         axes = figure.add_axes((0.09, 0.15, 0.66, 0.78))
         quiet(axes, grid="y")
         for at, (arm, found) in enumerate(times.items()):
@@ -252,6 +261,26 @@ LISTED = 100
 Percentiles = Mapping[str, Mapping[str, Estimate | None]]
 
 
+ALARMS = (
+    "None of them needs a judgement. An alarm on a share is raised when its whole confidence"
+    " sequence lies beyond the bound. An alarm on change is raised when a window differs from the"
+    " first by more than the bound, and significantly."
+)
+BAND = (
+    "The line: the mean, or the median, so far. The band: where it lies, over all times together"
+    " with the confidence of the table above. Each panel shows what the later three quarters need."
+)
+CLOCKS = (
+    "Pairs in which both arms were timed, each on its own clock; the control was timed as it"
+    " served, the candidate beside it. A candidate that was given up counts with the time after"
+    " which it was. Intervals are for one look."
+)
+WORST = (
+    "Open divergences come first, the severest at the top: lost answers, and lists that share"
+    " nothing. Failures come last; their share is bounded by itself."
+)
+
+
 def to_page(
     shadowed: Shadowed,
     divergences: Mapping[tuple[str, int], Divergence],
@@ -261,41 +290,89 @@ def to_page(
     top: int,
     commands: Sequence[str],
 ) -> str:
-    """Give the page; the same bytes for the same log, register and day.
+    """Write the page; the same bytes for the same log, register and day.
 
     ``divergences`` holds those of the first ``top`` queries at least, by writer and number;
     ``percentiles`` by arm and name, nanoseconds.
     """
-    summary = shadowed.summary
-    tracks = {name: track.points for name, track in summary.tracks.items()}
-    times = {arm: summary.elapsed_ns(arm) for arm in ALARM_ARMS}
-    text = (
-        environment()
-        .get_template("shadow.html.j2")
-        .render(
-            style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  ours
-            title=shadow_words.title(shadowed),
-            headline=shadow_words.headline(shadowed),
-            tone=_tone(shadowed),
-            standing=shadow_words.standing_counts(shadowed),
-            span=shadow_words.span(summary),
-            today=today.isoformat(),
-            tally=shadow_words.tally(summary),
-            estimates=shadow_words.estimates(summary),
-            sequences=_markup(sequences("sequences", tracks)),
-            alarms=shadow_words.alarms(shadowed),
-            classes=shadow_words.classes(summary, by_slice=True),
-            percentiles=_percentiles(percentiles),
-            curves=_markup(curves("curves", times)),
-            divergences=shadow_words.divergences(shadowed, LISTED, text=QUERY),
-            sides=side_by_side(shadowed.judged.standing[:top], divergences),
-            accepted=shadow_words.accepted(shadowed, today.isoformat()),
-            troubles=troubles(summary),
-            who=shadow_words.who(summary),
-            commands=tuple(commands),
-        )
+    sides = side_by_side(shadowed.judged.standing[:top], divergences)
+    return html.to_page(document(shadowed, sides, percentiles, today, commands))
+
+
+def document(
+    shadowed: Shadowed,
+    sides: Sequence[Both],
+    percentiles: Percentiles,
+    today: date,
+    commands: Sequence[str],
+) -> Section:
+    """Describe the state of a log, the answer first."""
+    summary, words = shadowed.summary, shadow_words
+    tracks = sequences("sequences", {name: one.points for name, one in summary.tracks.items()})
+    drawn = curves("curves", {arm: summary.elapsed_ns(arm) for arm in ALARM_ARMS})
+    accepted = words.accepted(shadowed, today.isoformat())
+    wrong = troubles(summary)
+    names = tuple(dict.fromkeys(name for row in percentiles.values() for name in row))
+    times = table(
+        "Milliseconds per query, each arm on its own clock",
+        ("arm", *names),
+        [(arm, *(time_cell(row.get(name)) for name in names)) for arm, row in percentiles.items()],
     )
-    return text.rstrip() + "\n"
+    said = words.standing_counts(shadowed)
+    parts: Sequence[tuple[str, str, Sequence[Block]]] = (
+        ("Alarms", "alarms", (Text(ALARMS, "lead"), words.alarms(shadowed))),
+        ("Over time", "sequences", (_drawn(tracks, BAND, "Nothing was compared yet."),)),
+        ("Classes", "classes", (words.classes(summary, by_slice=True),)),
+        ("Latency", "latency", (
+            Text(CLOCKS, "lead"), times,
+            _drawn(drawn, "Share of answers within a time.", "No pair was timed yet."))),
+        ("Divergences", "divergences", (
+            Text(WORST, "lead"), words.divergences(shadowed, LISTED, text=QUERY),
+            *map(_both_shown, sides))),
+        ("Register", "register", (
+            Text(said, "lead"), accepted if accepted.rows else Text("Nothing is accepted."))),
+        ("The rest", "rest", (
+            *((wrong,) if wrong.rows else ()), words.who(summary),
+            *((Section("To reproduce it", (Code(tuple(commands)),)),) if commands else ()))),
+    )  # fmt: skip
+    return Section(
+        words.title(shadowed),
+        (
+            Text(words.headline(shadowed), "headline"),
+            Cards((_card(shadowed),)),
+            Text(f"{words.span(summary)}. The register as of {today.isoformat()}.", "about"),
+            words.tally(summary),
+            words.estimates(summary),
+            *(Section(title, tuple(blocks), anchor) for title, anchor, blocks in parts),
+        ),
+    )
+
+
+def _card(shadowed: Shadowed) -> Card:
+    """Show how alike the answers are and how fast, and what remains before the next step."""
+    tracks = shadowed.summary.tracks
+    seen = {"overlap": "mean Jaccard of the first hits", "ratio": "median time ratio",
+            "failures": "failures of the candidate"}  # fmt: skip
+    blocks: list[Block] = [
+        Text(f"{what} {number(now.value)} {watched(now)}", "measured")
+        for name, what in seen.items()
+        if (now := tracks[name].now)
+    ]
+    open_ = {trace.query for trace in shadowed.judged.blocking}
+    needs = []
+    if shadowed.raised:
+        needs.append(f"look at {counted(len(shadowed.raised), 'alarm')}: see Alarms")
+    if open_:
+        needs.append(f"look at {counted(len(open_), 'query')}, and accept: harness shadow accept")
+    if shadowed.early:
+        needs.append("more traffic: an alarm has too little to go by")
+    blocks += [
+        Items(tuple(needs), "What remains", "remains"),
+        Text(shadow_words.standing_counts(shadowed), "effect"),
+    ]
+    words = {"hold": "ALARM", "unsure": "NOT YET", "promote": "QUIET"}
+    tone = _tone(shadowed)
+    return Card("The candidate so far", words[tone], tuple(blocks), tone)
 
 
 def _tone(shadowed: Shadowed) -> str:
@@ -305,15 +382,25 @@ def _tone(shadowed: Shadowed) -> str:
     return "unsure" if shadowed.early or shadowed.judged.blocking else "promote"
 
 
-def _percentiles(percentiles: Percentiles) -> Table:
-    names = tuple(dict.fromkeys(name for row in percentiles.values() for name in row))
-
-    rows = tuple(
-        (Cell(arm), *(time_cell(row.get(name)) for name in names))
-        for arm, row in percentiles.items()
-    )
-    return Table("Milliseconds per query, each arm on its own clock", ("arm", *names), rows)
+def _drawn(svg: str | None, caption: str, instead: str) -> Block:
+    return Figure(svg, caption) if svg else Text(instead, "instead")
 
 
-def _markup(figure: str | None) -> Markup:
-    return Markup(figure or "")  # noqa: S704  our own figure, its texts are escaped
+def _both_shown(both: Both) -> Section:
+    """Show both answers to a query under its text."""
+    sides = [one for one in (both.control, both.candidate) if one]
+    missing = Text("The log does not hold this divergence.", "instead")
+    return Section(
+        f"{both.outcome}: {both.text}",
+        (Text(f"{both.standing} · {both.about}", "meta"), *(map(_ranking, sides) if sides
+                                                            else (missing,))),
+        kind="moved",
+        fold="closed",
+    )  # fmt: skip
+
+
+def _ranking(of: ShownAnswer) -> Block:
+    if not of.hits:
+        return Text(f"{of.arm}: {of.instead} ({of.about})", "instead")
+    rows = [(str(hit.rank), hit.doc_id, hit.move, hit.score) for hit in of.hits]
+    return table(f"{of.arm}: {of.about}", ("rank", "document", "move", "score"), rows)

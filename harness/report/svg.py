@@ -19,8 +19,6 @@ from harness.core.printable import one_line
 
 INK, MUTED, LINE, PAPER = "#1f2328", "#5b6470", "#d0d5db", "#fbfbf9"
 VERDICT = MappingProxyType({"pass": "#1b7f4d", "fail": "#b3261e", "inconclusive": "#54708f"})
-SHAPES = MappingProxyType({"pass": "o", "fail": "X", "inconclusive": "o"})
-"""A mark of each verdict, hollow where it is inconclusive: nothing is told by colour alone."""
 WORSE, BETTER = "#c2510a", "#0a66a8"
 ARMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#7a5195", "#6f6f6f")
 """Okabe and Ito's colours (told apart without red and green), yellow and black replaced."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
-from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import LogLocator, NullLocator
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,7 +24,20 @@ from harness.core.reading import Malformed, opened
 from harness.core.scores import Estimate
 from harness.core.store import Journal, JsonLines
 from harness.policy.age import check_past
-from harness.report.html import TEMPLATES, environment
+from harness.report import html
+from harness.report.doc import (
+    Block,
+    Card,
+    Cards,
+    Cell,
+    Figure,
+    Items,
+    Num,
+    Section,
+    Table,
+    Text,
+)
+from harness.report.page.remains import listed
 from harness.report.rounding import interval
 from harness.report.rounding import number as number_text
 from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, quiet
@@ -255,7 +268,12 @@ def ratios(name: str, entries: Sequence[Entry], percent: str) -> str:
 
 
 def _paint(
-    entries: Sequence[Entry], lines: Mapping[str, Points], what: str, figure: Figure, *, ratio: bool
+    entries: Sequence[Entry],
+    lines: Mapping[str, Points],
+    what: str,
+    figure: Drawing,
+    *,
+    ratio: bool,
 ) -> None:
     axes = figure.subplots()
     figure.subplots_adjust(left=0.09, right=0.77, top=0.95, bottom=0.14)
@@ -314,140 +332,142 @@ def _runs(entries: Sequence[Entry], points: Points) -> list[list[int]]:
 COLUMNS = 8
 """Most decisions side by side: the latest ones, the very latest first."""
 PREFIX = 12
-GENERATOR = '<meta name="generator" content="harness history page">'
+GENERATOR = "harness history page"
 HEAD = 2_000
 """Bytes within which a page names what made it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What one decision said of a step."""
-
-    word: str
-    tone: str
-    against: tuple[str, ...]
-    """Gates that do not pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One decision, and what was other than at the one before."""
-
-    at: str
-    decision: str
-    commit: str
-    changed: tuple[str, ...]
-    comparable: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Latest:
-    """An arm now and at the decision before."""
-
-    arm: str
-    before: str
-    now: str
-    ends: str
-
-
-@dataclass(frozen=True, slots=True)
-class TrendView:
-    """What the page shows of one data set."""
-
-    dataset: str
-    measure: str
-    count: int
-    headline: str
-    """Where each step of the latest decision stands; empty without steps."""
-    latest: tuple[Latest, ...]
-    quality: Markup
-    times: Markup
-    columns: tuple[str, ...]
-    steps: Mapping[str, tuple[Said | None, ...]]
-    rows: tuple[Row, ...]
-    """The latest first."""
 
 
 def is_page(file: Path) -> bool:
     """Tell whether a file is such a page, so that a new one may take its place."""
     try:
         with opened(file) as found:
-            return GENERATOR.encode() in found.read(HEAD)
+            mark = f'name="generator" content="{GENERATOR}"'
+            return mark.encode() in found.read(HEAD)
     except (OSError, Malformed):
         return False
 
 
-def view(name: str, entries: Sequence[Entry]) -> TrendView:
-    """Put together what is shown; ``name`` is unique on the page.
-
-    Raises:
-        EvidenceError: the history is empty.
-    """
-    if not entries:
-        raise EvidenceError("the history is empty. Run: harness history add")
-    shown = entries[: -COLUMNS - 1 : -1]
-    names = dict.fromkeys(step.step for entry in shown for step in entry.steps)
-    firsts = [Row(_day(entries[0]), _short(entries[0]), entries[0].commit, (), comparable=True)]
-    later = [
-        Row(_day(b), _short(b), b.commit, changed(a, b), comparable(a, b))
-        for a, b in pairwise(entries)
-    ]
-    return TrendView(
-        dataset=entries[-1].dataset,
-        measure=entries[-1].measure,
-        count=len(entries),
-        headline=headline(entries),
-        latest=_latest(entries),
-        quality=Markup(measures(f"{name}-quality", entries)),  # noqa: S704  drawn by us
-        times=Markup(ratios(f"{name}-times", entries, "p95")),  # noqa: S704  drawn by us
-        columns=tuple(_day(entry) for entry in shown),
-        steps={step: tuple(_said(entry, step) for entry in shown) for step in names},
-        rows=tuple(reversed([*firsts, *later])),
+def headline(entries: Sequence[Entry]) -> str:
+    """Say where each step of the latest decision stands, and since when."""
+    return "; ".join(
+        f"{step.step}: {_word(step)}{_since(entries, step)}" for step in entries[-1].steps
     )
 
 
-def headline(entries: Sequence[Entry]) -> str:
-    """Say where each step of the latest decision stands, and since when."""
-    return "; ".join(f"{step.step}: {_since(entries, step)}" for step in entries[-1].steps)
-
-
 def _since(entries: Sequence[Entry], step: StepKept) -> str:
-    now = _said(entries[-1], step.step)
-    alike = list(takewhile(lambda one: _same(_said(one, step.step), now), reversed(entries)))
-    unsure = " (inconclusive)" if now and now.tone == "unsure" else ""
-    since = f" since {_day(alike[-1])}" if len(alike) > 1 else ""
-    return f"{step.outcome.upper()}{unsure}{since}"
+    alike = list(
+        takewhile(lambda one: _outcome(_step(one, step.step)) == _outcome(step), reversed(entries))
+    )
+    return f" since {_day(alike[-1])}" if len(alike) > 1 else ""
 
 
-def _same(a: Said | None, b: Said | None) -> bool:
-    return (a and (a.word, a.tone)) == (b and (b.word, b.tone))
+def _step(entry: Entry, name: str) -> StepKept | None:
+    return next((step for step in entry.steps if step.step == name), None)
+
+
+def _outcome(step: StepKept | None) -> tuple[str, str] | None:
+    return (step.outcome.value, _tone(step)) if step else None
+
+
+def _word(step: StepKept) -> str:
+    beside = {"unsure": " (inconclusive)", "waits": " (waits)"}
+    return step.outcome.upper() + beside.get(_tone(step), "")
 
 
 def to_page(histories: Mapping[str, Sequence[Entry]]) -> str:
-    """Give the page; the same bytes for the same histories.
+    """Write the page; the same bytes for the same histories.
 
     Raises:
         EvidenceError: a history is missing or empty.
     """
-    if not histories:
-        raise EvidenceError("the history is missing. Run: harness history add")
-    style = "".join(
-        (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "trends.css")
+    return html.to_page(document(histories), generator=GENERATOR)
+
+
+def document(histories: Mapping[str, Sequence[Entry]]) -> Section:
+    """Describe what was decided over time, the latest first.
+
+    Raises:
+        EvidenceError: a history is missing or empty.
+    """
+    if not histories or not all(histories.values()):
+        what = "is missing" if not histories else "is empty"
+        raise EvidenceError(f"the history {what}. Run: harness history add")
+    parts = (
+        Section(histories[name][-1].dataset, tuple(_history(f"t{at}", histories[name])),
+                f"t{at}", "dataset")
+        for at, name in enumerate(sorted(histories))
+    )  # fmt: skip
+    return Section("Decisions and measures over time", tuple(parts))
+
+
+def _history(name: str, entries: Sequence[Entry]) -> Iterator[Block]:
+    last, several = entries[-1], len(entries) > 1
+    if said := headline(entries):
+        yield Text(said, "headline")
+    first = f"from {_day(entries[0])} to {_day(last)}"
+    alone = (
+        "so there is nothing to compare it with yet. Run after the next one: harness history add"
     )
-    views = [view(f"t{at}", histories[name]) for at, name in enumerate(sorted(histories))]
-    text = (
-        environment()
-        .get_template("trends.html.j2")
-        .render(
-            style=Markup(style),  # noqa: S704  our own files
-            views=views,
+    yield Text(
+        f"{len(entries)} decisions, {first}." if several else f"1 decision, {alone}", "about"
+    )
+    if last.steps:
+        yield Cards(tuple(_card(entries, step) for step in last.steps))
+    yield _latest(entries)
+    if several:
+        yield Figure(
+            measures(f"{name}-quality", entries),
+            "Means with the intervals of each decision. A line breaks, and a rule stands, where"
+            " documents, queries or judgements changed: its two sides cannot be compared.",
         )
+    times = ratios(f"{name}-times", entries, "p95")
+    if times and several:
+        yield Figure(
+            times,
+            "p95 time of the candidate over that of the control, raced side by side. Only ratios"
+            " are kept: times of two days, or of two machines, cannot be compared.",
+        )
+    else:
+        one = "One decision rests on a race; its ratios are on its page."
+        yield Text(one if times else "No decision rests on a race.", "instead")
+    if last.steps:
+        yield _decided(entries)
+    yield _changes(entries)
+
+
+def _card(entries: Sequence[Entry], step: StepKept) -> Card:
+    """Show where a step stands, its gain and time, and what stands in its way now."""
+    last = entries[-1]
+    row = [last.means.get(arm, {}).get(last.measure) for arm in (step.control, step.candidate)]
+    known = [number_text(one.value) for one in row if one]
+    blocks: list[Block] = [Text(f"{step.control} → {step.candidate}", "arms")]
+    if len(known) == len(row):
+        blocks.append(Text(f"{last.measure} {' → '.join(known)}", "measured"))
+    if p95 := step.ratios.get("p95"):
+        blocks.append(Text(f"p95 {number_text(p95.value)} times {_ends(p95)}", "measured"))
+    moved = _moved(entries, step)
+    blocks.append(Items(moved, "Other than at the decision before"))
+    against = tuple(
+        f"{verdict}: {listed(gates)}"
+        for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
+        if (gates := [gate for gate, found in step.gates.items() if found is verdict])
     )
-    return text.rstrip() + "\n"
+    blocks.append(Items(against, "In its way", "remains"))
+    return Card(step.step, _word(step) + _since(entries, step), tuple(blocks), _tone(step))
 
 
-def _latest(entries: Sequence[Entry]) -> tuple[Latest, ...]:
-    """Give each arm's mean now, best first, and before, where the two may be compared."""
+def _moved(entries: Sequence[Entry], step: StepKept) -> tuple[str, ...]:
+    before = _step(entries[-2], step.step) if len(entries) > 1 else None
+    old = before.gates if before else {}
+    return tuple(
+        f"{gate}: {old[gate]} → {now}"
+        for gate, now in step.gates.items()
+        if gate in old and old[gate] is not now
+    )
+
+
+def _latest(entries: Sequence[Entry]) -> Table:
+    """Show each arm's mean now, best first, and before, where the two may be compared."""
     last = entries[-1]
     before = entries[-2] if len(entries) > 1 and comparable(entries[-2], last) else None
     found = []
@@ -455,22 +475,55 @@ def _latest(entries: Sequence[Entry]) -> tuple[Latest, ...]:
         if last.measure in row:
             now = row[last.measure]
             was = before.means.get(arm, {}).get(last.measure) if before else None
-            said = number_text(was.value) if was else ("not comparable" if entries[1:] else "none")
-            found.append((now.value, Latest(arm, said, number_text(now.value), _ends(now))))
-    return tuple(one for _, one in sorted(found, key=lambda pair: -pair[0]))
+            said = Num(was.value) if was else Cell("not comparable" if entries[1:] else "none")
+            found.append((now.value, (Cell(arm), Num.of(_estimate(now)), said)))
+    rows = tuple(row for _, row in sorted(found, key=lambda pair: -pair[0]))
+    return Table(f"{last.measure} of every arm", ("arm", "latest", "before"), rows)
+
+
+def _decided(entries: Sequence[Entry]) -> Table:
+    """Show the outcome of each step by decision; how many gates stood in its way, not which."""
+    shown = entries[: -COLUMNS - 1 : -1]
+    names = dict.fromkeys(step.step for entry in shown for step in entry.steps)
+    rows = tuple((Cell(name), *(_said(_step(entry, name)) for entry in shown)) for name in names)
+    cut = f": {len(shown)} of {len(entries)}" if len(entries) > len(shown) else ""
+    header = ("step", *(_day(entry) for entry in shown))
+    return Table(f"Steps by decision, the latest first{cut}", header, rows, "decided")
+
+
+def _said(step: StepKept | None) -> Cell:
+    if step is None:
+        return Cell("not there", tone="quiet")
+    found = Counter(step.gates.values())
+    said = [f"{found[verdict]} {verdict}" for verdict in Verdict if verdict is not Verdict.PASS
+            and found[verdict]]  # fmt: skip
+    return Cell(_word(step), ", ".join(said), _tone(step))
+
+
+def _changes(entries: Sequence[Entry]) -> Table:
+    """Show each decision with what was other than at the one before, the latest first."""
+    rows = [(_row(entries[0], "the first"))]
+    for before, after in pairwise(entries):
+        cut = "" if comparable(before, after) else "not comparable with the one before: "
+        rows.append(_row(after, cut + (", ".join(changed(before, after)) or "nothing")))
+    caption = "Decisions, the latest first, and what changed since the previous decision"
+    header = ("decided", "decision", "commit", "changed")
+    return Table(caption, header, tuple(reversed(rows)), "changes")
+
+
+def _row(entry: Entry, said: str) -> tuple[Cell, ...]:
+    decision = entry.decision_sha256[:PREFIX]
+    return Cell(_day(entry)), Cell(decision), Cell(entry.commit or "none"), Cell(said)
 
 
 def _ends(found: Interval) -> str:
-    low = -float("inf") if found.low is None else found.low
-    high = float("inf") if found.high is None else found.high
-    return interval(Estimate(found.value, low, high, found.n))
+    return interval(_estimate(found))
 
 
-def _said(entry: Entry, name: str) -> Said | None:
-    step = next((one for one in entry.steps if one.step == name), None)
-    if step is None:
-        return None
-    return Said(step.outcome.upper(), _tone(step), _against(step))
+def _estimate(found: Interval) -> Estimate:
+    low = -math.inf if found.low is None else found.low
+    high = math.inf if found.high is None else found.high
+    return Estimate(found.value, low, high, found.n)
 
 
 def _tone(step: StepKept) -> str:
@@ -479,17 +532,5 @@ def _tone(step: StepKept) -> str:
     return "waits" if waits else "unsure" if unsure else step.outcome.value
 
 
-def _against(step: StepKept) -> tuple[str, ...]:
-    return tuple(
-        f"{verdict.upper()}: {gate}"
-        for gate, verdict in step.gates.items()
-        if verdict is not Verdict.PASS
-    )
-
-
 def _day(entry: Entry) -> str:
     return entry.decided_at.strftime("%Y-%m-%d %H:%M")
-
-
-def _short(entry: Entry) -> str:
-    return entry.decision_sha256[:PREFIX]

@@ -30,7 +30,6 @@ pytestmark = pytest.mark.slow
 OURS = re.compile(r"[qd]\d+|[0-9a-f]{40,}|p[\d.]+|mean|max|ns|\w+@\d+|tau|")
 """Ids, digests, and names of measures: they are ours, and are looked up."""
 KEPT = (Qrels, Scores, Run, Histogram, Manifest)
-FEW = 3
 
 
 def utf8(text: str) -> str:
@@ -45,7 +44,6 @@ def index(texts: tuple[str, ...], names: Callable[[str], str] = str) -> str:
     """Give the page of a decision: ``texts`` are queries and titles, ``names`` changes names."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(report_inputs, "HOSTILE", texts)
-        patched.setattr(view, "SIDE_BY_SIDE", FEW)
         return view.to_page([everywhere(report_inputs.report("mail"), names, KEPT)])
 
 
@@ -54,10 +52,7 @@ def reasons(length: str) -> str:
     decided = everywhere(
         report_inputs.report("mail").decisions, lambda text: text + length, (float, bool)
     )
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(view, "SIDE_BY_SIDE", FEW)
-        report = report_inputs.report("mail")
-        return view.to_page([replace(report, decisions=decided)])
+    return view.to_page([replace(report_inputs.report("mail"), decisions=decided)])
 
 
 def over_time() -> str:
@@ -116,8 +111,6 @@ def test_nothing_of_it_runs_and_the_layout_holds(
 ) -> None:
     shown = watched.open(files[name])
     shown.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-    for box in shown.locator("input[type=search]").all()[:1]:
-        box.fill("<script>")
     for width in (1280, 390):
         shown.set_viewport_size({"width": width, "height": 800})
         assert watched.overflow() == 0, width

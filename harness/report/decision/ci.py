@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 from harness.core.gate import Finding, StepDecision, Verdict
 from harness.core.printable import one_line, printable
 from harness.report.inputs import ReportInput
-from harness.report.page.cards import answer, gate_row
+from harness.report.page.cards import answer, measured
 from harness.report.rounding import markdown, markdown_rows, number, signed
 from harness.report.trends import Entry, comparable
 
@@ -254,13 +254,13 @@ def _case(suite: ET.Element, name: str, verdict: Verdict, reason: str, remedy: s
 
 
 def _details(finding: Finding) -> str:
-    row = gate_row(finding)
-    rests = f" {row.interval} over {row.n}" if row.interval else ""
+    shown = measured(finding)
+    rests = f" {shown.note} over {finding.estimate.n:,}" if finding.estimate else ""
     lines = [
-        row.reason,
+        finding.reason,
         f"cause: {finding.cause.value}",
-        f"bound: {row.bound}",
-        f"measured: {row.value}{rests}",
+        f"bound: {finding.bound}",
+        f"measured: {shown.text}{rests}",
     ]
     return printable("\n".join(lines))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -17,17 +17,24 @@ from harness.core.printable import counted, many
 from harness.core.scores import BY_TEXT, Dependence, Paired
 from harness.gates.base.rules import Where
 from harness.policy.model import Policy
-from harness.report.inputs import ReportInput
-from harness.report.page.remains import Need, listed, remains
-from harness.report.rounding import (
-    in_unit,
-    interval,
-    interval_in,
-    milliseconds,
-    number,
-    p_value,
-    signed,
+from harness.report.doc import (
+    Bar,
+    Block,
+    Card,
+    Code,
+    Items,
+    Link,
+    Section,
+    Strip,
+    Stripe,
+    Text,
+    Value,
 )
+from harness.report.doc import measured as measured_or
+from harness.report.html import explore_link
+from harness.report.inputs import ReportInput
+from harness.report.page.remains import listed, remains
+from harness.report.rounding import interval, milliseconds, number, signed
 
 
 def merged(report: ReportInput) -> ReportInput:
@@ -59,14 +66,6 @@ BEYOND = 1.1
 """Where an end is drawn that is infinite; the furthest finite one lies at 1 or -1."""
 EDGE = 1.2
 """Where a drawing ends."""
-
-
-class Bar(NamedTuple):
-    """Ends and value, in multiples of the furthest distance from the bound."""
-
-    low: float
-    value: float
-    high: float
 
 
 def bar(finding: Finding) -> Bar | None:
@@ -122,59 +121,6 @@ class Tone(StrEnum):
     ROLLBACK = "rollback"
 
 
-@dataclass(frozen=True, slots=True)
-class GateRow:
-    """One finding in words."""
-
-    gate: str
-    rule: str
-    verdict: Verdict
-    bound: str
-    value: str
-    interval: str
-    n: str
-    p_value: str
-    reason: str
-    remedy: str
-    timed: bool
-    bar: Bar | None
-    """Its interval against its bound; None where there is nothing to draw."""
-    allowed: tuple[float, float] | None = None
-    """Where its interval passes, on the scale of the bar; None where that is not one side."""
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """One step on the first screen."""
-
-    step: str
-    gloss: str
-    """What a word of the field means that names the step; empty for other names."""
-    control: str
-    candidate: str
-    taken: bool
-    outcome: Outcome
-    tone: Tone
-    answer: str
-    gates: tuple[GateRow, ...]
-    """All of them, in the order of the policy."""
-    because: tuple[GateRow, ...]
-    """The first blocking gates, failures first; empty if all pass."""
-    more: tuple[GateRow, ...]
-    """The rest of those that block the next step."""
-    counts: str
-    effect: str
-    """What taking the step does to the quality that people look at first."""
-    gain: str
-    """The same in few words; empty where nothing was measured."""
-    latency: str
-    """Times of both arms; empty without a race."""
-    remains: tuple[Need, ...]
-    """All that is to be done before the step may be taken."""
-    sure: tuple[str, ...]
-    """How far the queries are independent, and the false-promotion rate and power, if known."""
-
-
 def gloss(decision: StepDecision) -> str:
     """Explain a step that is called shadow, as many policies call their first one."""
     if decision.step != SHADOW:
@@ -223,38 +169,9 @@ def counts(decision: StepDecision) -> str:
     return f"{gates}: {', '.join(parts)}" if parts else "No gate"
 
 
-def gate_row(finding: Finding, passes: Where | None = None) -> GateRow:
-    """Put a finding into words.
-
-    ``passes`` is the side of its bound on which it passes.
-    """
-    estimate = finding.estimate
-    if estimate is None:
-        value, ends, n = "nothing to measure", "", ""
-    else:
-        value = in_unit(estimate.value, finding.unit)
-        ends = interval_in(estimate, finding.unit)
-        n = f"{estimate.n:,}"
-    return GateRow(
-        gate=finding.gate,
-        rule=finding.rule,
-        verdict=finding.verdict,
-        bound=finding.bound,
-        value=value,
-        interval=ends,
-        n=n,
-        p_value=p_value(finding.p_value),
-        reason=finding.reason,
-        remedy=finding.remedy,
-        timed=finding.timed,
-        bar=bar(finding),
-        allowed=allowed(finding, passes),
-    )
-
-
-def gate_rows(decision: StepDecision) -> tuple[GateRow, ...]:
-    """Put the findings of a step into words."""
-    return tuple(gate_row(found) for found in decision.findings)
+def measured(finding: Finding) -> Value:
+    """Show what a gate measured, with its interval."""
+    return measured_or(finding.estimate, finding.unit, instead="nothing to measure")
 
 
 def paired(evidence: Evidence, measure: str) -> Paired | None:
@@ -362,31 +279,84 @@ def alone(report: ReportInput) -> str:
     return f" {which} are taken as independent: {policy.premises.needs or 'not declared why'}."
 
 
-def card(report: ReportInput, decision: StepDecision) -> Card:
-    """Put one step's decision onto the first screen."""
+def sure(report: ReportInput, decision: StepDecision) -> tuple[str, ...]:
+    """Say how far a decision can be trusted: independence, errors by design, its control."""
     errs = report.trust.step(decision.step) if report.trust else ""
-    passes = sides(report.trust.policy if report.trust else None, decision.step)
     by = decision.accepted_by[:PREFIX]
     accepted = f"Its control was accepted by the decision {by}." if by else ""
-    return Card(
-        step=decision.step,
-        gloss=gloss(decision),
-        control=decision.control,
-        candidate=decision.candidate,
-        taken=decision.taken,
-        outcome=decision.outcome,
-        tone=tone(decision),
-        answer=answer(decision),
-        gates=tuple(gate_row(one, passes=passes.get(one.gate)) for one in decision.findings),
-        because=tuple(gate_row(finding) for finding in decision.blocking[:REASONS]),
-        more=tuple(gate_row(finding) for finding in decision.blocking[REASONS:]),
-        counts=counts(decision),
-        effect=effect(report, decision.step),
-        gain=gain(report, decision),
-        latency=latency(report, decision),
-        remains=remains(decision, report.provenance.queries),
-        sure=tuple(filter(None, (independence(report, decision.step), errs, accepted))),
-    )
+    return tuple(filter(None, (independence(report, decision.step), errs, accepted)))
+
+
+def card(report: ReportInput, decision: StepDecision, target: str) -> Card:
+    """Put one step onto the first screen; its gates lead to rows ``target`` and their number."""
+    look = tone(decision)
+    beside = {Tone.UNSURE: " inconclusive", Tone.WAITS: " waits"}.get(look, "")
+    arms = f"{decision.control} → {decision.candidate}"
+    taken = ", already taken" if decision.taken else ""
+    needs = remains(decision, report.provenance.queries)
+    commands = tuple(dict.fromkeys(line for need in needs for line in need.commands))
+    draws = f"The {counted(len(commands), 'command')}" if commands[1:] else "The command"
+    blocks: Iterable[Block | None] = (
+        Text(f"{arms}{taken}", "arms"),
+        Text(gloss(decision), "gloss") if gloss(decision) else None,
+        Text(answer(decision), "answer"),
+        *(Text(said, "measured") for said in (gain(report, decision), latency(report, decision))
+          if said),
+        None if gain(report, decision) else Text(effect(report, decision.step), "instead"),
+        Items(tuple(need.words for need in needs), "What remains", "remains"),
+        Section(draws, (Code(commands),), kind="more", fold="closed") if commands else None,
+        _strip(report, decision, target),
+        *_because(decision),
+        Link("query by query", explore_link(
+            report.provenance.dataset, decision.control, decision.candidate)),
+    )  # fmt: skip
+    outcome = decision.outcome.value.upper() + beside
+    return Card(decision.step, outcome, tuple(filter(None, blocks)), look.value)
+
+
+def _strip(report: ReportInput, decision: StepDecision, target: str) -> Section | Text:
+    if not decision.findings:
+        return Text("No gate judged this step, so it cannot be taken.", "instead")
+    passes = sides(report.trust.policy if report.trust else None, decision.step)
+    stripes = tuple(
+        Stripe(one.gate, one.verdict.value, f"#{target}-{at}", bar(one),
+               allowed(one, passes.get(one.gate)))
+        for at, one in enumerate(decision.findings)
+    )  # fmt: skip
+    strip = Strip(f"Gates of {decision.step}, each against its bound", stripes)
+    fold: Literal["open", "closed"] = "open" if decision.blocking else "closed"
+    return Section(counts(decision), (strip,), kind="gates-of", fold=fold)
+
+
+def _because(decision: StepDecision) -> Iterator[Block]:
+    """Yield why a step is blocked: what each gate measured, or once what kept several from it."""
+    said = because(decision.blocking, decision.control)
+    if said:
+        yield Items(said[:REASONS], kind="because")
+    if rest := said[REASONS:]:
+        yield Section(f"and {len(rest)} more", (Items(rest, kind="because"),), "", "more", "closed")
+
+
+def because(blocking: Sequence[Finding], control: str) -> tuple[str, ...]:
+    """Say what each gate measured; gates that had nothing to measure are told by their reason."""
+    alike: dict[tuple[str, ...], list[Finding]] = {}
+    for one in blocking:
+        key = (one.verdict.value, one.reason, *([one.gate] if one.estimate else []))
+        alike.setdefault(key, []).append(one)
+    return tuple(f"{_which(of)}: {_why(of[0], control)}" for of in alike.values())
+
+
+def _which(alike: Sequence[Finding]) -> str:
+    first, *rest = alike
+    return f"{SIGNS[first.verdict]} {first.gate}{f' and {len(rest)} more' if rest else ''}"
+
+
+def _why(finding: Finding, control: str) -> str:
+    if finding.estimate is None:
+        return finding.reason.removesuffix(".")
+    shown = measured(finding)
+    bound = finding.bound.replace("the control's", f"{control}'s")
+    return f"{shown.text} {shown.note}, required: {bound}"
 
 
 SAID = {
@@ -400,52 +370,47 @@ SAID = {
     (Tone.WAITS, True): "not yet to",
 }
 """By the look of a step and whether it was taken, in the order in which they are said."""
-BLOCKS = {Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
+SIGNS = {Verdict.FAIL: "✕", Verdict.INCONCLUSIVE: "?"}
 IS = {Verdict.FAIL: "fails", Verdict.INCONCLUSIVE: "is inconclusive"}
 ARE = {Verdict.FAIL: "fail", Verdict.INCONCLUSIVE: "are inconclusive"}
 BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
 
 
-def headline(cards: Sequence[Card]) -> str:
-    """Give the answer, with the reason where one step is blocked; empty without steps."""
+def headline(decisions: Sequence[StepDecision], seen: Mapping[str, str]) -> str:
+    """Give the answer in one sentence; empty without steps.
+
+    ``seen`` is what was measured for a step; a yes shows it, and one blocked step has its reason.
+    """
+    named = {one: _named(one, seen.get(one.step, "")) for one in decisions}
     parts = [
         f"{word} {listed(names)}"
         for word in dict.fromkeys(SAID.values())
-        if (names := [_named(card) for card in cards if SAID[card.tone, card.taken] == word])
+        if (names := [named[one] for one in decisions if SAID[tone(one), one.taken] == word])
     ]
     said = "; ".join(parts)
-    blocked = _blocked(cards)
-    why = f": {_why(blocked[0])}" if len(blocked) == 1 else ""
+    blocked = [one for one in decisions if tone(one) in BLOCKED and one.blocking]
+    why = f": {_blocked(blocked[0])}" if len(blocked) == 1 else ""
     return f"{said[:1].upper()}{said[1:]}{why}." if said else ""
 
 
-def _named(card: Card) -> str:
-    measured = ", ".join(filter(None, (card.gain, card.latency)))
-    said = "; ".join(filter(None, (card.gloss, measured if card.tone is Tone.PROMOTE else "")))
-    return f"{card.step} ({said})" if said else card.step
+def _named(decision: StepDecision, seen: str) -> str:
+    shown = seen if tone(decision) is Tone.PROMOTE else ""
+    said = "; ".join(filter(None, (gloss(decision), shown)))
+    return f"{decision.step} ({said})" if said else decision.step
 
 
-def _blocked(cards: Sequence[Card]) -> list[Card]:
-    return [card for card in cards if card.tone in BLOCKED and card.because]
-
-
-def _why(card: Card) -> str:
+def _blocked(decision: StepDecision) -> str:
     """Say what the first gate in the way of a step measured, its bound, and how many more block."""
-    gate = card.because[0]
-    said = gate.reason.removesuffix(".")
-    if gate.interval:
-        bound = gate.bound.replace("the control's", f"{card.control}'s")
-        said = f"{gate.value} {gate.interval}, required: {bound}"
-    rest = (*card.because[1:], *card.more)
-    alike = [row for row in rest if not gate.interval and _same_cause(row, gate)]
-    others = Counter(row.verdict for row in rest if row not in alike)
-    more = [f"{others[verdict]} more {word}" for verdict, word in BLOCKS.items() if others[verdict]]
-    and_more = f"; {listed(more)}" if more else ""
-    subject = f"{gate.gate} {IS[gate.verdict]}"
+    first, *rest = decision.blocking
+    alike = [
+        one for one in rest
+        if first.estimate is None and (one.verdict, one.reason) == (first.verdict, first.reason)
+    ]  # fmt: skip
+    others = Counter(one.verdict for one in rest if one not in alike)
+    words = {Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
+    more = [f"{others[verdict]} more {word}" for verdict, word in words.items() if others[verdict]]
+    subject = f"{first.gate} {IS[first.verdict]}"
     if alike:
-        subject = f"{gate.gate} and {len(alike)} more {ARE[gate.verdict]}"
-    return f"{subject} ({said}{and_more})"
-
-
-def _same_cause(one: GateRow, other: GateRow) -> bool:
-    return (one.verdict, one.reason) == (other.verdict, other.reason)
+        subject = f"{first.gate} and {len(alike)} more {ARE[first.verdict]}"
+    and_more = f"; {listed(more)}" if more else ""
+    return f"{subject} ({_why(first, decision.control)}{and_more})"

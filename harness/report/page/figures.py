@@ -13,15 +13,12 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from numpy.typing import NDArray
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
-from harness.core.printable import one_line
 from harness.core.scores import Estimate, Paired
-from harness.gates.base.rules import Where
-from harness.report.doc import Cell, Table, Value, time_cell
+from harness.report.doc import Cell, Num, Table, Value, measured, table, time_cell
 from harness.report.inputs import Latency, ReportInput
-from harness.report.page.cards import allowed, bar, movement
-from harness.report.page.tables import NOT_MEASURED, best_first
-from harness.report.rounding import NS_PER_MS, in_unit, interval, number, percent, signed
+from harness.report.page.cards import movement
+from harness.report.page.tables import best_first
+from harness.report.rounding import NS_PER_MS, interval, percent, signed
 from harness.report.svg import (
     ARMS,
     BETTER,
@@ -29,9 +26,6 @@ from harness.report.svg import (
     LINE,
     MARKS,
     MUTED,
-    PAPER,
-    SHAPES,
-    VERDICT,
     WORSE,
     draw,
     key,
@@ -48,70 +42,55 @@ def percentiles(latency: Latency) -> Table:
     """Show the times of each arm whose rankings were verified, and words for the others."""
     shown = {arm: row for arm, row in latency.percentiles.items() if is_verified(latency, arm)}
     names = tuple(dict.fromkeys(name for row in shown.values() for name in row))
-
-    rows: list[tuple[Value, ...]] = []
-    for arm, times in latency.percentiles.items():
-        if is_verified(latency, arm):
-            rows.append((Cell(arm), *(time_cell(times.get(name)) for name in names)))
-        else:
-            why = "not shown: its rankings in the race were not those of its run"
-            rows.append((Cell(arm, why), *(Cell("not shown") for _ in names)))
-    return Table("Milliseconds to the first answer to a text", ("arm", *names), tuple(rows))
+    why = "not shown: its rankings in the race were not those of its run"
+    return table(
+        "Milliseconds to the first answer to a text",
+        ("arm", *names),
+        (
+            (arm, *(time_cell(times.get(name)) for name in names))
+            if arm in shown
+            else (Cell(arm, why), *("not shown" for _ in names))
+            for arm, times in latency.percentiles.items()
+        ),
+    )
 
 
 def conditions(latency: Latency) -> Table:
     """Show under which conditions each arm was timed, and what it gains on texts that it knows."""
     race = latency.race
-    rows = []
-    for arm, times in race.elapsed_ns.items():
-        stolen = race.stolen[arm]
-        rows.append((
-            Cell(arm),
-            Cell(str(len(times))),
-            Cell(percent(stolen.share), stolen.by),
-            Cell(percent(stolen.waited)),
-            Cell(number(stolen.preempted)),
-            Cell(percent(stolen.worked)),
-            _gain(latency.repeats.get(arm), "a cache"),
-            _gain(latency.seen.get(arm), "kept answers"),
-        ))
-    header = (
-        "arm",
-        "processes",
-        "taken by the system",
-        "waiting for a processor",
-        "preemptions an answer",
-        "processor time / wall time",
-        "text again / first time",
-        "known text / unseen variant",
-    )
-    return Table("What surrounded the times", header, tuple(rows))
+    return table(
+        "What surrounded the times",
+        ("arm", "processes", "taken by the system", "waiting for a processor",
+         "preemptions an answer", "processor time / wall time", "text again / first time",
+         "known text / unseen variant"),
+        (
+            (arm, len(times), Cell(percent(of.share), of.by), percent(of.waited),
+             Num(of.preempted), percent(of.worked), _gain(latency.repeats.get(arm), "a cache"),
+             _gain(latency.seen.get(arm), "kept answers"))
+            for arm, times in race.elapsed_ns.items()
+            for of in [race.stolen[arm]]
+        ),
+    )  # fmt: skip
 
 
-def _gain(estimate: Estimate | None, name: str) -> Cell:
+def _gain(estimate: Estimate | None, name: str) -> Value:
     """Show what an arm gains on a text that it knows, and name it where it is much."""
-    if estimate is None:
-        return Cell(NOT_MEASURED)
-    named = name if estimate.high < CACHED else ""
-    return Cell(number(estimate.value), f"{interval(estimate)} {named}".strip())
+    much = estimate is not None and estimate.high < CACHED
+    return measured(estimate, more=name if much else "")
 
 
 def budgets(report: ReportInput) -> Table:
     """Show what each budget in milliseconds asked for and found, step by step."""
-    rows = [
+    return table(
+        "Budgets",
+        ("gate", "budget", "ms, scaled", "verdict"),
         (
-            Cell(f"{decision.step}: {finding.gate}"),
-            Cell(finding.bound),
-            Cell(number(finding.estimate.value), interval(finding.estimate))
-            if finding.estimate
-            else Cell(NOT_MEASURED),
-            Cell(finding.verdict.value),
-        )
-        for decision in report.decisions
-        for finding in decision.findings
-        if finding.timed and finding.unit == "ms"
-    ]
-    return Table("Budgets", ("gate", "budget", "ms, scaled", "verdict"), tuple(rows))
+            (f"{decision.step}: {one.gate}", one.bound, measured(one.estimate), one.verdict.value)
+            for decision in report.decisions
+            for one in decision.findings
+            if one.timed and one.unit == "ms"
+        ),
+    )
 
 
 def trusted_ratios(report: ReportInput, latency: Latency) -> Mapping[str, Mapping[str, Estimate]]:
@@ -132,18 +111,17 @@ def ratios(report: ReportInput, latency: Latency) -> Table:
         **{f"{arm} in other processes (A/A)": row for arm, row in latency.aa.items()},
     }
     names = tuple(dict.fromkeys(name for row in rows_of.values() if row for name in row))
-
-    def cell(estimate: Estimate | None) -> Cell:
-        return Cell(number(estimate.value), interval(estimate)) if estimate else Cell(NOT_MEASURED)
-
-    rows: list[tuple[Cell, ...]] = []
-    for name, row in rows_of.items():
-        if row is None:
-            why = "not shown: an arm's rankings in the race were not those of its run"
-            rows.append((Cell(name, why), *(Cell("not shown") for _ in names)))
-        else:
-            rows.append((Cell(name), *(cell(row.get(ratio)) for ratio in names)))
-    return Table("Time of candidate / control", ("comparison", *names), tuple(rows))
+    why = "not shown: an arm's rankings in the race were not those of its run"
+    return table(
+        "Time of candidate / control",
+        ("comparison", *names),
+        (
+            (Cell(name, why), *("not shown" for _ in names))
+            if row is None
+            else (name, *(measured(row.get(ratio)) for ratio in names))
+            for name, row in rows_of.items()
+        ),
+    )
 
 
 def is_verified(latency: Latency, arm: str) -> bool:
@@ -153,12 +131,6 @@ def is_verified(latency: Latency, arm: str) -> bool:
 
 WIDTH = 7.6
 """Inches of a full-width figure."""
-FIGURE_VALUE, WORD = 1.14, 1.95
-"""Where a gate's value and its verdict begin; the plot reaches from -1.1 to 1.1."""
-SHADE = 0.4
-"""Half the height of the side that passes, in rows."""
-GATE = 38
-"""Longest name of a gate, in characters."""
 PANELS = 4
 """Panels beside each other."""
 TITLE, TITLE_LETTERS = 9.5, 18
@@ -172,63 +144,6 @@ CURVE = 240
 GUIDES = MappingProxyType({"p50": 0.50, "p95": 0.95, "p99": 0.99})
 """Percentiles that are marked, with the interval of each."""
 DASHES = (0, (3, 2))
-SHORT = frozenset({"ns", "ms", "ratio", "share"})
-"""Units that are written beside the value; the others stand in the bound."""
-
-
-def gates(name: str, findings: Sequence[Finding], passes: Mapping[str, Where | None]) -> str | None:
-    """Draw each gate's interval against its bound; bounds line up, each row has its own scale.
-
-    ``passes`` is the side on which a gate passes, by its name; that side is shaded.
-    """
-    if not findings:
-        return None
-    height = 0.34 * len(findings) + 0.72
-
-    def paint(figure: Figure) -> None:
-        axes = figure.add_axes((0.36, 0.36 / height, 0.34, 1 - 0.66 / height))
-        axes.axvline(0, color=INK, linewidth=1)
-        axes.set_title("bound", fontsize=9, loc="center", color=MUTED, pad=4)
-        for at, found in enumerate(findings):
-            colour = VERDICT[found.verdict.value]
-            axes.axhline(at, color=LINE, linewidth=0.6, zorder=0)
-            if side := allowed(found, passes.get(found.gate)):
-                axes.fill_between(side, at - SHADE, at + SHADE, color=VERDICT["pass"], alpha=0.16,
-                                  linewidth=0, zorder=0)  # fmt: skip
-            _gate(axes, at, found, colour)
-            said = found.verdict.value
-            axes.text(WORD, at, said, va="center", color=colour, fontweight="bold", fontsize=8.5)
-        axes.set(xlim=(-1.1, 1.1), ylim=(len(findings) - 0.5, -0.5), xticks=[])
-        axes.set_yticks(range(len(findings)), [one_line(found.gate, GATE) for found in findings])
-        axes.set_xlabel("shaded: the side that passes; each row has its own scale")
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-
-    said = "; ".join(f"{f.gate}: {f.verdict.value}, {f.bound}" for f in findings)
-    return draw(name, f"Gates against their bounds. {said}", (WIDTH, height), paint)
-
-
-def _gate(axes: Axes, at: int, finding: Finding, colour: str) -> None:
-    estimate, placed = finding.estimate, bar(finding)
-    if estimate is None or not math.isfinite(estimate.value):
-        axes.text(0.04, at, "nothing to measure", va="center", color=MUTED, fontsize=8)
-        return
-    axes.text(
-        FIGURE_VALUE,
-        at,
-        in_unit(estimate.value, finding.unit if finding.unit in SHORT else ""),
-        va="center",
-        color=INK,
-        fontsize=8.5,
-    )
-    if placed is None:
-        axes.text(0.04, at, "no bound to draw", va="center", color=MUTED, fontsize=8)
-        return
-    ends, style = placed, "-" if finding.verdict is not Verdict.INCONCLUSIVE else (0, (2, 1))
-    axes.plot([ends.low, ends.high], [at, at], color=colour, linewidth=2.4, linestyle=style)
-    face = PAPER if finding.verdict is Verdict.INCONCLUSIVE else colour
-    axes.plot([ends.value], [at], SHAPES[finding.verdict.value], color=colour, markersize=6,
-              markeredgewidth=1.8, markerfacecolor=face)  # fmt: skip
 
 
 def paired_differences(name: str, pairs: Paired, estimate: Estimate | None) -> str | None:

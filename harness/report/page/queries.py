@@ -1,19 +1,18 @@
-"""The queries that moved most, with what both arms showed."""
+"""The queries that moved most."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.core.evidence import ArmResult, Evidence
+from harness.core.evidence import Evidence
 from harness.core.printable import one_line
-from harness.core.records import Document, Query
+from harness.core.records import Query
 from harness.core.run import Status
 from harness.core.scores import Paired
 from harness.measures.decompose import decompose
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import paired
-from harness.report.rounding import number, signed, snippet
 
 DEPTH = 10
 """Ranks shown of each arm."""
@@ -26,44 +25,16 @@ QUERY = 400
 
 
 @dataclass(frozen=True, slots=True)
-class MovedHit:
-    """One hit of one arm."""
-
-    rank: int
-    doc_id: str
-    title: str
-    snippet: str
-    grade: int | None
-    """None if unjudged."""
-    move: str
-    """From control to candidate: ``up 3``, ``down 2``, ``same``, ``new``, ``gone``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """What one arm showed for one query."""
-
-    arm: str
-    value: str
-    hits: tuple[MovedHit, ...]
-    instead: str
-    """Reason for missing hits, in words; empty with hits."""
-
-
-@dataclass(frozen=True, slots=True)
 class Moved:
-    """One query and both rankings."""
+    """One query that lost or gained."""
 
-    query_id: str
-    text: str
-    slices: tuple[str, ...]
-    difference: str
-    parts: str
-    """How much of the difference is by what is shown, and how much by its order."""
-    better: bool
-    relevant: int
-    control: Ranking
-    candidate: Ranking
+    query: Query
+    control: float
+    candidate: float
+    shown: float
+    """Part of the difference that is by what is shown."""
+    order: float
+    """The rest of it, which is by the order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +55,6 @@ def furthest(pairs: Paired, limit: int) -> tuple[tuple[str, ...], tuple[str, ...
     return tuple(worse[:limit]), tuple(query_id for _, query_id in sorted(better)[:limit])
 
 
-def needed(report: ReportInput, limit: int) -> frozenset[str]:
-    """Ids of every document that the movers show."""
-    found: set[str] = set()
-    for evidence in report.evidence.values():
-        pairs = paired(evidence, report.measure)
-        if pairs is not None:
-            for query_id in (q for side in furthest(pairs, limit) for q in side):
-                found.update(evidence.control.run.ranking(query_id, DEPTH))
-                found.update(evidence.candidate.run.ranking(query_id, DEPTH))
-    return frozenset(found)
-
-
 def move(rank: int, other: int | None, *, candidate: bool) -> str:
     """Say where a hit of one arm went, or came from: ``other`` is its rank in the other arm."""
     if other is None:
@@ -104,42 +63,6 @@ def move(rank: int, other: int | None, *, candidate: bool) -> str:
     if by == 0:
         return "same"
     return f"up {by}" if by > 0 else f"down {-by}"
-
-
-def _ranking(
-    report: ReportInput,
-    side: ArmResult,
-    other: ArmResult,
-    query: Query,
-    documents: Mapping[str, Document],
-    *,
-    candidate: bool,
-) -> Ranking:
-    score = side.scores[report.measure].by_query.get(query.query_id)
-    ranks = {doc_id: at for at, doc_id in enumerate(other.run.ranking(query.query_id), start=1)}
-    grades = report.qrels.grades.get(query.query_id, {})
-    hits = []
-    for rank, doc_id in enumerate(side.run.ranking(query.query_id, DEPTH), start=1):
-        document = documents.get(doc_id)
-        hits.append(
-            MovedHit(
-                rank=rank,
-                doc_id=doc_id,
-                title=one_line(document.title, TITLE) if document else "",
-                snippet=snippet(document.text, query.text, SNIPPET)
-                if document
-                else "not in the corpus",
-                grade=grades.get(doc_id),
-                move=move(rank, ranks.get(doc_id), candidate=candidate),
-            )
-        )
-    return Ranking(side.arm, number(score), tuple(hits), "" if hits else instead(side, query))
-
-
-def instead(side: ArmResult, query: Query) -> str:
-    """Say why an arm showed nothing; a failure is not an empty answer."""
-    at = side.run.positions[query.query_id]
-    return instead_of(Status(side.run.status[at]), side.run.errors[at])
 
 
 def instead_of(status: Status, error: str) -> str:
@@ -155,47 +78,8 @@ def instead_of(status: Status, error: str) -> str:
             return "was not asked"
 
 
-def _parts(report: ReportInput, evidence: Evidence, ids: Sequence[str]) -> Mapping[str, str]:
-    """Take the differences of some queries apart, in words."""
-    if not ids:
-        return {}
-    runs = evidence.control.run, evidence.candidate.run
-    parts = decompose(*runs, report.qrels, report.measure, ids)
-    return {
-        query_id: f"by what is shown {signed(shown)}, by its order {signed(order)}"
-        for query_id, shown, order in zip(
-            ids, parts.shown.round(DIGITS).tolist(), parts.order.round(DIGITS).tolist(), strict=True
-        )
-    }
-
-
 def movers(report: ReportInput, limit: int) -> Mapping[str, Movers]:
     """Collect the movers of every comparison, at most ``limit`` in each direction."""
-    documents = report.documents(needed(report, limit))
-
-    def collect(evidence: Evidence, pairs: Paired, ids: Sequence[str]) -> tuple[Moved, ...]:
-        gain = dict(zip(pairs.query_ids, pairs.difference.tolist(), strict=True))
-        parts = _parts(report, evidence, tuple(ids))
-        found = []
-        for query_id in ids:
-            query = report.queries[query_id]
-            sides = evidence.control, evidence.candidate
-            grades = report.qrels.grades.get(query_id, {})
-            found.append(
-                Moved(
-                    query_id=query_id,
-                    text=one_line(query.text, QUERY),
-                    slices=query.slices,
-                    difference=signed(gain[query_id]),
-                    parts=parts[query_id],
-                    better=gain[query_id] > 0,
-                    relevant=sum(grade > 0 for grade in grades.values()),
-                    control=_ranking(report, *sides, query, documents, candidate=False),
-                    candidate=_ranking(report, *sides[::-1], query, documents, candidate=True),
-                )
-            )
-        return tuple(found)
-
     result: dict[str, Movers] = {}
     for name, evidence in report.evidence.items():
         pairs = paired(evidence, report.measure)
@@ -205,7 +89,24 @@ def movers(report: ReportInput, limit: int) -> Mapping[str, Movers]:
             continue
         worse, better = furthest(pairs, limit)
         none = "" if worse or better else f"No query moved in {report.measure}."
-        result[name] = Movers(
-            collect(evidence, pairs, worse), collect(evidence, pairs, better), none
-        )
+        lost, gained = (_moved(report, evidence, pairs, ids) for ids in (worse, better))
+        result[name] = Movers(lost, gained, none)
     return result
+
+
+def _moved(
+    report: ReportInput, evidence: Evidence, pairs: Paired, ids: Sequence[str]
+) -> tuple[Moved, ...]:
+    if not ids:
+        return ()
+    values = dict(
+        zip(pairs.query_ids, zip(pairs.control.tolist(), pairs.candidate.tolist(), strict=True),
+            strict=True)
+    )  # fmt: skip
+    runs = evidence.control.run, evidence.candidate.run
+    parts = decompose(*runs, report.qrels, report.measure, tuple(ids))
+    taken = zip(parts.shown.round(DIGITS).tolist(), parts.order.round(DIGITS).tolist(), strict=True)
+    return tuple(
+        Moved(report.queries[query_id], *values[query_id], *each)
+        for query_id, each in zip(ids, taken, strict=True)
+    )

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.core.engine import IMPORTED
 from harness.core.errors import SHOWN
-from harness.core.evidence import Agreement, ArmResult, Evidence
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.printable import counted, one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate, Paired, Scores
@@ -17,13 +17,10 @@ from harness.measures.missing_judgements import condense, judged_by_relevance, m
 from harness.measures.name import span_of
 from harness.measures.quality import score
 from harness.measures.ties import count_ties
-from harness.report.doc import Cell, Table
+from harness.report.doc import NOT_MEASURED, Cell, Num, Table, Value, measured, table
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import paired
-from harness.report.rounding import interval, number, percent, share, signed
-from harness.stats.interval import TrafficMean
-
-NOT_MEASURED = "not measured"
+from harness.report.rounding import percent, share, signed
 
 
 def measures_of(means: Mapping[str, Mapping[str, Estimate]], first: str) -> tuple[str, ...]:
@@ -52,22 +49,14 @@ def _over(n: int | None) -> str:
     return "" if n is None else f" (n = {n:,} unless a cell says otherwise)"
 
 
-def mean_cell(estimate: Estimate | None, usual: int | None) -> Cell:
-    """Write a level and its interval, and n where it is not the usual one."""
-    if estimate is None:
-        return Cell(NOT_MEASURED)
-    return Cell(number(estimate.value), _sure(estimate, usual))
+def mean_cell(estimate: Estimate | None, usual: int | None) -> Value:
+    """Show a level and its interval, and n where it is not the usual one."""
+    return measured(estimate, n=estimate is not None and estimate.n != usual)
 
 
-def difference_cell(estimate: Estimate | None, usual: int | None) -> Cell:
-    """Write a difference and its interval, and n where it is not the usual one."""
-    if estimate is None:
-        return Cell(NOT_MEASURED)
-    return Cell(signed(estimate.value), _sure(estimate, usual))
-
-
-def _sure(estimate: Estimate, usual: int | None) -> str:
-    return interval(estimate) if estimate.n == usual else f"{interval(estimate)}, n {estimate.n:,}"
+def difference_cell(estimate: Estimate | None, usual: int | None) -> Value:
+    """Show a difference and its interval, and n where it is not the usual one."""
+    return measured(estimate, n=estimate is not None and estimate.n != usual, signed=True)
 
 
 def answered(side: ArmResult | None) -> str:
@@ -98,69 +87,73 @@ def leaderboard(report: ReportInput) -> Table:
     measures = measures_of(report.means, report.measure)
     means = {arm: report.means.get(arm, {}) for arm in {**report.arms, **report.means}}
     usual = usual_n(means.values())
-    rows = tuple(
+    return table(
+        f"Quality of every arm{_over(usual)}",
+        ("arm", *measures, "queries"),
         (
-            Cell(arm),
-            *(mean_cell(means[arm].get(measure), usual) for measure in measures),
-            Cell(answered(report.arms.get(arm))),
-        )
-        for arm in best_first(means, report.measure)
-    )
-    return Table(f"Quality of every arm{_over(usual)}", ("arm", *measures, "queries"), rows)
+            (arm, *(mean_cell(means[arm].get(measure), usual) for measure in measures),
+             answered(report.arms.get(arm)))
+            for arm in best_first(means, report.measure)
+        ),
+    )  # fmt: skip
 
 
 def differences(report: ReportInput) -> Table:
     """Show every measure's difference in every comparison."""
     measures = measures_of(report.differences, report.measure)
     usual = usual_n(report.differences.values())
-    rows = tuple(
+    found = {name: report.differences.get(name, {}) for name in report.evidence}
+    return table(
+        f"Candidate minus control{_over(usual)}",
+        ("comparison", *measures),
         (
-            Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}"),
-            *(difference_cell(report.differences.get(name, {}).get(m), usual) for m in measures),
-        )
-        for name, evidence in report.evidence.items()
-    )
-    return Table(f"Candidate minus control{_over(usual)}", ("comparison", *measures), rows)
+            (_compared(name, evidence), *(difference_cell(found[name].get(m), usual)
+                                          for m in measures))
+            for name, evidence in report.evidence.items()
+        ),
+    )  # fmt: skip
 
 
-def _agreement(found: Scores | None) -> Cell:
+def _compared(name: str, evidence: Evidence) -> Cell:
+    return Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}")
+
+
+def _agreement(found: Scores | None) -> Value:
     if found is None:
         return Cell(NOT_MEASURED)
     without = sum(len(ids) for ids in found.undefined.values())
-    note = f"n {len(found.query_ids):,}" + (f", {without:,} undefined" if without else "")
-    return Cell("not defined for any query" if found.mean is None else number(found.mean), note)
+    more = f"n {len(found.query_ids):,}" + (f", {without:,} undefined" if without else "")
+    if found.mean is None:
+        return Cell("not defined for any query", more)
+    return Num(found.mean, more=more)
 
 
 def agreement(evidence: Evidence) -> Table:
     """Show the means of each agreement of the candidate beside control against control."""
-    names = dict.fromkeys([*evidence.agreement.scores, *evidence.noise.scores])
-    rows = tuple(
-        (
-            Cell(name),
-            _agreement(evidence.agreement.scores.get(name)),
-            _agreement(evidence.noise.scores.get(name)),
-        )
-        for name in names
-    )
-    return Table(
-        "Agreement with the control", ("mean of", "candidate", "A/A (control twice)"), rows
-    )
+    here, twice = evidence.agreement.scores, evidence.noise.scores
+    return table(
+        "Agreement with the control",
+        ("mean of", "candidate", "A/A (control twice)"),
+        ((name, _agreement(here.get(name)), _agreement(twice.get(name)))
+         for name in dict.fromkeys([*here, *twice])),
+    )  # fmt: skip
 
 
 def classes(evidence: Evidence) -> Table:
     """Count how many queries fall into each class, beside control against control."""
+    found, noise = Counter(evidence.agreement.classes), Counter(evidence.noise.classes)
 
-    def count(of: Agreement) -> Counter[str]:
-        return Counter(of.classes)
+    def cell(of: Counter[str], name: str) -> Value:
+        if not of[name]:
+            return Cell("none")
+        return Num(of[name], "count", more=share(of[name], of.total()))
 
-    found, noise = count(evidence.agreement), count(evidence.noise)
     names = sorted(found | noise, key=lambda name: (-found[name], name))
-
-    def cell(of: Counter[str], name: str) -> Cell:
-        return Cell(f"{of[name]:,}", share(of[name], of.total())) if of[name] else Cell("none")
-
-    rows = tuple((Cell(name), cell(found, name), cell(noise, name)) for name in names)
-    return Table("Queries by class", ("class", "candidate", "A/A (control twice)"), rows)
+    return table(
+        "Queries by class",
+        ("class", "candidate", "A/A (control twice)"),
+        ((name, cell(found, name), cell(noise, name)) for name in names),
+    )
 
 
 def provenance(report: ReportInput) -> tuple[tuple[str, str], ...]:
@@ -203,79 +196,61 @@ def _between(times: Iterable[str]) -> str:
 
 def manifests(report: ReportInput) -> Table:
     """Say who each arm is."""
-    rows = tuple(
+    return table(
+        "What each arm is made from",
+        ("arm", "engine", "documents", "settings sha256", "fingerprint"),
         (
-            Cell(arm),
-            Cell(f"{found.engine} {found.version}"),
-            Cell(f"{found.documents:,}"),
-            Cell(found.settings_sha256),
-            Cell(found.fingerprint),
-        )
-        for arm, found in sorted(report.provenance.manifests.items())
+            (arm, f"{of.engine} {of.version}", of.documents, of.settings_sha256, of.fingerprint)
+            for arm, of in sorted(report.provenance.manifests.items())
+        ),
     )
-    header = ("arm", "engine", "documents", "settings sha256", "fingerprint")
-    return Table("What each arm is made from", header, rows)
 
 
 def by_slice(report: ReportInput) -> Table:
     """Show the first measure of every arm in every slice, arms in the leaderboard's order."""
     arms = best_first(report.means, report.measure)
-    rows = tuple(
-        (Cell(name), *(mean_cell(means.get(arm, {}).get(report.measure), None) for arm in arms))
-        for name, means in sorted(report.slice_means.items())
+    return table(
+        f"{report.measure} by slice",
+        ("slice", *arms),
+        (
+            (name, *(mean_cell(means.get(arm, {}).get(report.measure), None) for arm in arms))
+            for name, means in sorted(report.slice_means.items())
+        ),
     )
-    return Table(f"{report.measure} by slice", ("slice", *arms), rows)
 
 
 def slice_differences(report: ReportInput) -> Table:
     """Show the first measure's difference in every slice, a column a comparison."""
-    names = tuple(name for name in report.evidence if name in report.slice_differences)
-    slices = sorted({name for row in report.slice_differences.values() for name in row})
-    rows = tuple((Cell(part), *(_cell(report, name, part) for name in names)) for part in slices)
-    sides = (report.evidence[name] for name in names)
-    header = (f"{e.control.arm} → {e.candidate.arm}" for e in sides)
-    caption = f"Candidate minus control by slice, {report.measure}"
-    return Table(caption, ("slice", *header), rows)
-
-
-def _cell(report: ReportInput, name: str, part: str) -> Cell:
-    return difference_cell(report.slice_differences[name].get(part), None)
+    found = report.slice_differences
+    sides = {name: each for name, each in report.evidence.items() if name in found}
+    return table(
+        f"Candidate minus control by slice, {report.measure}",
+        ("slice", *(f"{e.control.arm} → {e.candidate.arm}" for e in sides.values())),
+        (
+            (part, *(difference_cell(found[name].get(part), None) for name in sides))
+            for part in sorted({name for row in found.values() for name in row})
+        ),
+    )
 
 
 def traffic(report: ReportInput) -> Table:
     """Show both means of each arm and of each comparison; no row without a sample of a log."""
     measure, found = report.measure, report.traffic
-    arms = [
-        (
-            Cell(arm),
-            mean_cell(found[arm].estimate, None),
-            _share(found[arm]),
-            mean_cell(means.get(measure), None),
-        )
-        for arm, means in report.means.items()
-        if arm in found
-    ]
     pairs = {f"{e.control.arm}~{e.candidate.arm}": name for name, e in report.evidence.items()}
-    differences = [
+    levels = {arm: means.get(measure) for arm, means in report.means.items()}
+    moved = {key: report.differences.get(name, {}).get(measure) for key, name in pairs.items()}
+    return table(
+        f"{measure} over the requests of the log, and over the sampled queries",
+        ("arm or comparison", "mean over the traffic", "share of the requests",
+         "plain mean, as the gates judge it"),
         (
-            Cell(key.replace("~", " → ")),
-            difference_cell(found[key].estimate, None),
-            _share(found[key]),
-            difference_cell(report.differences.get(name, {}).get(measure), None),
-        )
-        for key, name in pairs.items()
-        if key in found
-    ]
-    header = (
-        "arm or comparison", "mean over the traffic", "share of the requests",
-        "plain mean, as the gates judge it",
+            (key.replace("~", " → "), cell(found[key].estimate, None), percent(found[key].share),
+             cell(plain, None))
+            for of, cell in ((levels, mean_cell), (moved, difference_cell))
+            for key, plain in of.items()
+            if key in found
+        ),
     )  # fmt: skip
-    caption = f"{measure} over the requests of the log, and over the sampled queries"
-    return Table(caption, header, (*arms, *differences))
-
-
-def _share(found: TrafficMean) -> Cell:
-    return Cell(percent(found.share))
 
 
 JUDGED = "Judged@10"
@@ -287,31 +262,28 @@ def unjudged(report: ReportInput) -> Table:
     A comparison without a query that both arms have a value for has no row.
     """
     found = {name: (each, paired(each, report.measure)) for name, each in report.evidence.items()}
-    rows = tuple(
+    return table(
+        "What unjudged documents leave open, candidate minus control",
+        ("comparison", f"control's {JUDGED}", f"candidate's {JUDGED}", report.measure,
+         "on judged documents alone", "whatever is not judged"),
         (
-            Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}"),
-            _judged(evidence.control),
-            _judged(evidence.candidate),
-            Cell(signed(float(pairs.difference.mean()))),
-            _condensed(report, evidence, pairs),
-            _bounds(report, evidence, pairs),
-        )
-        for name, (evidence, pairs) in found.items()
-        if pairs and pairs.query_ids
-    )
-    header = (
-        "comparison", f"control's {JUDGED}", f"candidate's {JUDGED}", report.measure,
-        "on judged documents alone", "whatever is not judged",
+            (
+                _compared(name, evidence), _judged(evidence.control), _judged(evidence.candidate),
+                Num(float(pairs.difference.mean()), signed=True),
+                _condensed(report, evidence, pairs), _bounds(report, evidence, pairs),
+            )
+            for name, (evidence, pairs) in found.items()
+            if pairs and pairs.query_ids
+        ),
     )  # fmt: skip
-    return Table("What unjudged documents leave open, candidate minus control", header, rows)
 
 
-def _judged(side: ArmResult) -> Cell:
+def _judged(side: ArmResult) -> Value:
     scores = side.scores.get(JUDGED)
-    return Cell(NOT_MEASURED if scores is None else number(scores.mean))
+    return Cell(NOT_MEASURED) if scores is None else Num(scores.mean)
 
 
-def _condensed(report: ReportInput, evidence: Evidence, pairs: Paired) -> Cell:
+def _condensed(report: ReportInput, evidence: Evidence, pairs: Paired) -> Value:
     values = [
         score(condense(side.run, report.qrels), report.qrels, [report.measure], pairs.query_ids)
         for side in (evidence.control, evidence.candidate)
@@ -320,7 +292,7 @@ def _condensed(report: ReportInput, evidence: Evidence, pairs: Paired) -> Cell:
     control, candidate = means
     if control is None or candidate is None:
         return Cell(NOT_MEASURED)
-    return Cell(signed(candidate - control))
+    return Num(candidate - control, signed=True)
 
 
 def _bounds(report: ReportInput, evidence: Evidence, pairs: Paired) -> Cell:

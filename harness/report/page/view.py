@@ -1,260 +1,286 @@
-"""One data set of the page in words, tables and figures."""
+"""Decisions as one document: the answer of each data set, and all that it rests on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
-
-from markupsafe import Markup
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
-from harness.core.printable import one_line, printable
-from harness.report.doc import Table
-from harness.report.html import TEMPLATES, environment, script_source
-from harness.report.inputs import Links, LoadReport, ReportInput
+from harness.core.printable import one_line
+from harness.report import html
+from harness.report.doc import (
+    Block,
+    Cards,
+    Cell,
+    Code,
+    Figure,
+    Items,
+    Link,
+    Num,
+    Section,
+    Table,
+    Text,
+    Value,
+)
+from harness.report.html import explore_link
+from harness.report.inputs import LoadReport, ReportInput
 from harness.report.load import load_curve, notes, response
 from harness.report.page import custody, figures, forest, tables
 from harness.report.page.cards import (
-    Card,
-    GateRow,
     card,
     effect,
-    gate_rows,
+    gain,
     headline,
     independence,
+    latency,
+    measured,
     merged,
     paired,
-    sides,
+    sure,
 )
-from harness.report.page.figures import latency_curves
 from harness.report.page.queries import QUERY, Moved, movers
-from harness.report.page.tables import by_slice, slice_differences, traffic, unjudged
-from harness.report.rounding import for_json, minute
+from harness.report.rounding import minute
 
-SIDE_BY_SIDE = 10
-"""Queries shown with both rankings, in each direction of each comparison."""
-LISTED = 1_000
-"""Losses in the table, and gains; the explorer has every query."""
+LISTED = 10
+"""Queries listed in each direction of each comparison; the explorer has every query."""
 ALIKE = "Jaccard@10"
 FIGURE_MEASURES = 4
+LEGEND = (
+    "In each line, the upright stroke is the gate's bound, the shaded side is where it passes, and"
+    " the bar is the measured interval: ✓ passes, ✕ fails, ? inconclusive. Each line has a scale of"
+    " its own."
+)
+GATES = (
+    "A step is promoted only if every one of its gates passes. An inconclusive gate is not a pass:"
+    " the interval lies on both sides of its bound, or there was too little to measure."
+)
+QUALITY = (
+    "Mean over the queries that the measure is defined for, with its interval. Overlapping"
+    " intervals do not mean equal: differences are paired by query."
+)
+TRAFFIC = (
+    "A mean over the traffic weighs each query by its requests. It is over the requests whose"
+    " queries have a value. Its interval is for the log that the queries were sampled from."
+)
+AGREEMENT = (
+    "How alike the two rankings are, without judgements. It says that results change, not whether"
+    " for better or worse. A/A is the control run twice: what a perfect candidate would show."
+)
+LATENCY = (
+    "From the typed text to the hits shown, to texts that the process had not seen; arms"
+    " interleaved, in several processes of one machine: {}. No time is compared with one of another"
+    " day. A/A is an arm in some processes against itself in the others: what the noise of the"
+    " machine alone does."
+)
+FOREST = (
+    "Candidate minus control, by measure and by slice. A full mark: the whole interval lies on one"
+    " side of no difference. The diamond is the mean over all queries. A short upright line: the"
+    " bound of a gate."
+)
+RATIOS = (
+    "Time of candidate over control. A/A is an arm in some processes against itself in others: a"
+    " ratio no further from 1 than these says nothing. A short upright line: the bound of a gate."
+)
 
 
-@dataclass(frozen=True, slots=True)
-class GatesView:
-    """One step in detail."""
-
-    card: Card
-    rows: tuple[GateRow, ...]
-    figure: Markup
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonView:
-    """One comparison in detail; ``number`` makes its ids unique on the page."""
-
-    name: str
-    number: int
-    control: str
-    candidate: str
-    effect: str
-    forest: Markup
-    differences: Markup
-    agreement: Table
-    classes: Table
-    alike: Markup
-    moved: tuple[Moved, ...]
-    unmoved: str
-    slices: tuple[str, ...]
-    queries: tuple[Mapping[str, Any], ...]
-    """Queries with their values, for the script: at most ``LISTED`` losses and as many gains."""
-    valued: int
-    """Queries with a value in both arms."""
+def document(reports: Sequence[ReportInput]) -> Section:
+    """Describe all that is known of each data set, the answers first."""
+    decided = any(report.decisions for report in reports)
+    title = "May the search engine be replaced?" if decided else "How the search engines compare"
+    answers = (_answer(report, f"d{at}") for at, report in enumerate(reports))
+    details = (_details(report, f"d{at}") for at, report in enumerate(reports))
+    return Section(title, (*answers, *details))
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetView:
-    """One dataset's part of the page, in words."""
-
-    number: int
-    dataset: str
-    policy: str
-    decided_at: str
-    expires_at: str
-    start: str
-    """Where the migration begins."""
-    kept: tuple[str, ...]
-    """How the evidence was kept, a line each."""
-    headline: str
-    """The answer in one sentence; empty where nothing is decided."""
-    cards: tuple[Card, ...]
-    gates: tuple[GatesView, ...]
-    leaderboard: Table
-    quality: Markup
-    differences: Table
-    traffic: Table
-    unjudged: Table
-    by_slice: Table
-    slice_differences: Table
-    slices: Markup
-    comparisons: tuple[ComparisonView, ...]
-    percentiles: Table | None
-    conditions: Table | None
-    budgets: Table
-    ratios: Table | None
-    ratio_forest: Markup
-    curves: Markup
-    machine: str
-    load: LoadView | None
-    links: Links
-    provenance: tuple[tuple[str, str], ...]
-    manifests: Table
-    commands: tuple[str, ...]
-    together: str
-    """What all verdicts may err; empty where nothing was decided."""
+def to_page(reports: Sequence[ReportInput]) -> str:
+    """Write the page of all data sets; the same bytes for the same input."""
+    return html.to_page(document(reports), scripted=True)
 
 
-def _markup(figure: str | None) -> Markup:
-    return Markup(figure or "")  # noqa: S704  our own figure, its texts are escaped
+def _answer(report: ReportInput, prefix: str) -> Section:
+    return Section(report.provenance.dataset, tuple(_answered(report, prefix)), kind="answer")
 
 
-def _gates(report: ReportInput, decision: StepDecision, prefix: str) -> GatesView:
-    passes = sides(report.trust.policy if report.trust else None, decision.step)
-    return GatesView(
-        card(report, decision),
-        gate_rows(decision),
-        _markup(figures.gates(f"{prefix}-gates", decision.findings, passes)),
-    )
-
-
-def _queries(report: ReportInput, evidence: Evidence) -> tuple[Mapping[str, Any], ...]:
-    """List queries that have a value in both arms from the largest loss to the largest gain.
-
-    Of more than twice ``LISTED``, those between the ``LISTED`` at either end are left out.
-    """
-    pairs = paired(evidence, report.measure)
-    if pairs is None:
-        return ()
-    alike = evidence.agreement.scores.get(ALIKE)
-    overlap = alike.by_query if alike else {}
-    values = zip(pairs.query_ids, pairs.control.tolist(), pairs.candidate.tolist(), strict=True)
-    rows = sorted((new - old, query_id, old, new) for query_id, old, new in values)
-    return tuple(
-        {
-            "id": printable(query_id),
-            "text": one_line(report.queries[query_id].text, QUERY),
-            "slices": [one_line(name, QUERY) for name in report.queries[query_id].slices],
-            "control": for_json(control),
-            "candidate": for_json(candidate),
-            "difference": for_json(difference),
-            "alike": for_json(overlap.get(query_id)),
-        }
-        for difference, query_id, control, candidate in [
-            *rows[:LISTED],
-            *rows[max(LISTED, len(rows) - LISTED) :],
-        ]
-    )
-
-
-def _comparisons(report: ReportInput, prefix: str) -> tuple[ComparisonView, ...]:
-    found = movers(report, SIDE_BY_SIDE)
-    views = []
-    for at, (name, evidence) in enumerate(report.evidence.items()):
-        pairs = paired(evidence, report.measure)
-        mean = report.differences.get(name, {}).get(report.measure)
-        rows = _queries(report, evidence)
-        drawn = figures.paired_differences(f"{prefix}-{at}-pairs", pairs, mean) if pairs else None
-        views.append(
-            ComparisonView(
-                name=name,
-                number=at,
-                control=evidence.control.arm,
-                candidate=evidence.candidate.arm,
-                effect=" ".join(filter(None, (effect(report, name), independence(report, name)))),
-                forest=_markup(forest.draw_differences(report, name, f"{prefix}-{at}-forest")),
-                differences=_markup(drawn),
-                agreement=tables.agreement(evidence),
-                classes=tables.classes(evidence),
-                alike=_markup(figures.agreement(f"{prefix}-{at}-alike", evidence, ALIKE)),
-                moved=(*found[name].worse, *found[name].better),
-                unmoved=found[name].instead,
-                slices=tuple(sorted({part for row in rows for part in row["slices"]})),
-                queries=rows,
-                valued=len(pairs.query_ids) if pairs else 0,
-            )
+def _answered(report: ReportInput, prefix: str) -> Iterator[Block]:
+    of, policy = report.provenance, report.policy
+    if not report.decisions:
+        yield Text(
+            "No policy was named, so nothing is decided here: the arms are only compared. Measured"
+            f" {minute(of.decided_at)}.",
+            "about",
         )
-    return tuple(views)
+        yield tables.leaderboard(report)
+        return
+    seen = {
+        one.step: ", ".join(filter(None, (gain(report, one), latency(report, one))))
+        for one in report.decisions
+    }
+    yield Text(headline(report.decisions, seen), "headline")
+    until = f", valid until {minute(of.expires_at)}" if of.expires_at else ""
+    yield Text(
+        f"Policy {policy.name if policy else ''}, version {policy.version if policy else ''}."
+        f" Decided {minute(of.decided_at)}{until}. Starting from {report.decisions[0].control}.",
+        "about",
+    )
+    shown = enumerate(report.decisions)
+    yield Cards(tuple(card(report, one, f"{prefix}-{at}") for at, one in shown))
+    yield Text(LEGEND, "legend")
+    if report.custody:
+        yield Items(custody.lines(report.custody), "How the evidence was kept", "kept")
 
 
-def view(report: ReportInput, number: int) -> DatasetView:
-    """Put one dataset into words and figures; ``number`` makes its ids unique on the page."""
-    prefix = f"d{number}"
-    policy, described = report.policy, merged(report)
-    latency = described.latency
+def _details(report: ReportInput, prefix: str) -> Section:
+    described = merged(report)
+    parts = (
+        ("Gates", "gates", _gates(report, prefix)),
+        ("Quality", "quality", _quality(report, described, prefix)),
+        ("Agreement", "agreement", _agreement(described, prefix)),
+        ("Latency", "latency", _latency(report, described, prefix)),
+        ("Queries that moved", "queries", _queries(described)),
+        ("Provenance", "provenance", _provenance(report)),
+    )
+    inside: list[Block] = [
+        Section(title, tuple(blocks), f"{prefix}-{name}", "", "closed")
+        for title, name, blocks in parts
+        if name != "gates" or report.decisions
+    ]
+    if report.links.history:
+        inside.append(Link("Earlier decisions", report.links.history))
+    return Section(f"{report.provenance.dataset} in detail", tuple(inside), prefix, "dataset")
+
+
+def _figure(drawn: str | None, caption: str) -> Iterator[Figure]:
+    if drawn:
+        yield Figure(drawn, caption)
+
+
+def _gates(report: ReportInput, prefix: str) -> Iterator[Block]:
+    yield Text(GATES, "lead")
+    for at, decision in enumerate(report.decisions):
+        anchor = f"{prefix}-{at}"
+        table = gate_table(decision, anchor)
+        rest = Items(sure(report, decision), "How far this can be trusted")
+        yield Section(f"{decision.step}: {decision.outcome.value.upper()}", (table, rest))
+    if report.trust:
+        yield Section("How far these verdicts can be trusted", (Text(report.trust.together),))
+
+
+def gate_table(decision: StepDecision, anchor: str) -> Table:
+    """Show what each gate measured and why it says what it says; what several say stands once."""
+    first: dict[tuple[str, str], str] = {}
+    rows: list[tuple[Value, ...]] = []
+    for one in decision.findings:
+        said = first.setdefault((one.reason, one.remedy), one.gate)
+        why = Cell(f"as of {said}")
+        if said == one.gate:
+            settle = f"To reach a decision: {one.remedy}" if one.remedy else ""
+            why = Cell(_sentence(one.reason), _sentence(settle))
+        rows.append((
+            Cell(one.gate, f"{one.rule}, timed" if one.timed else one.rule),
+            Cell(one.verdict.value, tone=one.verdict.value),
+            Cell(one.bound),
+            measured(one),
+            Num(one.estimate.n, "count") if one.estimate else Cell(""),
+            Cell("") if one.p_value is None else Num(one.p_value, "p"),
+            why,
+        ))  # fmt: skip
+    header = ("gate", "verdict", "bound", "measured", "n", "p", "why")
+    caption = f"Gates of {decision.step}: {decision.control} → {decision.candidate}"
+    return Table(caption, header, tuple(rows), "gate-table", anchor)
+
+
+def _sentence(text: str) -> str:
+    return f"{text.removesuffix('.')}." if text else ""
+
+
+def _quality(report: ReportInput, described: ReportInput, prefix: str) -> Iterator[Block]:
     order = tables.best_first(report.means, report.measure)
     measures = tables.measures_of(report.means, report.measure)[:FIGURE_MEASURES]
-    slices = figures.slice_means(f"{prefix}-slices", report.slice_means, report.measure, order)
-    drawn = latency_curves(f"{prefix}-curves", latency) if latency else None
-    cards = tuple(card(report, decision) for decision in report.decisions)
-    return DatasetView(
-        number=number,
-        dataset=report.provenance.dataset,
-        policy=f"{policy.name}, version {policy.version}" if policy else "",
-        decided_at=minute(report.provenance.decided_at),
-        expires_at=minute(report.provenance.expires_at or ""),
-        start=report.decisions[0].control if report.decisions else "",
-        kept=custody.lines(report.custody) if report.custody else (),
-        headline=headline(cards),
-        cards=cards,
-        gates=tuple(
-            _gates(report, decision, f"{prefix}-{at}")
-            for at, decision in enumerate(report.decisions)
-        ),
-        leaderboard=tables.leaderboard(report),
-        quality=_markup(figures.means(f"{prefix}-means", report.means, measures)),
-        differences=tables.differences(described),
-        traffic=traffic(described),
-        unjudged=unjudged(described),
-        by_slice=by_slice(report),
-        slice_differences=slice_differences(described),
-        slices=_markup(slices),
-        comparisons=_comparisons(described, prefix),
-        percentiles=figures.percentiles(latency) if latency else None,
-        conditions=figures.conditions(latency) if latency else None,
-        budgets=figures.budgets(report),
-        ratios=figures.ratios(described, latency) if latency else None,
-        ratio_forest=_markup(forest.draw_ratios(described, f"{prefix}-ratios")),
-        curves=_markup(drawn),
-        machine=latency.race.machine if latency else "",
-        load=load_view(report.load, f"{prefix}-load") if report.load else None,
-        links=report.links,
-        provenance=tables.provenance(report),
-        manifests=tables.manifests(report),
-        commands=report.provenance.commands,
-        together=report.trust.together if report.trust else "",
+    yield Text(QUALITY, "lead")
+    if report.decisions:
+        yield tables.leaderboard(report)
+    yield from _figure(
+        figures.means(f"{prefix}-means", report.means, measures), "Means and intervals of each arm."
     )
+    if (traffic := tables.traffic(described)).rows:
+        yield from (traffic, Text(TRAFFIC))
+    if described.evidence:
+        yield tables.differences(described)
+        if (unjudged := tables.unjudged(described)).rows:
+            yield unjudged
+    for at, (name, evidence) in enumerate(described.evidence.items()):
+        yield Section(_named(name, evidence), tuple(_compared(described, name, f"{prefix}-{at}")))
+    if not report.slice_means:
+        yield Text("No slices were measured.", "instead")
+        return
+    yield tables.by_slice(report)
+    if (differences := tables.slice_differences(described)).rows:
+        yield differences
+    drawn = figures.slice_means(f"{prefix}-slices", report.slice_means, report.measure, order)
+    yield from _figure(drawn, "Means of each arm by slice: harm hidden in the mean shows here.")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadView:
-    """The last load in short."""
-
-    table: Table
-    curve: Markup
-    notes: tuple[str, ...]
-    loaded_at: str
+def _named(name: str, evidence: Evidence) -> str:
+    return f"{name}: {evidence.control.arm} → {evidence.candidate.arm}"
 
 
-def load_view(report: LoadReport, figure: str) -> LoadView:
-    """Show the highest rate that every arm bore, and the curve over all rates."""
-    return LoadView(
-        highest_shared(report),
-        Markup(load_curve(figure, report) or ""),  # noqa: S704  our own figure, its texts are escaped
-        notes(report),
-        report.loaded_at,
-    )
+def _compared(report: ReportInput, name: str, prefix: str) -> Iterator[Block]:
+    yield Text(" ".join(filter(None, (effect(report, name), independence(report, name)))))
+    yield from _figure(forest.draw_differences(report, name, f"{prefix}-forest"), FOREST)
+    pairs = paired(report.evidence[name], report.measure)
+    mean = report.differences.get(name, {}).get(report.measure)
+    drawn = figures.paired_differences(f"{prefix}-pairs", pairs, mean) if pairs else None
+    said = "Candidate minus control, one bar a query; the band is the interval of the mean."
+    yield from _figure(drawn, said)
+
+
+def _agreement(report: ReportInput, prefix: str) -> Iterator[Block]:
+    yield Text(AGREEMENT, "lead")
+    for at, (name, evidence) in enumerate(report.evidence.items()):
+        drawn = figures.agreement(f"{prefix}-{at}-alike", evidence, ALIKE)
+        said = "Queries by how much the first ten hits overlap, beside an A/A run of the control."
+        missing = Text(f"{ALIKE} was not measured, so the histogram is missing.", "instead")
+        shown = tables.agreement(evidence), tables.classes(evidence)
+        inside = (*shown, *(_figure(drawn, said) if drawn else (missing,)))
+        yield Section(_named(name, evidence), inside)
+    if not report.evidence:
+        yield Text("No two arms were compared.", "instead")
+
+
+def _latency(report: ReportInput, described: ReportInput, prefix: str) -> Iterator[Block]:
+    found = report.latency
+    if found is None:
+        yield Text("No race was run, so nothing is said about time.", "instead")
+    else:
+        yield Text(LATENCY.format(found.race.machine), "lead")
+        yield from (figures.percentiles(found), figures.conditions(found))
+        if (budgets := figures.budgets(report)).rows:
+            yield budgets
+        drawn = figures.latency_curves(f"{prefix}-curves", found)
+        said = "Share of answers within a time, each arm's own line and mark."
+        missing = "No arm's rankings were verified in the race, so no curve is shown."
+        yield from _figure(drawn, said) if drawn else (Text(missing, "instead"),)
+        yield from _figure(forest.draw_ratios(described, f"{prefix}-ratios"), RATIOS)
+        yield figures.ratios(described, described.latency or found)
+    if report.load or report.links.load:
+        yield Section("Under load", tuple(_load(report, prefix)), f"{prefix}-load", "load")
+
+
+def _load(report: ReportInput, prefix: str) -> Iterator[Block]:
+    load = report.load
+    at = f" Loaded {load.loaded_at}." if load else ""
+    said = "Queries arrive at fixed rates, whatever the engine does, so queueing delay counts."
+    yield Text(said + at, "lead")
+    if report.links.load:
+        yield Link("The page of the load", report.links.load)
+    if load is None:
+        yield Text("The load is not of these arms as they are now.", "instead")
+        return
+    if (shared := highest_shared(load)).rows:
+        yield shared
+    yield from _figure(load_curve(f"{prefix}-load-curve", load), "Response time against the rate.")
+    yield Items(notes(load))
 
 
 def highest_shared(report: LoadReport) -> Table:
@@ -268,15 +294,57 @@ def highest_shared(report: LoadReport) -> Table:
     return response(replace(report, points=kept))
 
 
-def to_page(reports: Sequence[ReportInput]) -> str:
-    """Give the page of all datasets; the same bytes for the same input."""
-    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
-    views = tuple(map(view, reports, range(len(reports))))
-    render = partial(environment().get_template("page.html.j2").render, datasets=views)
-    text = render(
-        script=Markup(script),  # noqa: S704  our own file
-        style=Markup(style),  # noqa: S704  our own file
-        script_source=Markup(script_source(script)),  # noqa: S704  our own digest
+def _queries(report: ReportInput) -> Iterator[Block]:
+    found = movers(report, LISTED)
+    for name, evidence in report.evidence.items():
+        of, arms = found[name], (evidence.control.arm, evidence.candidate.arm)
+        dataset = report.provenance.dataset
+        inside: list[Block] = [
+            _moved(f"Queries that {what} most: {name}", rows, dataset, arms)
+            for what, rows in (("lost", of.worse), ("gained", of.better))
+            if rows
+        ]
+        if not of.worse:
+            inside.append(Text(of.instead or f"No query lost {report.measure}.", "instead"))
+        every = "Every query with both rankings, and any two arms"
+        inside.append(Link(every, explore_link(dataset, *arms)))
+        yield Section(_named(name, evidence), tuple(inside))
+    if not report.evidence:
+        yield Text("No two arms were compared.", "instead")
+
+
+def _moved(caption: str, rows: Sequence[Moved], dataset: str, arms: tuple[str, str]) -> Table:
+    header = (
+        "query", "slices", "control", "candidate", "difference", "by what is shown",
+        "by its order",
+    )  # fmt: skip
+    return Table(
+        caption,
+        header,
+        tuple(
+            (
+                Cell(
+                    one_line(one.query.text, QUERY),
+                    one.query.query_id,
+                    href=explore_link(dataset, *arms, one.query.query_id),
+                ),
+                Cell(", ".join(one.query.slices)),
+                Num(one.control),
+                Num(one.candidate),
+                Num(one.candidate - one.control, signed=True),
+                Num(one.shown, signed=True),
+                Num(one.order, signed=True),
+            )
+            for one in rows
+        ),
     )
-    return text.rstrip() + "\n"
+
+
+def _provenance(report: ReportInput) -> Iterator[Block]:
+    facts = tuple((Cell(what), Cell(value)) for what, value in tables.provenance(report))
+    yield Table("Where the numbers come from", ("what", "value"), facts, "facts")
+    yield tables.manifests(report)
+    if report.provenance.commands:
+        yield Section("To reproduce it", (Code(report.provenance.commands),))
+    else:
+        yield Text("No commands were recorded.", "instead")

@@ -14,7 +14,7 @@ from harness.replay.load_rates import Highest, Noise
 from harness.replay.load_trial import Histogram, Record, Trial
 from harness.report.inputs import LoadReport, Point
 from harness.report.load import headline, load_curve, notes, percentile_curves, tables, to_page
-from harness.report.page.view import highest_shared, load_view
+from harness.report.page.view import highest_shared
 
 pytestmark = pytest.mark.slow
 
@@ -145,9 +145,6 @@ def test_in_short_only_the_highest_rate_that_all_bore_is_shown(report: LoadRepor
     assert {row[0].text for row in short.rows} == {"50 /s"}
     closed = replace(report, points=tuple(p for p in report.points if p.rate is None))
     assert highest_shared(closed).rows == ()
-    view = load_view(report, "x")
-    assert view.curve.startswith("<svg")
-    assert view.notes == notes(report)
 
 
 def test_costs_and_highest_rates_are_shown(report: LoadReport) -> None:

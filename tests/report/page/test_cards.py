@@ -8,7 +8,18 @@ import pytest
 
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
-from harness.report.page.cards import Tone, card, gate_row, tone
+from harness.report.doc import Items, Section, Strip, Text
+from harness.report.page.cards import (
+    Tone,
+    answer,
+    because,
+    card,
+    counts,
+    effect,
+    gloss,
+    measured,
+    tone,
+)
 from tests.make import report_inputs
 
 PASS = Finding("g", "floor", Verdict.PASS, Cause.KEPT, "fine", "b", Estimate(1, 1, 1, 1), 0.0, "u")
@@ -44,49 +55,62 @@ def step(*findings: Finding, taken: bool = False, blocked_by: str = "") -> StepD
 def test_every_decision_has_its_tone_and_words(
     decision: StepDecision, expected: Tone, words: str
 ) -> None:
-    found = card(report_inputs.report(), decision)
+    found = card(report_inputs.report(), decision, "d0-0")
     assert tone(decision) is expected
-    assert found.tone is expected
-    assert words in found.answer
-    assert (found.tone is Tone.PROMOTE) == (found.outcome is Outcome.PROMOTE)
+    assert found.tone == expected.value
+    assert words in answer(decision)
+    assert (found.tone == Tone.PROMOTE.value) == (found.outcome == Outcome.PROMOTE.value.upper())
 
 
 def test_a_step_called_shadow_is_explained_and_no_other() -> None:
-    found = card(report_inputs.report(), step(PASS))
-    assert found.gloss == "b beside a, unseen by users"
-    assert not card(report_inputs.report(), replace(step(PASS), step="tantivy")).gloss
+    assert gloss(step(PASS)) == "b beside a, unseen by users"
+    assert not gloss(replace(step(PASS), step="tantivy"))
 
 
 def test_failures_are_named_first_and_the_rest_counted() -> None:
-    found = card(report_inputs.report(), step(PASS, OPEN, replace(OPEN, gate="j"), FAIL))
-    assert [row.gate for row in found.because] == ["h", "i"]
-    assert [row.gate for row in found.more] == ["j"]
-    assert [row.gate for row in found.gates] == ["g", "i", "j", "h"]
-    assert found.counts == "4 gates: 1 pass, 1 fail, 2 inconclusive"
+    found = step(PASS, OPEN, replace(OPEN, gate="j"), FAIL)
+    assert [line[:3] for line in because(found.blocking, "a")] == ["✕ h", "? i", "? j"]
+    assert counts(found) == "4 gates: 1 pass, 1 fail, 2 inconclusive"
+    shown = card(report_inputs.report(), found, "d0-0")
+    inside = [one for one in shown.blocks if isinstance(one, Section)]
+    assert [one.title for one in inside] == [counts(found), "and 1 more"]
+    (strip,) = inside[0].blocks
+    assert isinstance(strip, Strip)
+    assert [one.name for one in strip.stripes] == ["g", "i", "j", "h"]
+
+
+def test_a_card_shows_the_gain_the_times_and_what_remains() -> None:
+    report = report_inputs.report()
+    blocks = card(report, report.decisions[1], "d0-1").blocks
+    said = [one.text for one in blocks if isinstance(one, Text) and one.kind == "measured"]
+    assert said[0].startswith("nDCG@10 ")
+    assert said[1].startswith("p95 ")
+    (needs,) = (one.items for one in blocks if isinstance(one, Items) and one.kind == "remains")
+    assert needs
 
 
 def test_the_effect_tells_losses_beside_the_gain() -> None:
-    report = report_inputs.report()
-    effect = card(report, report.decisions[2]).effect
-    assert "worse on " in effect
-    assert "1 without a value in one arm" in effect
+    said = effect(report_inputs.report(), "hybrid")
+    assert "worse on " in said
+    assert "1 without a value in one arm" in said
 
 
 def test_a_step_without_evidence_says_so() -> None:
-    report = replace(report_inputs.report(), evidence={})
-    assert card(report, report.decisions[0]).effect == "Evidence for this step is missing."
+    assert effect(replace(report_inputs.report(), evidence={}), "hybrid") == (
+        "Evidence for this step is missing."
+    )
 
 
 def test_a_measure_that_no_arm_has_is_words() -> None:
     report = replace(report_inputs.report(), measure="AP@1000")
-    assert "No query has a value of AP@1000" in card(report, report.decisions[0]).effect
+    assert "No query has a value of AP@1000" in effect(report, "hybrid")
 
 
 def test_nothing_measured_is_not_zero() -> None:
-    row = gate_row(replace(OPEN, estimate=None))
-    assert (row.value, row.interval, row.n) == ("nothing to measure", "", "")
+    shown = measured(replace(OPEN, estimate=None))
+    assert (shown.text, shown.note) == ("nothing to measure", "")
 
 
 def test_nanoseconds_are_shown_as_milliseconds() -> None:
-    row = gate_row(replace(PASS, unit="ns", estimate=Estimate(2e6, 1e6, 3e6, 4)))
-    assert (row.value, row.interval) == ("2.00 ms", "[1.00, 3.00]")
+    shown = measured(replace(PASS, unit="ns", estimate=Estimate(2e6, 1e6, 3e6, 4)))
+    assert (shown.text, shown.note) == ("2.00 ms", "[1.00, 3.00]")

@@ -10,11 +10,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
 from harness.core.scores import Estimate, Paired
-from harness.gates.base.rules import Where
 from harness.report.inputs import ReportInput
 from harness.report.page import figures
 from harness.report.page.cards import paired
@@ -37,7 +34,6 @@ def curves(report: ReportInput) -> str | None:
 
 
 ALL: dict[str, Draw] = {
-    "gates": lambda report: figures.gates("x", report.decisions[2].findings, {}),
     "pairs": pairs,
     "curves": curves,
     "means": lambda report: figures.means("x", report.means, ("nDCG@10", "R@50")),
@@ -100,7 +96,6 @@ def test_nothing_to_show_is_no_figure() -> None:
     assert unmoved is not None
     assert report.latency is not None
     nobody = replace(report.latency, race=replace(report.latency.race, verified={}))
-    assert figures.gates("x", (), {}) is None
     assert figures.paired_differences("x", unmoved, None) is None
     assert latency_curves("x", nobody) is None
     assert figures.means("x", {}, ("m",)) is None
@@ -119,69 +114,11 @@ def test_an_unverified_arm_has_no_curve() -> None:
 def test_infinite_ends_and_hostile_names_can_be_drawn() -> None:
     odd = Estimate(0.5, -float("inf"), float("inf"), 3)
     names = ["<script>$\\frac{x$", "\x00 \u202e שלום 漢字", "x" * 500]
-    gates = [Finding(n, "r", Verdict.FAIL, Cause.BROKEN, "why", "b", odd, 0.1, "u") for n in names]
-    svg = figures.gates("x", gates, {})
     dots = figures.means("y", {name: {"m": odd} for name in names}, ("m",))
-    for found in (svg, dots):
-        assert found is not None
-        ET.fromstring(found)  # noqa: S314  just drawn
-        assert "<script" not in found
-        assert not re.search(r"\b(nan|inf)\b", found)
-
-
-@pytest.mark.parametrize("unit", ["ns", "ms", "ratio", "share", "nDCG@10"])
-def test_the_value_of_a_gate_ends_before_its_verdict_and_that_on_the_picture(
-    unit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    painted = Figure()
-
-    def paint(_: str, __: str, size: tuple[float, float], by: Callable[[Figure], None]) -> str:
-        painted.set_size_inches(size)
-        by(painted)
-        return ""
-
-    monkeypatch.setattr(figures, "draw", paint)
-    odd = Estimate(-0.098765 if unit == "nDCG@10" else 0.098765, -1.0, 1.0, 9)
-    gate = Finding("g" * 99, "r", Verdict.INCONCLUSIVE, Cause.OPEN, "w", "b", odd, 0.1, unit)
-    figures.gates("x", [gate], {})
-    value, *_, word = (text.get_window_extent() for text in painted.axes[0].texts)
-    assert value.x1 < word.x0 < word.x1 < painted.bbox.x1
-
-
-def test_a_gate_without_a_number_is_words() -> None:
-    none = Finding(
-        "g", "r", Verdict.INCONCLUSIVE, Cause.OPEN, "why", "b", None, None, "u", remedy="s"
-    )
-    svg = figures.gates("x", [none, replace(none, estimate=Estimate(1.0, 1.0, 1.0, 1))], {})
-    assert svg is not None
-    assert "nothing to measure" in svg
-    assert "no bound to draw" in svg
-
-
-def test_each_verdict_has_its_own_colour() -> None:
-    found = {}
-    for verdict in Verdict:
-        gate = Finding(
-            "g", "r", verdict, OF_VERDICT[verdict], "why", "b", Estimate(1.0, 0.5, 1.5, 9), 0.0, "u"
-        )
-        svg = figures.gates("x", [gate], {})
-        assert svg is not None
-        found[verdict] = {v for v in Verdict if f"var(--{v.value}," in svg}
-    assert found == {verdict: {verdict} for verdict in Verdict}
-
-
-@pytest.mark.parametrize(
-    ("passes", "shaded"), [("above", 1), ("below", 1), ("within", 1), (None, 0)]
-)
-def test_the_side_that_passes_is_shaded_in_the_colour_of_a_pass(
-    passes: Where | None, shaded: int
-) -> None:
-    found = Estimate(1.0, 0.5, 1.5, 9)
-    gate = Finding("g", "r", Verdict.FAIL, Cause.BROKEN, "why", "b", found, 0.2, "u")
-    svg = figures.gates("x", [gate], {"g": passes})
-    assert svg is not None
-    assert svg.count("fill: var(--pass, #1b7f4d)") == shaded
-    assert svg.count("opacity: 0.16") == shaded
+    assert dots is not None
+    ET.fromstring(dots)  # noqa: S314  just drawn
+    assert "<script" not in dots
+    assert not re.search(r"\b(nan|inf)\b", dots)
 
 
 def test_a_large_query_set_stays_small() -> None:

@@ -10,7 +10,8 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Where
 from harness.policy.load import load_policy
-from harness.report.page.cards import BEYOND, EDGE, Bar, allowed, bar, sides
+from harness.report.doc import Bar
+from harness.report.page.cards import BEYOND, EDGE, allowed, bar, sides
 from tests.source import ROOT
 
 

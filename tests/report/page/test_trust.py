@@ -13,7 +13,7 @@ from harness.policy.load import load_policy
 from harness.report.decision.decision_json import schema, to_json
 from harness.report.decision.files import to_markdown
 from harness.report.inputs import ReportInput, Trust
-from harness.report.page.cards import card
+from harness.report.page.cards import sure
 from harness.report.page.view import to_page
 from tests.make import report_inputs
 
@@ -50,7 +50,7 @@ def report(tmp_path: Path) -> ReportInput:
 
 
 def test_a_step_says_what_its_design_allows(report: ReportInput) -> None:
-    said = [" ".join(card(report, decision).sure) for decision in report.decisions]
+    said = [" ".join(sure(report, decision)) for decision in report.decisions]
     for step in said:
         assert step.endswith("False-promotion rate: the design allows 2.5 % in one attempt.")
 

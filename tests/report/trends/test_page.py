@@ -10,7 +10,8 @@ import pytest
 from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
 from harness.report import trends
-from harness.report.trends import COLUMNS, to_page, view
+from harness.report.doc import Cell, Section, Table
+from harness.report.trends import COLUMNS, Entry, document, headline, to_page
 from tests.report.trends.test_history import entry
 
 pytestmark = pytest.mark.slow
@@ -46,39 +47,59 @@ def test_without_a_race_there_is_no_picture_of_times() -> None:
     assert trends.ratios("a", SIX, "p95").startswith("<svg")
 
 
-def test_the_view_says_what_is_latest_and_what_changed() -> None:
-    found = view("t", SIX)
-    assert [row.comparable for row in found.rows] == [True, True, False, True, True, True]
-    assert found.rows[2].changed == ("other documents",)
-    assert [one.now for one in found.latest] == ["0.5600", "0.5600"]
-    assert {one.before for one in found.latest} == {"0.5500"}
-    assert {one.before for one in view("t", SIX[:4]).latest} == {"not comparable"}
-    (said, *_), *_ = found.steps.values()
-    assert said is not None
-    assert (said.word, said.tone, said.against) == ("HOLD", "hold", ("FAIL: Speed <b>",))
+def tables(*entries: Entry) -> dict[str, Table]:
+    """Give the tables of a history by how they begin."""
+    (one,) = (block for block in document({"toy": entries}).blocks if isinstance(block, Section))
+    found = (block for block in one.blocks if isinstance(block, Table))
+    return {table.caption.split()[0]: table for table in found}
+
+
+def test_the_page_says_what_is_latest_and_what_changed() -> None:
+    found = tables(*SIX)
+    said = [row[-1].text for row in found["Decisions,"].rows]
+    assert said[2] == "not comparable with the one before: other documents"
+    assert [text.startswith("not comparable") for text in said] == [False] * 2 + [True] + [
+        False
+    ] * 3
+    assert said[-1] == "the first"
+    latest = found["nDCG@10"].rows
+    assert [row[1].text for row in latest] == ["0.5600", "0.5600"]
+    assert {row[2].text for row in latest} == {"0.5500"}
+    assert {row[2].text for row in tables(*SIX[:4])["nDCG@10"].rows} == {"not comparable"}
+    assert {row[2].text for row in tables(SIX[0])["nDCG@10"].rows} == {"none"}
+    assert found["Steps"].rows[0][1] == Cell("HOLD", "1 fail", "hold")
+
+
+def test_gates_are_named_once_where_a_step_stands_now() -> None:
+    page = to_page({"toy": SIX})
+    assert page.count("Speed &lt;b&gt;") == 1
+    (step,) = SIX[5].steps
+    gates = {**step.gates, "Speed <b>": Verdict.PASS}
+    moved = SIX[5].model_copy(update={"steps": (step.model_copy(update={"gates": gates}),)})
+    assert "Speed &lt;b&gt;: fail → pass" in to_page({"toy": [*SIX[:5], moved]})
 
 
 def test_the_latest_decisions_stand_side_by_side_the_very_latest_first() -> None:
-    many = [entry(number) for number in range(1, 20)]
-    found = view("t", many)
-    assert len(found.columns) == COLUMNS
-    assert found.columns[0] == "2026-03-20 12:00"
-    assert found.columns == tuple(sorted(found.columns, reverse=True))
-    assert len(found.rows) == 19
+    found = tables(*(entry(number) for number in range(1, 20)))
+    _, *days = found["Steps"].header
+    assert len(days) == COLUMNS
+    assert days[0] == "2026-03-20 12:00"
+    assert days == sorted(days, reverse=True)
+    assert len(found["Decisions,"].rows) == 19
 
 
 def test_the_headline_says_where_each_step_stands_and_since_when() -> None:
-    assert view("t", SIX).headline == "tantivy: HOLD since 2026-03-02 12:00"
-    assert view("t", SIX[:2]).headline == "tantivy: HOLD since 2026-03-02 12:00"
-    assert view("t", SIX[:1]).headline == "tantivy: HOLD"
+    assert headline(SIX) == "tantivy: HOLD since 2026-03-02 12:00"
+    assert headline(SIX[:2]) == "tantivy: HOLD since 2026-03-02 12:00"
+    assert headline(SIX[:1]) == "tantivy: HOLD"
     (step,) = SIX[5].steps
     open_ = step.model_copy(update={"verdict": Verdict.INCONCLUSIVE})
     moved = [*SIX[:5], SIX[5].model_copy(update={"steps": (open_,)})]
-    assert view("t", moved).headline == "tantivy: HOLD (inconclusive)"
-    assert view("t", [*moved, *SIX[4:]]).headline == "tantivy: HOLD since 2026-03-06 12:00"
-    assert '<p class="headline"><bdi>tantivy: HOLD (inconc' in to_page({"t": moved})
+    assert headline(moved) == "tantivy: HOLD (inconclusive)"
+    assert headline([*moved, *SIX[4:]]) == "tantivy: HOLD since 2026-03-06 12:00"
+    assert '<p class="headline">tantivy: HOLD (inconc' in to_page({"t": moved})
     none = [SIX[0].model_copy(update={"steps": ()})]
-    assert view("t", none).headline == ""
+    assert headline(none) == ""
     assert '<p class="headline">' not in to_page({"t": none})
 
 
@@ -117,7 +138,3 @@ def test_no_history_is_no_page() -> None:
         to_page({})
     with pytest.raises(EvidenceError, match="is empty"):
         to_page({"toy": ()})
-
-
-def test_the_first_decision_has_none_before_it() -> None:
-    assert {one.before for one in view("t", SIX[:1]).latest} == {"none"}
