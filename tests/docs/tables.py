@@ -106,11 +106,11 @@ LUCENE = Elsewhere(
     "tests/engines/lucene/test_lucene.py::test_it_keeps_the_contract",
 )
 TYPESENSE = Elsewhere(
-    "it needs the extra typesense",
+    "it needs nodes of Typesense",
     "tests/engines/typesense/test_live.py::test_it_keeps_the_contract",
 )
 KILLED = Elsewhere(
-    "it needs the extra typesense",
+    "it starts nodes of Typesense",
     "tests/engines/typesense/test_live.py::test_a_leader_is_killed_and_then_a_second_node",
 )
 REMOTE = "examples/remote_mcp/over-stdio.toml"

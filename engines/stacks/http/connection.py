@@ -51,15 +51,15 @@ def of_status(status: int, url: str, location: str, said: str) -> str:
     return f"{name}{quoted}. See the server's log"
 
 
-def of_transport(exc: Exception, url: str) -> str:
-    """Name the outcome of a request that has no status."""
+def of_transport(exc: Exception, url: str, *, key: str = "url") -> str:
+    """Name the outcome of a request that has no status; ``key`` of the arm has the address."""
     if is_tls(exc):
         return (
             f"{url}: the certificate is not trusted ({one_line(str(exc), QUOTED)})."
             " Name the authority's PEM file as ca_file"
         )
     if isinstance(exc, httpx.ConnectError):
-        return f"{url}: cannot connect ({one_line(str(exc), QUOTED)}). Start it, or correct url"
+        return f"{url}: cannot connect ({one_line(str(exc), QUOTED)}). Start it, or correct {key}"
     said = one_line(str(exc), QUOTED) or type(exc).__name__
     return f"{url}: the connection ended before the answer did ({said})"
 
@@ -111,6 +111,33 @@ class _Again(Exception):
         self.wait_s, self.limited = wait_s, limited
 
 
+def exchange(
+    client: httpx.Client, request: httpx.Request, until: float, most: int = MAX_BYTES
+) -> tuple[httpx.Response, bytes]:
+    """Send a request, and read its answer whole.
+
+    Raises:
+        TimeoutError, httpx.TransportError: it did not come, or not in time.
+        Malformed: it is too large, or packed too often.
+    """
+    response = client.send(request, stream=True)
+    try:
+        coded = response.headers.get("content-encoding", "").count(",") + 1
+        if coded > MAX_CODINGS:
+            raise Malformed(f"{response.url}: the answer is packed {coded:,} times over")
+        parts, size = [], 0
+        for part in response.iter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise Malformed(f"{response.url}: the answer has over {most >> 20} MiB")
+            if monotonic() > until:
+                raise TimeoutError
+    finally:
+        response.close()
+    return response, b"".join(parts)
+
+
 @dataclass(slots=True)
 class Connection:
     """A pool of connections to one server; threads may share it."""
@@ -158,13 +185,10 @@ class Connection:
             timeout=max(until - monotonic(), 0.001),
         )
         try:
-            response = self.client.send(request, stream=True)
-            try:
-                said = self._read(response, until)
-            finally:
-                response.close()
-        except httpx.TimeoutException as exc:
-            raise self._late(url) from exc
+            response, said = exchange(self.client, request, until)
+        except (httpx.TimeoutException, TimeoutError) as exc:
+            limit = f"{self.settings.timeout_s:g} s"
+            raise TimeoutError(f"{url}: no whole answer within {limit}") from exc
         except httpx.TransportError as exc:
             why = self.headers.hide(of_transport(exc, url))
             if is_tls(exc):
@@ -178,20 +202,6 @@ class Connection:
             kind = response.headers.get("content-type", "no content type")
             raise Malformed(f"{url}: the answer is not JSON ({exc}; {kind})") from exc
 
-    def _read(self, response: httpx.Response, until: float) -> bytes:
-        coded = response.headers.get("content-encoding", "").count(",") + 1
-        if coded > MAX_CODINGS:
-            raise Malformed(f"{response.url}: the answer is packed {coded:,} times over")
-        parts, size = [], 0
-        for part in response.iter_bytes():
-            parts.append(part)
-            size += len(part)
-            if size > MAX_BYTES:
-                raise Malformed(f"{response.url}: the answer has over {MAX_BYTES >> 20} MiB")
-            if monotonic() > until:
-                raise self._late(str(response.url))
-        return b"".join(parts)
-
     def _refuse(self, response: httpx.Response, url: str, said: bytes) -> None:
         told = said[: 4 * QUOTED].decode("utf-8", "replace")
         location = response.headers.get("location", "")
@@ -201,9 +211,6 @@ class Connection:
             wait_s = seconds(response.headers.get("retry-after", ""))
             raise _Again(why, wait_s, limited=status == HTTPStatus.TOO_MANY_REQUESTS)
         raise NoAnswer(why)
-
-    def _late(self, url: str) -> TimeoutError:
-        return TimeoutError(f"{url}: no whole answer within {self.settings.timeout_s:g} s")
 
     def _wait_for_turn(self, until: float) -> None:
         """Keep to ``rate_per_s``, over all threads.

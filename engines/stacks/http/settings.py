@@ -253,7 +253,12 @@ Method = Literal["GET", "POST", "PUT"]
 QueryValue = str | int | float | bool | list[str]
 
 
-def _address(url: str) -> str:
+def address(url: str) -> str:
+    """Check an address that a file names.
+
+    Raises:
+        ValueError: it is none, or holds a secret.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -300,7 +305,7 @@ class Probe(StackSettings):
     """JMESPath of the software's version, the number of documents, and what moves with the index.
     Empty where this request does not tell."""
 
-    _url = field_validator("url")(_address)
+    _url = field_validator("url")(address)
 
     @field_validator("body")
     @classmethod
@@ -361,7 +366,7 @@ class Settings(StackSettings):
     rate_per_s: float = Field(default=0.0, ge=0)
     """Requests a second at most; 0 means no limit. Waiting is part of the latency."""
 
-    _url = field_validator("url")(_address)
+    _url = field_validator("url")(address)
 
     @field_validator("headers")
     @classmethod

@@ -9,20 +9,21 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import IO, cast
+from time import monotonic, sleep
 
+from engines.stacks.keeper import has_ended, log_of, running
 from harness.core.errors import IndexNotReady
 from harness.core.printable import one_line
 
 CLUSTER = "cluster.tar"
 NOBODY = 65534
+WAIT_S, TURN_S = 30.0, 0.02
 USER = "harness"
 SETTINGS = """
 fsync = off
@@ -62,29 +63,23 @@ def server(index: Path, *, keep: bool = False) -> Iterator[str]:
     folder = Path(mkdtemp(prefix="harness-postgres-"))
     try:
         _fill(folder, programs, index / CLUSTER)
-        keeper = subprocess.Popen(  # noqa: S603  this project's own file
-            [sys.executable, "-I", "-S", Path(__file__).with_name("keeper.py"), programs, folder,
-             str(_uid()), "keep" if keep else "remove"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            text=True,
-        )  # fmt: skip
-        to, of = cast("IO[str]", keeper.stdin), cast("IO[str]", keeper.stdout)
-        try:
-            said = of.readline()
-            if said.strip() != "ready":
-                rest = one_line(said + of.read(), 500)
-                raise IndexNotReady(f"the embedded PostgreSQL does not start: {rest}")
+        command = [str(programs / "postgres"), "-D", f"{folder}/data", "-k", str(folder), "-h", ""]
+        with running(folder, [command], uid=_uid(), gently=True, keep=keep) as (pid,):
+            _wait_for(pid, folder)
             yield f"host={folder} user={USER} dbname=postgres"
-        finally:
-            to.close()
-            keeper.wait()
-            of.close()
         if keep:
             _pack(folder / "data", index / CLUSTER)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(pid: int, folder: Path) -> None:
+    until, told = monotonic() + WAIT_S, folder / "data" / "postmaster.pid"
+    while not (told.exists() and "ready" in told.read_text(errors="replace")):
+        if has_ended(pid) or monotonic() > until:
+            said = one_line(log_of(folder, 0), 500)
+            raise IndexNotReady(f"the embedded PostgreSQL does not start: {said}")
+        sleep(TURN_S)
 
 
 def _pack(data: Path, to: Path) -> None:

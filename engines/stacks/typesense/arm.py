@@ -2,46 +2,73 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
+from pydantic import Field, field_validator
+
 from engines import contract
+from engines.contract import StackSettings
 from engines.lexical.grammar import parse
 from engines.lexical.terms import Clause, Occur
-from engines.stacks.http.settings import Headers, filled
-from engines.stacks.typesense import cluster
-from engines.stacks.typesense import nodes as typesense_nodes
-from engines.stacks.typesense.nodes import Holding, Nodes, Refused, Settings, connected
+from engines.stacks.http.settings import address, filled
+from engines.stacks.typesense.nodes import Holding, Nodes, Refused, digest_of, line_of
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
-from harness.core.errors import HarnessError, IndexNotReady, InvalidArm
-from harness.core.files import write_json, write_text
+from harness.core.errors import IndexNotReady, InvalidArm
+from harness.core.files import write_json
 from harness.core.formats import json_file
-from harness.core.reading import numbered
-from harness.core.records import Document, Scalar
+from harness.core.records import Document
 
-ENGINE = "typesense"
-RULES = "rules 1"
-"""Version of how a text becomes a query; another one ranks otherwise."""
-ABOUT, SENT = "typesense.json", "documents.jsonl"
-HEADER = "X-TYPESENSE-API-KEY"
+ENGINE, RULES = "typesense", "rules 2"
+"""The rules say how a text becomes a query; others rank otherwise."""
+ABOUT = "typesense.json"
 PAGE = 250
 """Hits that Typesense gives at once."""
 MAX_MUST = 10
 """Required words that a query may have: a filter of Typesense takes a hundred operators."""
+UNTAKEN = (
+    "Typesense does not take parentheses, parts of words or refusals alone: nothing was looked for"
+)
+_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 
-class UnknownParam(Exception):
-    """No document has this member of the metadata; leaving it out would be another query."""
+class Settings(StackSettings):
+    """Which nodes, and how they match and rank."""
+
+    nodes: list[str] = Field(min_length=1)
+    key_env: str = Field(pattern=r"^[A-Za-z_]\w*$")
+    """Variable of the environment with the API key of these nodes."""
+    title_weight: int = Field(default=2, ge=1, le=127)
+    text_weight: int = Field(default=1, ge=1, le=127)
+    num_typos: int = Field(default=2, ge=0, le=2)
+    """Letters in which a word of a document may differ from the query's."""
+    prefix: bool = True
+    """Whether the last word may be the beginning of a longer one."""
+    drop_tokens_threshold: int = Field(default=1, ge=0, le=10_000)
+    """Words are dropped from a query until it has this many hits; 0 drops none."""
+    timeout_s: float = Field(ge=0.001, le=86_400)
+    """For a query with all its attempts; each node has an equal part of it."""
+    replicas_s: float = Field(default=60.0, gt=0, le=86_400)
+    """How long every node may take to hold every document."""
+    retries: int = Field(default=5, ge=0, le=20)
+    """Attempts at one query after the first."""
+
+    @field_validator("nodes")
+    @classmethod
+    def _addresses(cls, given: list[str]) -> list[str]:
+        if len(set(given)) != len(given):
+            raise ValueError("a node stands here twice. Name each once")
+        return [address(one).rstrip("/") for one in given]
 
 
 @dataclass(frozen=True, slots=True)
 class Typesense:
-    """Typesense under the settings of an arm."""
-
     settings: Settings
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
@@ -53,21 +80,15 @@ class Typesense:
         with self._nodes() as nodes:
 
             def fill(passing: Iterable[Document]) -> None:
-                found = tuple(passing)
-                sent = typesense_nodes.lines(found)
-                digest = typesense_nodes.digest_of(sent)
+                sent = lines(passing)
+                digest = digest_of(sent)
                 name = f"harness_{of_json([digest, self.settings.model_dump()])[:16]}"
                 what = Holding(name, len(sent), digest)
-                typesense_nodes.load(nodes, what, sent)
-                typesense_nodes.prove(nodes, what, self.settings.replicas_s)
-                names = sorted({name for one in found for name in one.metadata})
-                write_json(index / ABOUT, {"holds": what._asdict(), "names": names})
-                if not self.settings.nodes:
-                    write_text(index / SENT, "\n".join(sent))
+                nodes.load(what, sent)
+                nodes.prove(what, self.settings.replicas_s)
+                write_json(index / ABOUT, what._asdict())
 
-            return contract.record(
-                index, documents, fill, **self._made_by(typesense_nodes.version(nodes))
-            )
+            return contract.record(index, documents, fill, **self._made_by(nodes.version()))
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
@@ -78,22 +99,23 @@ class Typesense:
             InvalidArm: the collection moved, or was lost, while queries ran.
         """
         made = contract.read(index)
-        what, names = _about(index)
+        try:
+            what = Holding(**json_file(index / ABOUT))
+        except (OSError, ValueError, TypeError) as exc:
+            raise IndexNotReady(f"{index / ABOUT}: {exc!r}. Build again: harness index") from exc
         contract.check_count(index, made, what.documents)
         with self._nodes() as nodes:
-            version = typesense_nodes.version(nodes)
+            version = nodes.version()
             contract.check_made_by(index, made, **self._made_by(version))
-            if not self.settings.nodes:
-                typesense_nodes.load(nodes, what, _sent(index, what))
-            typesense_nodes.prove(nodes, what, self.settings.replicas_s)
-            yield TypesenseSearcher(nodes, made, what, self.settings, names)
+            nodes.prove(what, self.settings.replicas_s)
+            yield TypesenseSearcher(nodes, made, what, self.settings)
             if nodes.lost:
                 raise InvalidArm(
                     f"Typesense was lost while queries ran: {nodes.lost}. Nothing is scored."
                     " Start the nodes, and replay"
                 )
             try:
-                typesense_nodes.prove_rest(nodes, what, version)
+                nodes.prove_rest(what, version)
             except IndexNotReady as exc:
                 raise InvalidArm(
                     f"the collection moved while queries ran: {exc}. Nothing is scored"
@@ -102,104 +124,76 @@ class Typesense:
     @contextmanager
     def _nodes(self) -> Iterator[Nodes]:
         given = self.settings
-        if given.nodes:
-            headers = filled({HEADER: f"${{{given.key_env}}}"})
-            with connected(given.nodes, headers, given) as nodes:
-                yield nodes
-            return
-        with cluster.started(given.start) as own:
-            headers = Headers({HEADER: own.key}, (own.key,))
-            with connected(own.addresses, headers, given) as nodes:
-                yield nodes
+        headers = filled({"X-TYPESENSE-API-KEY": f"${{{given.key_env}}}"})
+        with httpx.Client(headers=headers.values, trust_env=False, follow_redirects=False) as to:
+            yield Nodes(to, given.nodes, headers, f"the variable {given.key_env}")
 
     def _made_by(self, version: str) -> dict[str, Any]:
-        return {
-            "engine": ENGINE,
-            "version": f"Typesense {version}, {RULES}",
-            "settings": self.settings.model_dump(),
-        }
+        version = f"Typesense {version}, {RULES}"
+        return {"engine": ENGINE, "version": version, "settings": self.settings.model_dump()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypesenseSearcher:
-    """A collection that is open."""
-
     nodes: Nodes
     manifest: Manifest
     what: Holding
     settings: Settings
-    names: frozenset[str]
-    """Members that the documents' metadata have."""
 
     def search(self, text: str, k: int) -> Answer:
-        return self.search_with(text, k, {})
-
-    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Show the nodes' hits; a param is a member of the metadata and the value it must have.
+        """Show the nodes' hits.
 
         Raises:
-            UnknownParam: no document has the member.
             TimeoutError, Refused, Lost: the query failed.
         """
-        tree = parse(text)
+        tree, given = parse(text), self.settings
         wanted = [part for part in tree.parts if isinstance(part, Clause) and not part.begun]
         if len(wanted) < len(tree.parts) or tree.refuses:
-            raise Refused(
-                "Typesense does not take parentheses, parts of words or refusals alone."
-                " Leave them out of the query"
-            )
+            return Answer((), self.manifest.fingerprint, UNTAKEN)
         words = query(wanted)
         if not words:
             return Answer((), self.manifest.fingerprint, "no word to search for")
-        asked = self._asked(words, filters(wanted, self.settings, self._tags(params)))
-        found: list[tuple[str, int]] = []
-        retries = 0
-        for page in range(1, -(-k // PAGE) + 1):
-            answer, failed = self.nodes.search({**asked, "page": page}, self.what.documents)
-            retries += failed
-            rows = _rows(answer)
-            found += rows
-            if len(rows) < asked["per_page"]:
-                break
-        return Answer(_hits(found[:k]), self.manifest.fingerprint, retries=retries)
-
-    def _asked(self, words: str, filter_by: str) -> dict[str, Any]:
-        given = self.settings
-        return {
+        asked = {
             "collection": self.what.collection,
             "q": words,
-            "query_by": ",".join(given.fields),
-            "query_by_weights": ",".join(map(str, given.fields.values())),
+            "query_by": "title,text",
+            "query_by_weights": f"{given.title_weight},{given.text_weight}",
             "num_typos": given.num_typos,
             "prefix": given.prefix,
             "drop_tokens_threshold": given.drop_tokens_threshold,
-            "typo_tokens_threshold": given.typo_tokens_threshold,
+            "typo_tokens_threshold": 1,
             "sort_by": "_text_match:desc,place:asc",
-            "filter_by": filter_by,
+            "filter_by": required(wanted),
             "include_fields": "id",
             "highlight_fields": "none",
             "per_page": PAGE,
         }
-
-    def _tags(self, params: Mapping[str, Scalar]) -> list[str]:
-        given = {name: value for name, value in params.items() if value is not None}
-        if strange := sorted(given.keys() - self.names):
-            raise UnknownParam(
-                f"no document has {strange[0]} in its metadata. Leave out the param, or index it"
+        found: list[tuple[str, int]] = []
+        retries = 0
+        for page in range(1, -(-k // PAGE) + 1):
+            answer, failed = self.nodes.search(
+                {**asked, "page": page}, self.what, given.timeout_s, given.retries
             )
-        return [typesense_nodes.tag(name, value) for name, value in sorted(given.items())]
+            retries += failed
+            rows = _rows(answer)
+            found += rows
+            if len(rows) < PAGE:
+                break
+        return Answer(_hits(found[:k]), self.manifest.fingerprint, retries=retries)
 
 
-def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:
-    """Make the engine from an arm's settings; nothing is kept between runs.
-
-    Raises:
-        ModuleNotFoundError: the extra typesense is not installed.
-    """
-    given = Settings.model_validate(settings)
-    if not given.nodes:
-        cluster.check_installed()
-    return Typesense(given)
+def lines(documents: Iterable[Document]) -> list[str]:
+    """Write documents in the order of their ids, each with its place in it."""
+    found = sorted((one.doc_id, one.title, one.text) for one in documents)
+    return [
+        line_of({
+            "id": doc_id,
+            "title": _NO_CHARACTER.sub(" ", title),
+            "text": _NO_CHARACTER.sub(" ", text),
+            "place": place,
+        })
+        for place, (doc_id, title, text) in enumerate(found)
+    ]
 
 
 def query(wanted: Iterable[Clause]) -> str:
@@ -218,11 +212,10 @@ def query(wanted: Iterable[Clause]) -> str:
     return " ".join(parts) if any_word else ""
 
 
-def filters(wanted: Iterable[Clause], settings: Settings, tags: Iterable[str]) -> str:
-    """Write what every hit must have: words with a plus or AND, and members of the metadata."""
+def required(wanted: Iterable[Clause]) -> str:
+    """Write a filter of what every hit must have: words with a plus or AND."""
     must = [" ".join(one.words) for one in wanted if one.occur is Occur.MUST][:MAX_MUST]
-    each = [" || ".join(f"{name}:`{words}`" for name in settings.fields) for words in must]
-    return " && ".join([*(f"about:={one}" for one in tags), *(f"({one})" for one in each)])
+    return " && ".join(f"(title:`{words}` || text:`{words}`)" for words in must)
 
 
 def _rows(answer: Mapping[str, Any]) -> list[tuple[str, int]]:
@@ -246,19 +239,6 @@ def _hits(found: Iterable[tuple[str, int]]) -> tuple[Hit, ...]:
     return tuple(hits)
 
 
-def _about(index: Path) -> tuple[Holding, frozenset[str]]:
-    try:
-        told = json_file(index / ABOUT)
-        return Holding(**told["holds"]), frozenset(told["names"])
-    except (OSError, ValueError, TypeError, KeyError) as exc:
-        raise IndexNotReady(f"{index / ABOUT}: {exc!r}. Build again: harness index") from exc
-
-
-def _sent(index: Path, what: Holding) -> list[str]:
-    try:
-        found = [line.rstrip("\n") for _, line in numbered(index / SENT)]
-    except (OSError, HarnessError) as exc:
-        raise IndexNotReady(f"{index / SENT}: {exc}. Build again: harness index") from exc
-    if typesense_nodes.digest_of(found) != what.digest:
-        raise IndexNotReady(f"{index / SENT}: was changed. Build again: harness index")
-    return found
+def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:
+    """Make the engine from an arm's settings; nothing is kept between runs."""
+    return Typesense(Settings.model_validate(settings))

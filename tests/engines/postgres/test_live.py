@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from engines import registry
-from engines.stacks.postgres import connection, embedded, keeper
+from engines.stacks import keeper
+from engines.stacks.postgres import connection, embedded
 from engines.stacks.postgres.arm import Postgres, PostgresSearcher
 from engines.stacks.postgres.connection import Settings
 from harness.core.errors import IndexNotReady, InvalidArm

