@@ -41,9 +41,10 @@ HISTORY = "harness history"
 MIGRATION = "harness migrate"
 SHADOW_LOG = "harness shadow"
 SHADOW_REPORT = "harness shadow report"
+MAIL = "harness mail"
 OWNERS = (
     RUN, EXPERIMENT_LOG, EXPORT, CONVERT, CLICKS, REPORT, HISTORY, MIGRATION, SHADOW_LOG,
-    SHADOW_REPORT,
+    SHADOW_REPORT, MAIL,
 )  # fmt: skip
 """Every command, or group of commands, that marks a folder."""
 PASSING = re.compile(r"\..*\.(?:lock|journal|partial)")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import sleep
+from typing import NamedTuple
 
 from engines import registry as arms
 from engines.contract import SearchError
@@ -19,18 +20,86 @@ from engines.stacks.agent_mail.live import Live
 from engines.stacks.agent_mail.mcp_tools.results import Signal, diagnose
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.mcp_tools.server import Switched, under
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.sqlite import store
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.sqlite import schema, store
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Searcher
-from harness.core.errors import HarnessError, IndexNotReady
+from harness.core.errors import BadFile, HarnessError, IndexNotReady
+from harness.core.files import replacing_folder
+from harness.core.folders import MAIL, claim
+from harness.core.records import Document, Scalar
+from harness.corpus import mbox
 from harness.shadow.comparison import Comparison, ShadowLog
 from harness.shadow.log import Between
 from harness.shadow.pair import Generation, Served
 from harness.stages.layout import Layout
 
+ARM = "mail-tantivy"
+FOREIGN = f"is not of the stack mail. Name an arm such as {ARM}"
 PAUSE_S = 0.2
 """Between two looks at the journal."""
+
+
+class Mailbox(NamedTuple):
+    """What was indexed of mbox files, and what is odd about their mails."""
+
+    documents: int
+    notes: tuple[str, ...]
+
+
+def in_mailbox(folder: Path) -> Layout:
+    """Return where the index of a mailbox lies."""
+    return Layout(folder, folder, folder)
+
+
+def index_mailbox(files: Sequence[Path], folder: Path, arm: str, cache: Path) -> Mailbox:
+    """Index mbox files, each as a project that is called like the file.
+
+    Raises:
+        BadFile: a file is missing, or holds no mail; or two have one name.
+        NotOurs: the folder has files of another kind.
+    """
+    served = arms.load(arm, cache)
+    if not isinstance(served.engine, Mail):
+        raise HarnessError(f"{served.path}: {FOREIGN}")
+    documents: list[Document] = []
+    notes: list[str] = []
+    for number, path in enumerate(files, start=1):
+        if path.stem in {one.stem for one in files[: number - 1]}:
+            raise BadFile(path, "has the name of another file here", "Rename one of the two")
+        read = mbox.read(path)
+        of: dict[str, Scalar] = {"project_id": number, "project_slug": path.stem}
+        documents += (
+            replace(one, doc_id=f"{path.stem}/{one.doc_id}", metadata={**one.metadata, **of})
+            for one in read.documents
+        )
+        notes += (f"{path}: mail {one.number}: {one.problem}" for one in read.notes)
+    claim(folder, MAIL, reads=files)
+    with replacing_folder(in_mailbox(folder).index(served.name)) as place:
+        made = served.build(documents, place)
+    return Mailbox(made.documents, tuple(notes))
+
+
+def drop_fts5(layout: Layout, arm: str, cache: Path) -> int:
+    """Remove FTS5 from the messages of an index, and count those that Tantivy holds.
+
+    Raises:
+        HarnessError: the arm is of another stack, or Tantivy lacks a message.
+        IndexNotReady: the index is missing.
+    """
+    served = arms.load(arm, cache)
+    folder = layout.index(served.name)
+    with served.open(folder) as searcher:
+        if not isinstance(searcher, MailSearcher):
+            raise HarnessError(
+                f"{served.path}: is not of the stack mail. Name an arm such as {ARM}"
+            )
+        health = searcher.service.tiers.lexical[FallbackTier.TANTIVY].health()
+    if not health.ready:
+        raise HarnessError(f"{folder}: Tantivy is not ready ({health.reason}). Index it again")
+    with mail_box(layout, arm, cache) as box, box.store.writing() as db:
+        schema.drop_index(db, schema.MESSAGES)
+    return health.documents
 
 
 @contextmanager

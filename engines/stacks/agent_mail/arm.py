@@ -101,6 +101,15 @@ def message(message_id: int, document: Document) -> Message:
     )
 
 
+def projects(documents: Iterable[Document]) -> Mapping[int, str]:
+    """Slugs of projects: what ``project_slug`` says, or ``project-`` and the number."""
+    found = {}
+    for one in documents:
+        number = _whole(one.metadata, "project_id", DEFAULT_PROJECT)
+        found[number] = str(one.metadata.get("project_slug") or f"project-{number}")
+    return found
+
+
 def products(documents: Mapping[int, Document]) -> Mapping[int, frozenset[int]]:
     """Projects of each product that the metadata names."""
     found: dict[int, set[int]] = {}
@@ -358,10 +367,10 @@ class Mail:
             numbered = dict(enumerate(in_order, start=1))
             messages = [message(number, d) for number, d in numbered.items()]
             with store.create(index / STORE) as made:
-                for project in sorted({m.project_id for m in messages}):
-                    made.add_project(project, f"project-{project}")
-                for product, projects in sorted(products(numbered).items()):
-                    made.add_product(product, f"product-{product}", sorted(projects))
+                for project, slug in sorted(projects(in_order).items()):
+                    made.add_project(project, slug)
+                for product, linked in sorted(products(numbered).items()):
+                    made.add_product(product, f"product-{product}", sorted(linked))
                 made.insert_all((message, {}) for message in messages)
                 with made.writing() as db:
                     journal.settle(db)

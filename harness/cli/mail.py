@@ -1,0 +1,319 @@
+"""``harness mail``: mail of one's own, indexed; and ``harness mail-server``."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.app import err, logged
+from harness.cli.exit_codes import aside
+from harness.cli.project import Project, name_of
+from harness.cli.shadow_proxy import SettingsFile, log_folder, log_of
+from harness.core.printable import counted, many
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from engines.registry import Arm
+    from engines.stacks.agent_mail.mcp_tools.arguments import Listed
+    from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+    from engines.stacks.agent_mail.pipeline.scope import Scope
+    from harness.stages.layout import Layout
+
+SHORTEST_TOKEN = 16
+
+
+ARM = "mail-tantivy"
+Dataset = Annotated[str, typer.Option(help="A data set's name, or that of --out.")]
+Mailbox = Annotated[
+    Path | None, typer.Option(help="A folder that `harness mail index` wrote, not a data set.")
+]
+ArmName = Annotated[str, typer.Option(help="An arm of the stack mail, or a path to one.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Serve the index that `harness run --out` made here.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``mail-server`` and the group ``mail`` on the command line."""
+    app.command()(mail_server)
+    group = typer.Typer(help="Keep your own mail searchable.", no_args_is_help=True)
+    group.command()(index)
+    group.command()(drop_fts5)
+    app.add_typer(group, name="mail")
+
+
+def index(
+    files: Annotated[list[Path], typer.Argument(help="mbox files; each becomes a project.")],
+    to: Annotated[Path, typer.Option(help="Folder to write.")] = Path("mailbox"),
+    arm: ArmName = ARM,
+) -> None:
+    """Index mail for `harness mail-server --mailbox`; no queries or judgements are needed.
+
+    Each file is a project, named like the file. An index that is there is replaced.
+
+    Example: harness mail index work.mbox lists.mbox --to mailbox
+    """
+    from harness.cli.app import out
+    from harness.stages.mail import index_mailbox
+
+    made = index_mailbox(files, to, arm, Project.here().cache)
+    for note in made.notes:
+        err.print(note, markup=False)
+    out.print(f"{counted(made.documents, 'mail is')} indexed in {to}", markup=False, soft_wrap=True)
+
+
+def drop_fts5(
+    dataset: Dataset = "", mailbox: Mailbox = None, arm: ArmName = ARM, out: Out = None
+) -> None:
+    """Remove FTS5 and its triggers from an index for good, once Tantivy alone serves it.
+
+    Refused while Tantivy lacks a message. Words are then searched by Tantivy, and by LIKE where
+    that fails. Building the index again brings FTS5 back.
+
+    Example: harness mail drop-fts5 --mailbox mailbox
+    """
+    from harness.cli.app import out as printed
+    from harness.stages import mail
+
+    project = Project.here()
+    layout = _layout(project, dataset, out, mailbox)
+    documents = mail.drop_fts5(layout, arm, project.cache)
+    printed.print(f"FTS5 is removed; Tantivy serves {many(documents, 'message')}", markup=False)
+
+
+def mail_server(
+    dataset: Dataset = "",
+    arm: ArmName = ARM,
+    out: Out = None,
+    *,
+    mailbox: Mailbox = None,
+    http: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Speak HTTP on this port, 0 for a free one."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="A loopback address; no other is served.")] = (
+        "127.0.0.1"
+    ),
+    search_engine: Annotated[
+        str,
+        typer.Option(
+            envvar="SEARCH_ENGINE",
+            help="The kill switch: fts5, tantivy, shadow, hybrid or hybrid_rerank."
+            " [default: the arm's own]",
+        ),
+    ] = "",
+    switch_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SEARCH_ENGINE_FILE",
+            help="A file with a line SEARCH_ENGINE=...; a change takes effect at the next query.",
+        ),
+    ] = None,
+    shadow_log: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SHADOW_LOG",
+            help="Under SEARCH_ENGINE=shadow, the comparison with Tantivy is written down here."
+            " [default: out/shadow-log/ARM]",
+        ),
+    ] = None,
+    shadow_settings: SettingsFile = None,
+    budget_ms: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="Milliseconds a query may take where the arm sets no fewer; 0 sets no limit.",
+        ),
+    ] = 2_000.0,
+    viewers: Annotated[
+        Path | None,
+        typer.Option(
+            help="A TOML file of viewers: what each may see, and the SHA-256 of its token."
+            " [default: every caller is an operator, who sees all]"
+        ),
+    ] = None,
+    viewer: Annotated[
+        str, typer.Option(help="Over standard input and output, the viewer of --viewers.")
+    ] = "",
+    writable: Annotated[
+        bool,
+        typer.Option(
+            "--writable", help="Offer operators insert_message, edit_message, delete_message."
+        ),
+    ] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log one JSON object a line, for programs.")
+    ] = False,
+    token: Annotated[
+        bool, typer.Option("--token/--no-token", help="Ask for a token over HTTP.")
+    ] = True,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="The operator's token; written where the file is missing."
+            " [default: a new one, in the address that is printed]"
+        ),
+    ] = None,
+) -> None:
+    """Serve search_messages, search_messages_product and complete_subject to MCP clients.
+
+    Speaks over standard input and output, or over HTTP with --http. The address is then printed on
+    the error stream with a token, and a client needs both. The index is the one that
+    `harness index` or `harness mail index` built. That of a data set is built where it is missing.
+    A caller sees every message, unless --viewers says whose token it brings.
+
+    Example: harness mail-server --dataset agent-mail --arm mail-tantivy --http 8765
+    """
+    from engines import registry as arms
+    from engines.mcp_server import check_loopback, digest, serve_http, serve_stdio
+    from engines.stacks.agent_mail.mcp_tools.arguments import nobody, scope_of
+    from engines.stacks.agent_mail.mcp_tools.server import application
+    from harness.core.errors import HarnessError
+    from harness.stages.mail import mail_box, mail_service
+    from harness.stages.prepare import prepare
+
+    check_loopback(host)
+    if not isfinite(budget_ms):
+        raise HarnessError(
+            f"--budget-ms {budget_ms} must be finite; give milliseconds, or 0 for no limit"
+        )
+    listed = _viewers(viewers, viewer, http, token=token)
+    secret = secret_of(token_file) if http is not None and token else None
+    switch = _switch(search_engine, switch_file)
+    project = Project.here()
+    layout = _layout(project, dataset, out, mailbox)
+    if out is mailbox is None and not layout.data.exists():
+        prepare(project.root / "datasets" / dataset, project.root / "qrels" / dataset, layout.data)
+    served = arms.load(arm, project.cache)
+    folder = log_folder(project, served, shadow_log, switch(), may_change=switch_file is not None)
+    shadow = None if folder is None else log_of(folder, shadow_settings, layout)
+    serving = mail_service(layout, arm, project.cache, switch, shadow, budget_ms=budget_ms)
+    with ExitStack() as until_closed:
+        until_closed.enter_context(logged("engines.mail", as_json=log_json))
+        with aside():
+            if mailbox is None:
+                _index(layout, served, arm, project.cache)
+            service = until_closed.enter_context(serving)
+            changing = mail_box(layout, arm, project.cache)
+            box = until_closed.enter_context(changing) if writable else None
+        names = service.base.directory
+        scopes = {name: scope_of(one, names) for name, one in listed.items()}
+        default = scopes.get(viewer, nobody()) if listed else None
+        app = application(service.by_default(default), box)
+        if not listed:
+            err.print("callers are operators: they see every message", markup=False)
+        if http is None:
+            serve_stdio(app)
+            return
+        tokens: dict[str, Scope | None] = {
+            **{one.token_sha256: scopes[name] for name, one in listed.items()},
+            **({} if secret is None else {digest(secret): None}),
+        }
+        shown = f"?token={secret}" if secret is not None and token_file is None else ""
+        serve_http(
+            app,
+            host,
+            http,
+            lambda url: err.print(f"serving {url}{shown}", markup=False, soft_wrap=True),
+            tokens or None,
+        )
+
+
+def _viewers(
+    file: Path | None, name: str, http: int | None, *, token: bool
+) -> Mapping[str, Listed]:
+    """Read the viewers, none where no file is named."""
+    from engines.stacks.agent_mail.mcp_tools.arguments import read_callers
+    from harness.core.errors import HarnessError, UnknownName
+
+    if file is None:
+        if name:
+            raise HarnessError(f"--viewer {name} needs --viewers, the file that says what it sees")
+        return {}
+    listed = read_callers(file)
+    if http is not None and not token:
+        raise HarnessError("--viewers needs tokens to tell viewers apart; leave --no-token out")
+    if http is None and name not in listed:
+        raise UnknownName("viewer", name, sorted(listed))
+    return listed
+
+
+def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
+    """Give what says the kill switch at every question: the file, where one is named."""
+    from engines.stacks.agent_mail.budget import SwitchFile
+    from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+    from harness.core.errors import HarnessError
+
+    fixed = KillSwitch.read(value)
+    if file is None:
+        return lambda: fixed
+    if fixed is not None:
+        raise HarnessError(
+            f"SEARCH_ENGINE is {fixed} here, and {file} sets it too; leave one of them out"
+        )
+    return SwitchFile(file).read
+
+
+def _layout(project: Project, dataset: str, out: Path | None, mailbox: Path | None) -> Layout:
+    from harness.core.errors import HarnessError
+    from harness.core.folders import MAIL, RUN, check_held
+    from harness.stages.layout import Layout
+    from harness.stages.mail import in_mailbox
+
+    if bool(dataset) == (mailbox is not None) or (mailbox and out):
+        raise HarnessError("Name a data set with --dataset, or a mailbox with --mailbox, not both")
+    if mailbox is not None:
+        check_held(mailbox, MAIL)
+        return in_mailbox(mailbox)
+    if out is None:
+        return project.layout(dataset)
+    check_held(out, RUN)
+    work = out / "work"
+    return Layout(work / "build" / name_of(dataset), work / "perf", work / "cache")
+
+
+def _index(layout: Layout, arm: Arm, name: str, cache: Path) -> None:
+    """Build the index where there is none; one that is out of date is refused."""
+    from harness.corpus.prepared import Prepared
+    from harness.stages.custody.receipts import check_corpus, read_manifest
+    from harness.stages.index import check_settings
+    from harness.stages.index import index as build
+
+    if not layout.index(arm.name).exists():
+        err.print(f"indexing {arm.name} ...", markup=False)
+        build(layout, name, cache)
+    check_settings(layout, arm)
+    check_corpus(layout, arm.name, read_manifest(layout, arm.name), Prepared.open(layout.data))
+
+
+def secret_of(file: Path | None) -> str:
+    """Give the operator's token: a new one, or that of the file, which is made where it is not."""
+    from secrets import token_urlsafe
+
+    from harness.core.errors import BadFile
+    from harness.core.reading import Malformed, text_of
+
+    fresh = token_urlsafe(32)
+    if file is None:
+        return fresh
+    try:
+        with open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as made:
+            made.write(fresh + "\n")
+    except FileExistsError:
+        pass
+    except OSError as exc:
+        raise BadFile(file, f"cannot be written ({exc})", "Name another file") from exc
+    try:
+        said = text_of(file).strip()
+    except (OSError, Malformed) as exc:
+        raise BadFile(file, f"cannot be read ({exc})", "Name another file") from exc
+    if len(said) < SHORTEST_TOKEN or len(said.split()) != 1:
+        raise BadFile(file, "holds no token", f"Write one word of {SHORTEST_TOKEN} characters")
+    return said
