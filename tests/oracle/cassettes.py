@@ -28,8 +28,8 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-RAW = int(os.environ.get("ORACLE_RAW", "120"))
-"""Cases of a function that a recording hands on; settling chooses among them."""
+RAW = 120
+"""Cases of a function that a recording keeps."""
 A_TEST, SECONDS = 10, 3.0
 """Calls of a function that are looked at in a test, and what looking at all of them may cost."""
 BYTES, TREE_BYTES, ALL_BYTES = 1_000_000, 2_000_000, 12_000_000

@@ -36,7 +36,6 @@ from tests.oracle import cassettes
 from tests.oracle.cassettes import LINK, TMP, Case, Files, Thaw, found, in_tmp, kind_of
 
 HERE = Path(__file__).parent
-KEPT = int(os.environ.get("ORACLE_KEPT", "200"))
 LONGEST_S, SECONDS = 10, 5
 """What a case may take, and the settling of a function."""
 EXACT = (
@@ -275,60 +274,34 @@ def replay(room: str, recording: Recording, names: Names, *, most: int = 5) -> C
     return counts
 
 
-class Lines:
-    """Note which lines and functions of the product run."""
-
-    def __init__(self, root: Path) -> None:
-        self.below = (f"{root}/harness/", f"{root}/engines/")
-        self.lines, self.codes = set[tuple[int, int]](), set[types.CodeType]()
-
-    def __call__(self, frame: types.FrameType, event: str, _: object) -> Any:
-        code = frame.f_code
-        if event == "call":
-            if not code.co_filename.startswith(self.below):
-                return None
-            self.codes.add(code)
-        elif event == "line":
-            self.lines.add((id(code), frame.f_lineno))
-        return self
-
-    def of(self, function: Callable[..., Any], case: Case, names: Names) -> str:
-        """Ask a case, and note what it runs."""
-        self.lines, self.codes = set(), set()
-        sys.settrace(self)
-        try:
-            return asked(function, case, names)
-        finally:
-            sys.settrace(None)
-
-
 def settle(recording: Recording, root: Path, names: Names) -> tuple[Recording, Ran, Counter[str]]:
-    """Leave out what does not come again, and keep cases that run lines others do not.
+    """Leave out what does not come again.
 
     Returns also, by function and case, the functions that each case runs.
     """
-    lines, counts = Lines(root), Counter[str]()
-    kept, ran = Recording(), Ran()
+    counts, kept, ran = Counter[str](), Recording(), Ran()
+    ours = f"{root}/harness/", f"{root}/engines/"
     for name, cases in recording.items():
         try:
             function = names.function(name)
         except (ImportError, AttributeError):
             counts["functions not found"] += 1
             continue
-        seen, steady = Counter[Any](), list[tuple[Any, Case, set[str]]]()
-        began = time.process_time()
+        began, kept[name], ran[name] = time.process_time(), [], []
         for case in cases:
-            late = time.process_time() > began + SECONDS
-            if late or lines.of(function, case, names):
+            codes = set[types.CodeType]()
+            if time.process_time() > began + SECONDS:
+                counts["cases too late"] += 1
+                continue
+            sys.setprofile(lambda frame, *_, codes=codes: codes.add(frame.f_code))
+            said = asked(function, case, names)
+            sys.setprofile(None)
+            if said:
                 counts["cases left out"] += 1
                 continue
-            path = frozenset(lines.lines)
-            rank = seen[path] // 3, seen[path, case.what], len(steady)
-            seen.update([path, (path, case.what)])
-            steady.append((rank, case, {named(code, root) for code in lines.codes}))
-        steady = sorted(steady, key=lambda one: one[0])[:KEPT]
-        kept[name], ran[name] = [case for _, case, _ in steady], [runs for *_, runs in steady]
-        counts.update({"functions": bool(steady), "cases": len(steady)})
+            kept[name].append(case)
+            ran[name].append({named(c, root) for c in codes if c.co_filename.startswith(ours)})
+        counts.update({"functions": bool(kept[name]), "cases": len(kept[name])})
     return kept, ran, counts
 
 
