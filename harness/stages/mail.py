@@ -90,11 +90,12 @@ def drop_fts5(layout: Layout, arm: str, cache: Path) -> int:
     served = arms.load(arm, cache)
     folder = layout.index(served.name)
     with served.open(folder) as searcher:
-        if not isinstance(searcher, MailSearcher):
-            raise HarnessError(
-                f"{served.path}: is not of the stack mail. Name an arm such as {ARM}"
-            )
-        health = searcher.service.tiers.lexical[FallbackTier.TANTIVY].health()
+        words: object = None
+        if isinstance(searcher, MailSearcher):
+            words = searcher.service.tiers.lexical.get(FallbackTier.TANTIVY)
+        if not isinstance(words, TantivyMailEngine):
+            raise HarnessError(f"{served.path}: {FOREIGN}")
+        health = words.health()
     if not health.ready:
         raise HarnessError(f"{folder}: Tantivy is not ready ({health.reason}). Index it again")
     with mail_box(layout, arm, cache) as box, box.store.writing() as db:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from engines.mcp_server import resolved
+from engines.stacks.agent_mail.ingest import Draft
 from engines.stacks.agent_mail.mcp_tools.arguments import InProject
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.cli.project import Project
-from harness.stages.mail import in_mailbox, mail_service
+from harness.stages.mail import in_mailbox, mail_box, mail_service
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 
@@ -59,7 +60,13 @@ def test_a_file_is_a_project_and_needs_no_queries(box: Path, harness: Harness) -
     assert found(box, "pump")[0] == ["Pump house"]
 
 
-def test_fts5_is_dropped_for_good(box: Path, harness: Harness) -> None:
+def test_fts5_is_dropped_for_good_once_tantivy_has_all(box: Path, harness: Harness) -> None:
+    layout, cache = in_mailbox(box), Project.here().cache
+    with mail_box(layout, "mail-tantivy", cache) as letters:
+        (late,) = letters.insert(Draft(1, "late", "", "Ann")).message_ids
+        said = harness("mail", "drop-fts5", "--mailbox", str(box))
+        assert "Tantivy is not ready" in said.error
+        letters.delete(late)
     assert found(box, "pump", KillSwitch.FTS5)[1] == "fts5"
     assert harness("mail", "drop-fts5", "--mailbox", str(box)).code == 0
     assert found(box, "pump project:home") == (["Pump"], "tantivy")
