@@ -102,7 +102,7 @@ def is_open(premise: str) -> bool:
     loaded = load_policy(Path("policy") / "migration.toml")
     step = next(one for one in loaded.steps if any(gate.settings.timed for gate in one.gates))
     hard = np.full((4, 2), 1_000_000)
-    evidence = replace(scored(np.zeros(2)), race=raced(hard, hard))
+    evidence = replace(scored(np.zeros(2)), kinds={Race: raced(hard, hard)})
     key = {premise: None}
     without = (
         replace(loaded, rules=replace(loaded.rules, largest_cluster=0.0))
@@ -343,7 +343,8 @@ class Racing:
             "migration", "latency_ratio", percent=self.percent, per_query=self.per_query
         )
         control, candidate = (times[..., trial].astype(np.int64) for times in drawn)
-        return gate.judge(replace(scored(np.zeros(2)), race=raced(control, candidate)), rules)
+        race = raced(control, candidate)
+        return gate.judge(replace(scored(np.zeros(2)), kinds={Race: race}), rules)
 
 
 def raced(control: Ints, candidate: Ints) -> Race:
@@ -396,7 +397,7 @@ class Live:
         gate, rules = shipped("live", "anytime_failures")
         looks = (logged(drawn, trial, len(drawn.at) * look // 8) for look in range(1, 9))
         made = scored(np.zeros(2))
-        return best(gate.judge(replace(made, traffic=log), rules) for log in looks)
+        return best(gate.judge(replace(made, kinds={Traffic: log}), rules) for log in looks)
 
 
 def logged(drawn: Pairs, trial: int, end: int) -> Traffic:
@@ -492,7 +493,7 @@ def scored(differences: Floats) -> Evidence:
 def evidence_of(control: ArmResult, candidate: ArmResult, **more: Any) -> Evidence:  # noqa: ANN401  fields
     """Evidence of two arms without agreement and slices."""
     agreement = Agreement((), (), {})
-    return Evidence("made", control, candidate, agreement, agreement, {}, {}, {}, None, **more)
+    return Evidence("made", control, candidate, agreement, agreement, {}, {}, {}, **more)
 
 
 def side(arm: str, rows: Sequence[Row], scores: Mapping[str, Scores]) -> ArmResult:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Manifest
+from harness.core.errors import EvidenceError
 from harness.core.records import Qrels
 from harness.core.run import Run
 from harness.core.scores import Scores
 
 Floats = NDArray[np.float64]
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,13 +235,11 @@ class Evidence:
     clusters: Mapping[str, str]
     """Cluster by query id: queries to resample together. A query without an entry is
     independent."""
-    race: Race | None
     qrels: Qrels | None = None
     """The judgements; None if they were not passed on."""
-    traffic: Traffic | None = None
-    """Live traffic of these two arms; None without a live comparison."""
-    load: Load | None = None
-    """The last load test of these indexes and runs; None without one."""
+    kinds: Mapping[type, object] = field(default_factory=dict)
+    """What else was measured of these indexes and runs, by its kind: ``Race``, ``Load``,
+    ``Traffic``. A kind that was not is absent."""
     complete: str = ""
     """Why every relevant hit is judged, as the card says; empty where some may not be."""
     samples: Mapping[Key, Sample] = field(default_factory=dict)
@@ -247,3 +248,18 @@ class Evidence:
     """How queries of one need in unlike words were looked for; empty where they were not."""
     parted: frozenset[str] = frozenset()
     """Ids of queries that are near duplicates by their words, but have different intents."""
+
+    def get(self, kind: type[Kind]) -> Kind | None:
+        """Return the evidence of this kind; None where it is missing."""
+        found = self.kinds.get(kind)
+        return found if isinstance(found, kind) else None
+
+    def of(self, kind: type[Kind]) -> Kind:
+        """Return the evidence of a kind that a gate needs (``harness.gates.base.rules.missing``).
+
+        Raises:
+            EvidenceError: it is missing.
+        """
+        if (found := self.get(kind)) is None:
+            raise EvidenceError(f"{kind.__name__} is missing; measure it before it is judged")
+        return found

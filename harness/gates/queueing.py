@@ -20,7 +20,7 @@ class Settings(BudgetSettings):
     """
 
     timed: ClassVar[bool] = True
-    loaded: ClassVar[bool] = True
+    needs: ClassVar[tuple[type, ...]] = (Load,)
     rate: Ratio
     """Arrivals a second; the load test must have run at this rate."""
     percent: Literal["p50", "p90", "p95", "p99"]
@@ -48,11 +48,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     """
     arm = evidence.candidate.arm
     again = f"run: harness load --arm {evidence.control.arm} --arm {arm} --rate {settings.rate:g}"
-    load = evidence.load
-    if load is None:
-        return settings.undecided(
-            name, Cause.NO_EVIDENCE, "no load of these indexes and runs was run", again
-        )
+    load = evidence.of(Load)
     rounds = load.at.get(arm, {}).get(settings.rate)
     if rounds is None:
         tried = ", ".join(f"{rate:g}" for rate in sorted(load.at.get(arm, {}))) or "none"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import combinations
+from operator import attrgetter
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import bdtrc
 
 from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
-from harness.core.evidence import ArmResult, Evidence
+from harness.core.evidence import ArmResult, Evidence, Load, Race, Traffic
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.printable import many
 from harness.core.run import Conditions, Run, Status
@@ -297,7 +298,7 @@ def _checked(policy: Policy, evidence: Evidence, starts: int) -> Iterator[str]:
         yield "needs"
     if policy.rules.largest_cluster:
         yield LARGEST
-    race = evidence.race
+    race = evidence.get(Race)
     if race and all(len(times) >= starts for times in race.elapsed_ns.values()):
         yield "starts"
 
@@ -457,12 +458,18 @@ def _check(policy: Policy, step: Step, evidence: Evidence, now: datetime) -> Non
     if left != right:
         raise MismatchedQueries(left - right, right - left)
     class_of(evidence)
-    if evidence.race is not None:
-        check_age(evidence.race.raced_at, now=now, evidence_days=policy.evidence_days)
-    if evidence.load is not None and any(gate.settings.loaded for gate in step.gates):
-        check_age(evidence.load.loaded_at, now=now, evidence_days=policy.evidence_days)
-    if evidence.traffic is not None:
-        check_age(evidence.traffic.until, now=now, evidence_days=policy.evidence_days)
+    for kind, made_at in MADE_AT.items():
+        one = evidence.kinds.get(kind)
+        if one is not None and (kind is not Load or step.needs(Load)):
+            check_age(made_at(one), now=now, evidence_days=policy.evidence_days)
+
+
+MADE_AT: Mapping[type, Callable[[Any], str]] = {
+    Race: attrgetter("raced_at"),
+    Load: attrgetter("loaded_at"),
+    Traffic: attrgetter("until"),
+}
+"""When evidence of a kind was made."""
 
 
 def _check_two_engines(step: Step, evidence: Evidence) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from harness.core.digest import of_json
+from harness.core.evidence import Load
 from harness.core.names import Experiment, Inputs, Looked
 from harness.policy.model import Policy, Step
 
@@ -90,7 +91,7 @@ def looked(policy: Policy, step: Step, inputs: Inputs, outcome: str = "") -> Loo
 
 def _clocked(step: Step, inputs: Inputs) -> object:
     """Give what its gates on time rest on; None where that is nothing."""
-    if not any(gate.settings.loaded for gate in step.gates):
+    if not step.needs(Load):
         return inputs.times
     return [inputs.times, inputs.load] if inputs.times or inputs.load else None
 
@@ -175,8 +176,7 @@ def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[Inputs])
     mine = _of_arms(known, step, judged[-1])
     races = {one.inputs.times for one in mine if one.kind == "race"}
     loads = {one.inputs.load for one in mine if one.kind == "load"}
-    loaded = any(gate.settings.loaded for gate in step.gates)
-    unseen = len(loads - {one.load for one in judged}) if loaded else 0
+    unseen = len(loads - {one.load for one in judged}) if step.needs(Load) else 0
     return len(races - {one.times for one in judged}) + _dropped(mine) + unseen
 
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.errors import UnknownName
-from harness.core.evidence import Evidence
+from harness.core.evidence import Evidence, Load
 from harness.core.gate import Finding
 from harness.core.names import Label, Name
 from harness.core.scores import BY_TEXT, Clustering
-from harness.gates.base.rules import GateSettings, Rule, Rules
+from harness.gates.base.rules import GateSettings, Rule, Rules, missing
 from harness.stats.inference import MOST_CONFIDENCE
 
 AtLeastOne = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -136,7 +136,9 @@ class Gate:
 
     def judge(self, evidence: Evidence, rules: Rules) -> Finding:
         """Judge ``evidence`` by this gate's rule and settings."""
-        return self.rule.judge(self.name, self.settings, evidence, rules)
+        return missing(self.name, self.settings, evidence) or self.rule.judge(
+            self.name, self.settings, evidence, rules
+        )
 
 
 class Accepted(NamedTuple):
@@ -165,6 +167,10 @@ class Step:
     """The decision that it was taken by; None where the policy does not name it."""
     same_engine: str = ""
     """Why its two arms may be one engine (A/A); empty where they may not."""
+
+    def needs(self, kind: type) -> bool:
+        """Tell whether a gate needs this kind of evidence."""
+        return any(kind in gate.settings.needs for gate in self.gates)
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -232,7 +238,7 @@ class Policy:
     @property
     def loaded(self) -> bool:
         """Whether a gate rests on a load test."""
-        return any(gate.settings.loaded for step in self.steps for gate in step.gates)
+        return any(step.needs(Load) for step in self.steps)
 
     @property
     def measures(self) -> tuple[str, ...]:

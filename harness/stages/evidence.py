@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Agreement, ArmResult, Evidence, Race
+from harness.core.evidence import Agreement, ArmResult, Evidence, Load, Race, Traffic
 from harness.core.scores import BY_TEXT, Clustering, Scores
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import Key, read_run
@@ -16,13 +17,13 @@ from harness.gates.base.rules import Rules
 from harness.policy.model import Policy
 from harness.stages.compare import Pair, check_compared, read_agreement
 from harness.stages.custody.receipts import read_manifest, replayed_index
-from harness.stages.judging.pool import with_samples
+from harness.stages.judging.pool import samples_in
 from harness.stages.layout import Layout
-from harness.stages.load.files import with_load
+from harness.stages.load.files import read_load
 from harness.stages.params import CompareParams, ScoreParams
 from harness.stages.race import read_race
 from harness.stages.score import check_scores, slices
-from harness.stages.shadow.traffic import with_traffic
+from harness.stages.shadow.traffic import read_traffic
 
 
 def sides(layout: Layout, arms: Sequence[str]) -> dict[str, ArmResult]:
@@ -65,7 +66,8 @@ def gathered(
     agreement = read_agreement(layout)
     data = Prepared.open(layout.data)
     queries, qrels, clusters = data.queries(), data.qrels(), data.clusters(how)
-    found = {
+    kinds, samples = {Race: race, Load: read_load(layout)}, samples_in(layout)
+    return {
         name: Evidence(
             dataset=data.manifest.name,
             control=arms[control],
@@ -76,15 +78,19 @@ def gathered(
             slices=slices(queries),
             clusters=clusters,
             parted=data.parted(how),
-            race=race,
             qrels=qrels,
+            samples=samples,
+            kinds=_known({**kinds, Traffic: read_traffic(layout, arms[control], arms[candidate])}),
             complete=data.manifest.complete,
             unlike_words=data.unlike_words(),
         )
         for name, (control, candidate) in pairs.items()
     }
-    found = with_load(layout, with_traffic(layout, found))
-    return with_samples(layout, found)
+
+
+def _known(kinds: Mapping[type, object]) -> Mapping[type, object]:
+    """Leave out what was not measured."""
+    return MappingProxyType({kind: found for kind, found in kinds.items() if found is not None})
 
 
 def _compared(layout: Layout, found: Mapping[Pair, Agreement], pair: Pair) -> Agreement:
@@ -160,5 +166,5 @@ def measured(
 def raced(layout: Layout, evidence: Mapping[str, Evidence]) -> Race | None:
     """Give the race that the arms were timed in; each comparison has it."""
     for one in evidence.values():
-        return one.race
+        return one.get(Race)
     return read_race(layout)

@@ -235,7 +235,6 @@ def regress(
             others={},
             slices=slices(queries),
             clusters=together,
-            race=None,
             qrels=data.qrels(),
             complete=data.manifest.complete,
         )

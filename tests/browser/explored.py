@@ -112,7 +112,7 @@ def report(dataset: str = "small") -> ReportInput:
             "step": Evidence(
                 dataset, sides["old"], sides["new"],
                 agreeing({LOST: "overlap", FAILED: "error", UNASKED: "skipped"}),
-                agreeing({}), {}, {}, {}, None, qrels,
+                agreeing({}), {}, {}, {}, qrels,
             )
         },
         means=dict.fromkeys(ARMS, means),

@@ -18,9 +18,8 @@ PAIRS = 1_400
 
 def on(rule: str, settings: dict[str, object] | None = None, **changed: object) -> Finding:
     """Judge traffic without a fault."""
-    evidence = of(rule, flags(PAIRS, 0.0))
-    assert isinstance(evidence.traffic, Traffic)
-    found = replace(evidence.traffic, attempted=2 * PAIRS, **changed)  # type: ignore[arg-type]
+    honest = of(rule, flags(PAIRS, 0.0)).of(Traffic)
+    found = replace(honest, attempted=2 * PAIRS, **changed)  # type: ignore[arg-type]
     return judged(rule, gate_inputs.evidence(5, traffic=found), **(settings or {}))
 
 

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Hit, Manifest
-from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Stolen
+from harness.core.evidence import Agreement, ArmResult, Evidence, Load, Race, Stolen, Traffic
 from harness.core.gate import Finding
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.gates.base import rules
 from harness.gates.base.rules import Rules
+from harness.policy.model import Gate
 
 RULES = Rules(confidence=0.95, resamples=1_000, seed=7, power=0.8)
 MACHINE = "two cores of a test bench"
@@ -77,10 +78,12 @@ def evidence(count: int, **changes: Any) -> Evidence:  # noqa: ANN401  fields of
         others={},
         slices={},
         clusters={},
-        race=None,
         complete="scores alone are made here",
     )
-    return replace(plain, **changes)
+    named = {"race": Race, "load": Load, "traffic": Traffic}
+    kinds = {named[key]: changes.pop(key) for key in list(changes) if key in named}
+    known = {kind: found for kind, found in kinds.items() if found is not None}
+    return replace(plain, kinds=known, **changes)
 
 
 def scored(
@@ -166,4 +169,5 @@ def judge(
 ) -> Finding:
     """Judge as a policy would: settings are checked, the rule is found by name."""
     found = rules.load(rule)
-    return found.judge("the gate", found.settings.model_validate(settings), evidence, RULES)
+    gate = Gate("the gate", found, found.settings.model_validate(settings))
+    return gate.judge(evidence, RULES)

@@ -285,7 +285,7 @@ def report(dataset: str = "mail") -> ReportInput:
     evidence = {
         name: Evidence(
             dataset, control, candidate, agreement(20 + at, 1.0 - 0.2 * at), agreement(30, 0.99),
-            {}, parts, {}, None,
+            {}, parts, {},
         )
         for at, (name, (control, candidate)) in enumerate(pairs.items())
     }  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.evidence import Evidence, Sample
+from harness.core.evidence import Evidence, Race, Sample
 from harness.core.gate import Cause, Finding, Outcome
 from harness.policy.decision import decide, open_premises
 from harness.policy.load import load_policy
@@ -105,7 +105,7 @@ def test_few_starts_are_declared_and_many_alike_are_a_check(
     race = gate_inputs.race(1.0)
     arms = dict(zip(("fts5", "tantivy"), race.elapsed_ns.values(), strict=False))
     many = {arm: np.repeat(times[:1], starts, axis=0) for arm, times in arms.items()}
-    found = premise(known, given(race=replace(race, elapsed_ns=many)))
+    found = premise(known, given(kinds={Race: replace(race, elapsed_ns=many)}))
     assert bool(found and found.reason.startswith("starts (")) is open_
     assert premise(policy(tmp_path, undeclared("slowest"), GATES + RACED), given()) is not None
 

@@ -28,7 +28,7 @@ def test_evidence_is_of_one_pair_with_the_others_beside(measured: Toy) -> None:
         "natural-language": 30,
     }
     assert set(found.noise.classes) == {"exact", "both_empty"}
-    assert found.race is None
+    assert not found.kinds
 
 
 def test_the_steps_of_a_policy_are_its_pairs(measured: Toy) -> None:

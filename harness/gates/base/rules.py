@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 import harness.gates
 from harness.core.errors import UnknownName
-from harness.core.evidence import Evidence
+from harness.core.evidence import Evidence, Load, Race, Traffic
 from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.stats.inference import Inference
@@ -75,8 +75,8 @@ class GateSettings(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     timed: ClassVar[bool] = False
-    loaded: ClassVar[bool] = False
-    """Whether the gate needs a load test."""
+    needs: ClassVar[tuple[type, ...]] = ()
+    """Kinds of evidence without which the gate is INCONCLUSIVE (``ABSENT``)."""
     granted: ClassVar[tuple[str, ...]] = ()
     """Premises of a PASS (``harness.policy.decision``)."""
 
@@ -172,6 +172,30 @@ class GateSettings(BaseModel, ABC):
         """Give an INCONCLUSIVE finding, with what would settle it."""
         said = Verdict.INCONCLUSIVE
         return self.finding(gate, said, reason, estimate=estimate, remedy=remedy, cause=cause)
+
+
+ABSENT: Mapping[type, tuple[str, str]] = {
+    Race: ("no race was run", "run: harness race"),
+    Load: (
+        "no load of these indexes and runs was run",
+        "run: harness load --arm {control} --arm {candidate} --rate {rate:g}",
+    ),
+    Traffic: (
+        "no live traffic of {candidate} beside {control} is there",
+        "compare the two on live queries, and take their log in: harness traffic",
+    ),
+}
+"""Reason and remedy where a kind of evidence is missing, with the arms and the gate's keys."""
+
+
+def missing(gate: str, settings: GateSettings, evidence: Evidence) -> Finding | None:
+    """Return an INCONCLUSIVE finding for the first kind that the gate needs and that is missing."""
+    arms = {"control": evidence.control.arm, "candidate": evidence.candidate.arm}
+    for kind in settings.needs:
+        if kind not in evidence.kinds:
+            said = (text.format(**arms, **settings.model_dump()) for text in ABSENT[kind])
+            return settings.undecided(gate, Cause.NO_EVIDENCE, *said)
+    return None
 
 
 def above(estimate: Estimate, bound: float) -> Verdict:

@@ -46,6 +46,7 @@ class TimedSettings(GateSettings):
     """A gate on the times of a race, judged only if the machine was quiet enough."""
 
     timed: ClassVar[bool] = True
+    needs: ClassVar[tuple[type, ...]] = (Race,)
     granted: ClassVar[tuple[str, ...]] = ("starts", "slowest")
     percent: Percent
     """The share of answers that must lie below the bound; the others may take any time."""
@@ -89,9 +90,7 @@ def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: R
     Raises:
         EvidenceError: a time is not above 0, or the arms ran different queries.
     """
-    race = evidence.race
-    if race is None:
-        return settings.undecided(name, Cause.NO_EVIDENCE, "no race was run", AGAIN)
+    race = evidence.of(Race)
     names = [evidence.clusters.get(query_id, query_id) for query_id in race.query_ids]
     first = sorted({one: at for at, one in reversed([*enumerate(names)])}.values())
     fewest = settings.fewest(rules.confidence)

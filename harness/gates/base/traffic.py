@@ -159,6 +159,7 @@ class LiveSettings(GateSettings):
     """A gate on a mean over pairs of answers to live queries, by bets on blocks."""
 
     timed: ClassVar[bool] = True
+    needs: ClassVar[tuple[type, ...]] = (Traffic,)
     period: Literal["day", "week"]
     """What traffic repeats itself by; only whole ones count."""
     block_s: Annotated[float, Field(gt=0, le=A_DAY_S)]
@@ -250,14 +251,7 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
     Raises:
         EvidenceError: a value does not lie between 0 and 1.
     """
-    traffic = evidence.traffic
-    if traffic is None:
-        return settings.undecided(
-            gate,
-            Cause.NO_EVIDENCE,
-            f"no live traffic of {evidence.candidate.arm} beside {evidence.control.arm} is there",
-            "compare the two on live queries, and take their log in: harness traffic",
-        )
+    traffic = evidence.of(Traffic)
     values, at_ns, premises = settings.values(traffic), settings.at_ns(traffic), settings.premises()
     cut = blocks(values, at_ns, block_s=settings.block_s, period_s=premises.period_s)
     beside = f"{_asked(traffic)}{_passed_over(traffic)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from random import Random
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError, UnknownName
-from harness.core.evidence import Evidence, Key, Sample
+from harness.core.evidence import Key, Sample
 from harness.core.folders import changing, check_new, completed
 from harness.core.formats import json_file
 from harness.core.printable import many, one_line
@@ -396,16 +396,6 @@ def folder_of(layout: Layout) -> Path:
 def labels_in(layout: Layout) -> tuple[Path, ...]:
     """List the samples that were taken in."""
     return _samples(layout)
-
-
-def with_samples(layout: Layout, evidence: Mapping[str, Evidence]) -> dict[str, Evidence]:
-    """Add the judged samples to each comparison.
-
-    Raises:
-        BadFile: a file is damaged.
-    """
-    found = samples_in(layout)
-    return {name: replace(one, samples=found) for name, one in evidence.items()}
 
 
 def samples_in(layout: Layout) -> dict[Key, Sample]:

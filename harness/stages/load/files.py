@@ -6,7 +6,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from engines import registry
 from harness.core import digest
 from harness.core.engine import Searcher
 from harness.core.errors import BadFile, IndexNotReady
-from harness.core.evidence import AtRate, Evidence, Load
+from harness.core.evidence import AtRate, Load
 from harness.core.files import write_text
 from harness.core.store import Artifact, Journal, Json
 from harness.replay.load_trial import PERCENTS, Record, Trial
@@ -122,16 +122,6 @@ class Opener:
 
 LOUD, WHOLE = 99.0, 100.0
 """Percent: that two openings of one arm are compared at, and of all."""
-
-
-def with_load(layout: Layout, evidence: Mapping[str, Evidence]) -> dict[str, Evidence]:
-    """Add to each comparison the last load, where it was of these indexes and runs.
-
-    Raises:
-        BadFile: its receipt or its trials cannot be read, or are not of one load.
-    """
-    found = read_load(layout)
-    return {name: replace(one, load=found) for name, one in evidence.items()}
 
 
 def read_load(layout: Layout) -> Load | None:

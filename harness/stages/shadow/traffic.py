@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.core.errors import BadFile
-from harness.core.evidence import Evidence, Traffic
+from harness.core.evidence import ArmResult, Traffic
 from harness.core.files import write_json
 from harness.core.formats import json_file
 from harness.shadow.counts import traffic as counted
@@ -47,20 +46,16 @@ def taken_in(layout: Layout) -> tuple[Path, ...]:
     return tuple(sorted((layout.today / FOLDER).glob("*.json")))
 
 
-def with_traffic(layout: Layout, evidence: Mapping[str, Evidence]) -> dict[str, Evidence]:
-    """Add to each comparison what live traffic said of its two arms, where it was taken in.
+def read_traffic(layout: Layout, control: ArmResult, candidate: ArmResult) -> Traffic | None:
+    """Read what live traffic said of two arms; None where none of these indexes was taken in.
 
     Raises:
-        BadFile: a file is missing that ``harness traffic`` wrote.
+        BadFile: the file is not what ``harness traffic`` wrote.
     """
-    return {name: _with(layout, one) for name, one in evidence.items()}
-
-
-def _with(layout: Layout, one: Evidence) -> Evidence:
-    path = path_of(layout, one.control.arm, one.candidate.arm)
+    path = path_of(layout, control.arm, candidate.arm)
     if not path.is_file():
-        return one
-    by = [side.manifest.fingerprint for side in (one.control, one.candidate)]
+        return None
+    by = [side.manifest.fingerprint for side in (control, candidate)]
     try:
         written = json_file(path)
         if written.pop("format") != FORMAT:
@@ -70,7 +65,7 @@ def _with(layout: Layout, one: Evidence) -> Evidence:
     except (ValueError, TypeError, KeyError) as exc:
         hint = "Take the log in again: harness traffic"
         raise BadFile(path, f"is not imported traffic ({exc})", hint) from exc
-    return replace(one, traffic=found) if same else one
+    return found if same else None
 
 
 def _to_json(found: Traffic) -> dict[str, Any]:

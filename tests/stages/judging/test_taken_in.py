@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, EvidenceError
-from harness.stages.judging.pool import folder_of, labels_in, take_sample, with_samples
-from tests.make import gate_inputs
+from harness.stages.judging.pool import folder_of, labels_in, samples_in, take_sample
 from tests.make.toy import Toy
 
 
@@ -24,4 +23,4 @@ def test_a_damaged_file_is_named(project: Toy) -> None:
     folder_of(project.layout).mkdir()
     (folder_of(project.layout) / "a.sample.json").write_text('{"query_id": 3}\n')
     with pytest.raises(BadFile, match=r"a\.sample\.json"):
-        with_samples(project.layout, {"step": gate_inputs.evidence(2)})
+        samples_in(project.layout)
