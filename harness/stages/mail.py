@@ -22,6 +22,7 @@ from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.mcp_tools.server import Switched, under
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.sqlite import schema, store
+from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Searcher
 from harness.core.errors import BadFile, HarnessError, IndexNotReady
@@ -61,7 +62,7 @@ def index_mailbox(files: Sequence[Path], folder: Path, arm: str, cache: Path) ->
     """
     served = arms.load(arm, cache)
     if not isinstance(served.engine, Mail):
-        raise HarnessError(f"{served.path}: {FOREIGN}")
+        raise HarnessError(f"{served.path}: only arms of the stack mail have FTS5 to drop")
     documents: list[Document] = []
     notes: list[str] = []
     for number, path in enumerate(files, start=1):
@@ -94,7 +95,7 @@ def drop_fts5(layout: Layout, arm: str, cache: Path) -> int:
         if isinstance(searcher, MailSearcher):
             words = searcher.service.tiers.lexical.get(FallbackTier.TANTIVY)
         if not isinstance(words, TantivyMailEngine):
-            raise HarnessError(f"{served.path}: {FOREIGN}")
+            raise HarnessError(f"{served.path}: only arms of the stack mail have FTS5 to drop")
         health = words.health()
     if not health.ready:
         raise HarnessError(f"{folder}: Tantivy is not ready ({health.reason}). Index it again")
