@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -11,28 +11,39 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from harness.core.gate import Verdict
 from harness.core.printable import counted
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.replay.load_trial import Histogram
+from harness.replay.load_trial import Histogram, Trial
 from harness.report import html
-from harness.report.doc import Card, Cards, Cell, Code, Figure, Items, Section, Table, Text
+from harness.report.doc import (
+    Card,
+    Cards,
+    Cell,
+    Code,
+    Figure,
+    Items,
+    Num,
+    Section,
+    Table,
+    Text,
+    Value,
+    measured,
+    table,
+)
 from harness.report.inputs import LoadReport, Point
 from harness.report.page.figures import WIDTH
 from harness.report.rounding import (
     NS_PER_MS,
-    interval,
-    interval_in,
     milliseconds,
     minute,
-    number,
     share,
     three_digits,
 )
-from harness.report.svg import ARMS, MARKS, MUTED, PAPER, draw, key, note, quiet
+from harness.report.svg import ARMS, MARKS, MUTED, PAPER, draw, key, logarithmic, note, quiet
 
 NINES = (0.0, 0.9, 0.99, 0.999, 0.9999)
 CURVE = 160
@@ -129,10 +140,7 @@ def _ms(time_ns: float | None) -> float:
 
 
 def _milliseconds(axes: Axes) -> None:
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
+    logarithmic(axes, "y")
     axes.set_ylabel("milliseconds (log scale)")
 
 
@@ -168,6 +176,8 @@ def _range(numbers: Sequence[str]) -> str:
 
 
 MIB = 1 << 20
+P99 = 99.0
+NOISY = "too noisy to conclude"
 FEW = "too few rounds"
 CLOSED = "closed loop"
 
@@ -190,34 +200,37 @@ def at(rate: float | None) -> str:
 
 def response(report: LoadReport) -> Table:
     """Show response times of each arm at each rate, and beside them what a closed loop sees."""
-    header = ("rate", "arm", "p50 ms", "p95 ms", "p99 ms", "max ms", "service p99 ms",
-              "p99 / first arm's", "answers /s", "lost")  # fmt: skip
-    rows: list[tuple[Cell, ...]] = []
+    return table(
+        "Response time from the intended start",
+        ("rate", "arm", "p50 ms", "p95 ms", "p99 ms", "max ms", "service p99 ms",
+         "p99 / first arm's", "answers /s", "lost"),
+        (_response(report, point) for point in _in_order(report)),
+    )  # fmt: skip
+
+
+def _in_order(report: LoadReport) -> Iterator[Point]:
+    """Yield the points by rate, the closed loop first."""
     for rate in (None, *report.rates):
-        rows.extend(_response(report, point) for point in report.points if point.rate == rate)
-    return Table("Response time from the intended start", header, tuple(rows))
+        yield from (point for point in report.points if point.rate == rate)
 
 
-def _response(report: LoadReport, point: Point) -> tuple[Cell, ...]:
+def _response(report: LoadReport, point: Point) -> tuple[Value | str, ...]:
     overall = point.overall
     name = Cell(name_of(point), _counting(point))
     if not overall.count:
-        return (Cell(at(point.rate)), name, *(Cell("not shown") for _ in range(8)))
-    answered = sum(r.trial.ends[Status.ANSWERED] for r in point.records)
-    seconds = sum(r.trial.seconds for r in point.records)
-    arrivals = sum(r.trial.arrivals for r in point.records)
+        return (at(point.rate), name, *("not shown" for _ in range(8)))
+    trials = [record.trial for record in point.records]
+    answered, arrivals = _answered(trials), sum(trial.arrivals for trial in trials)
     return (
-        Cell(at(point.rate)),
-        name,
-        _time(overall, 50.0, point.p50),
-        _time(overall, 95.0),
-        _time(overall, 99.0, point.p99),
-        _time(overall, 100.0),
-        _time(point.service, 99.0),
-        _ratio(report, point),
-        Cell(three_digits(answered / seconds)),
-        Cell(share(arrivals - answered, arrivals)),
-    )
+        at(point.rate), name, _time(overall, 50.0, point.p50), _time(overall, 95.0),
+        _time(overall, P99, point.p99), _time(overall, 100.0), _time(point.service, P99),
+        _ratio(report, point), three_digits(answered / sum(trial.seconds for trial in trials)),
+        share(arrivals - answered, arrivals),
+    )  # fmt: skip
+
+
+def _answered(trials: Sequence[Trial]) -> int:
+    return sum(trial.ends[Status.ANSWERED] for trial in trials)
 
 
 def _counting(point: Point) -> str:
@@ -228,84 +241,84 @@ def _counting(point: Point) -> str:
 
 def left_out(report: LoadReport) -> Table:
     """Show why rounds do not count, a row a kind of reason."""
-    rows = tuple(
+    return table(
+        "Rounds that do not count",
+        ("rate", "arm", "rounds", "why"),
         (
-            Cell(at(point.rate)),
-            Cell(name_of(point)),
-            Cell(f"{found.rounds} of {len(point.objections) + len(point.records)}"),
-            Cell(found.why),
-        )
-        for rate in (None, *report.rates)
-        for point in report.points
-        if point.rate == rate
-        for found in summed(point.objections)
-    )
-    return Table("Rounds that do not count", ("rate", "arm", "rounds", "why"), rows)
+            (at(point.rate), name_of(point),
+             f"{found.rounds} of {len(point.objections) + len(point.records)}", found.why)
+            for point in _in_order(report)
+            for found in summed(point.objections)
+        ),
+    )  # fmt: skip
 
 
-def _time(of: Histogram, percent: float, rounds: Estimate | None = None) -> Cell:
-    return Cell(milliseconds(of.percentile(percent)), interval_in(rounds, "ns") if rounds else "")
+def _time(of: Histogram, percent: float, rounds: Estimate | None = None) -> Value:
+    low, high = (rounds.low, rounds.high) if rounds else (None, None)
+    return Num(of.percentile(percent), "ns", low, high, bare=True)
 
 
-def _ratio(report: LoadReport, point: Point) -> Cell:
+def _ratio(report: LoadReport, point: Point) -> Value:
     if point.arm == report.arms[0] and not point.twin:
         return Cell("1")
     noise = report.noise.get(point.rate) if point.rate is not None else None
     loud = noise is not None and noise.verdict is not Verdict.PASS
     if point.ratio is None:
         return Cell("no interval", FEW)
-    note = interval(point.ratio) + (", too noisy to conclude" if loud else "")
-    return Cell(number(point.ratio.value), note)
+    return Num.of(point.ratio, more=NOISY if loud else "")
 
 
 def classes(report: LoadReport) -> Table:
     """Show each query class, and the first queries after opening."""
     names = tuple(dict.fromkeys(name for p in report.points for name in p.response))
     shown = names if len(names) > 1 else ()
-    header = ("rate", "arm", *(f"{name}: p50, p99 ms" for name in shown), "cold: p50, p99 ms")
-    rows = [
+    return table(
+        "By query class, and right after opening",
+        ("rate", "arm", *(f"{name}: p50, p99 ms" for name in shown), "cold: p50, p99 ms"),
         (
-            Cell(at(point.rate)),
-            Cell(name_of(point)),
-            *(_pair(point.response.get(name)) for name in shown),
-            _pair(point.cold),
-        )
-        for rate in (None, *report.rates)
-        for point in report.points
-        if point.rate == rate and point.overall.count
-    ]
-    return Table("By query class, and right after opening", header, tuple(rows))
+            (at(point.rate), name_of(point), *(_pair(point.response.get(name)) for name in shown),
+             _pair(point.cold))
+            for point in _in_order(report)
+            if point.overall.count
+        ),
+    )  # fmt: skip
 
 
 def _pair(of: Histogram | None) -> Cell:
     if of is None or not of.count:
         return Cell("no queries")
-    both = (milliseconds(of.percentile(percent)) for percent in (50.0, 99.0))
+    both = (milliseconds(of.percentile(percent)) for percent in (50.0, P99))
     return Cell(", ".join(both), counted(of.count, "answer"))
 
 
 def cost(report: LoadReport) -> Table:
-    """Show processor time, memory and disk of each arm at its highest rate that was tried."""
-    header = ("arm", "at", "processor ms an answer", "memory added, MiB", "resident MiB",
-              "peak MiB", "index MiB", "generator late, p99 ms")  # fmt: skip
-    rows = []
-    for arm in report.arms:
-        points = [p for p in report.points if p.arm == arm and not p.twin and p.records]
-        for point in points[:1] + points[-1:] if len(points) > 1 else points:
-            trials = [record.trial for record in point.records]
-            answered = sum(trial.ends[Status.ANSWERED] for trial in trials)
-            memory = ("opened_bytes", "resident_bytes", "peak_bytes")
-            lag = max(trial.lag_ns for trial in trials)
-            rows.append((
-                Cell(arm),
-                Cell(at(point.rate)),
-                Cell(milliseconds(sum(t.cpu_ns for t in trials) / max(answered, 1))),
-                *(Cell(_mib(max(getattr(t, name) for t in trials))) for name in memory),
-                Cell(_mib(report.index_bytes[arm])),
-                Cell(milliseconds(lag) if lag and point.rate is not None else "no schedule"
-                     if point.rate is None else "0"),
-            ))  # fmt: skip
-    return Table(f"What it costs ({report.workers})", header, tuple(rows))
+    """Show processor time, memory and disk of each arm at its lowest and highest rate."""
+    tried = {arm: [p for p in report.points if p.arm == arm and not p.twin and p.records]
+             for arm in report.arms}  # fmt: skip
+    return table(
+        f"What it costs ({report.workers})",
+        ("arm", "at", "processor ms an answer", "memory added, MiB", "resident MiB", "peak MiB",
+         "index MiB", "generator late, p99 ms"),
+        (
+            _cost(report, point)
+            for points in tried.values()
+            for point in (points[:1] + points[-1:] if len(points) > 1 else points)
+        ),
+    )  # fmt: skip
+
+
+def _cost(report: LoadReport, point: Point) -> tuple[Value | str, ...]:
+    trials = [record.trial for record in point.records]
+    lag = max(trial.lag_ns for trial in trials)
+    late = "no schedule" if point.rate is None else milliseconds(lag) if lag else "0"
+    spent = sum(trial.cpu_ns for trial in trials) / max(_answered(trials), 1)
+    memory = (
+        max(sizes) for sizes in zip(
+            *((t.opened_bytes, t.resident_bytes, t.peak_bytes) for t in trials), strict=True
+        )
+    )  # fmt: skip
+    return (point.arm, at(point.rate), Num(spent, "ns", bare=True), *map(_mib, memory),
+            _mib(report.index_bytes[point.arm]), late)  # fmt: skip
 
 
 def _mib(size: int) -> str:
@@ -314,21 +327,16 @@ def _mib(size: int) -> str:
 
 def searched(report: LoadReport) -> Table:
     """Show the highest rate of each arm that keeps the budget, by verdict."""
-    header = ("arm", "queries a second", "trials", "verdict", "why")
-    rows = tuple(
-        (
-            Cell(arm),
-            Cell(three_digits(found.estimate.value), interval_in(found.estimate, "ratio"))
-            if found.estimate
-            else Cell("none"),
-            Cell(f"{len(found.tried):,}"),
-            Cell(found.verdict.value),
-            Cell(found.reason),
-        )
-        for arm, found in report.highest.items()
-    )
     budget = milliseconds(report.budget_ns) if report.budget_ns else ""
-    return Table(f"Highest rate with 99 of 100 answered within {budget} ms", header, rows)
+    return table(
+        f"Highest rate with 99 of 100 answered within {budget} ms",
+        ("arm", "queries a second", "trials", "verdict", "why"),
+        (
+            (arm, measured(found.estimate, "ratio", instead="none", bare=True), len(found.tried),
+             found.verdict.value, found.reason)
+            for arm, found in report.highest.items()
+        ),
+    )  # fmt: skip
 
 
 def notes(report: LoadReport) -> tuple[str, ...]:
@@ -349,9 +357,6 @@ def notes(report: LoadReport) -> tuple[str, ...]:
     if reference := [ns for record in records for ns in record.about.get("reference_ns", ())]:
         said.append(f"The reference work took {milliseconds(median(reference))} ms.")
     return tuple(said)
-
-
-P99 = 99.0
 
 
 def headline(report: LoadReport) -> str:

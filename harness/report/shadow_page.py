@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from harness.core.printable import counted, one_line
@@ -35,7 +35,7 @@ from harness.report.page.queries import DEPTH, TITLE, move
 from harness.report.page.queries import QUERY as PAGE_QUERY
 from harness.report.rounding import NS_PER_MS, milliseconds, number, watched
 from harness.report.shadow_words import Shadowed, troubles, what_was_typed
-from harness.report.svg import ARMS, INK, MARKS, MUTED, draw, key, note, quiet
+from harness.report.svg import ARMS, INK, MARKS, MUTED, draw, key, logarithmic, note, quiet
 from harness.shadow.alarms import ARMS as ALARM_ARMS
 from harness.shadow.counts import Point
 from harness.shadow.divergences import BLOCKING, Standing, Trace
@@ -102,10 +102,7 @@ def _panel(axes: Axes, what: str, points: Sequence[Point]) -> None:
     axes.plot(pairs, high, color=ARMS[0], linewidth=0.8)
     axes.plot(pairs, values, color=INK, linewidth=1.5)
     if what == RATIO:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_locator(NullLocator())
+        logarithmic(axes, "y")
         axes.axhline(1, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)))
     else:
         axes.yaxis.set_major_locator(MaxNLocator(4))
@@ -143,9 +140,7 @@ def curves(name: str, times: Mapping[str, NDArray[np.int64]]) -> str | None:
         axes.set_xscale("log")
         left, right = axes.get_xlim()
         steps = (1,) if right > WIDE * left else (1, 2, 5)
-        axes.xaxis.set_major_locator(LogLocator(subs=steps))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_locator(NullLocator())
+        logarithmic(axes, "x", steps)
         axes.set(ylim=(0, 1.02), xlabel="milliseconds per query (log scale)")
         axes.set_ylabel("share of answers within")
 
@@ -328,7 +323,7 @@ def document(
             _drawn(drawn, "Share of answers within a time.", "No pair was timed yet."))),
         ("Divergences", "divergences", (
             Text(WORST, "lead"), words.divergences(shadowed, LISTED, text=QUERY),
-            *map(_both_shown, sides))),
+            *([Section("Side by side", tuple(map(_both_shown, sides)))] if sides else []))),
         ("Register", "register", (
             Text(said, "lead"), accepted if accepted.rows else Text("Nothing is accepted."))),
         ("The rest", "rest", (

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from harness.agreement import Class
 from harness.core.printable import counted, one_line
 from harness.core.scores import Estimate
-from harness.report.doc import Cell, Table
+from harness.report.doc import Cell, Num, Table, Value, table
 from harness.report.rounding import estimate_for_json, for_json, moved, number, share, watched
 from harness.shadow.alarms import ARMS, Alarm, State
 from harness.shadow.divergences import BLOCKING, Judged, Standing, Suppressions, Trace
@@ -26,25 +24,25 @@ UNTIMED = "the control's time is not known: several answers came at once, or one
 
 def troubles(summary: Summary) -> Table:
     """Show degradations, and why queries, attempts and times were not compared."""
-    rows = [
-        (Cell(f"{arm}: {kind}"), Cell(f"{count:,}"), Cell("degradation"))
-        for (arm, kind), count in sorted(
-            summary.degradations.items(), key=lambda item: (-item[1], item[0])
-        )
+    rows: list[tuple[Cell | str, int, str]] = [
+        (f"{arm}: {kind}", count, "degradation")
+        for (arm, kind), count in sorted(summary.degradations.items(), key=_most)
     ]
     rows += [
-        (Cell("not taken", one_line(cause, REASON)), Cell(f"{count:,}"), Cell("no attempt"))
-        for cause, count in sorted(summary.not_taken.items(), key=lambda item: (-item[1], item[0]))
+        (Cell("not taken", one_line(cause, REASON)), count, "no attempt")
+        for cause, count in sorted(summary.not_taken.items(), key=_most)
     ]
     rows += [
-        (Cell(kind, one_line(reason, REASON)), Cell(f"{count:,}"), Cell("not compared"))
-        for (kind, reason), count in sorted(
-            summary.reasons.items(), key=lambda item: (-item[1], item[0])
-        )
+        (Cell(kind, one_line(reason, REASON)), count, "not compared")
+        for (kind, reason), count in sorted(summary.reasons.items(), key=_most)
     ]
     if count := summary.untimed:
-        rows.append((Cell("time", UNTIMED), Cell(f"{count:,}"), Cell("no time compared")))
-    return Table("What went worse than it should have", ("what", "times", "kind"), tuple(rows))
+        rows.append((Cell("time", UNTIMED), count, "no time compared"))
+    return table("What went worse than it should have", ("what", "times", "kind"), rows)
+
+
+def _most(item: tuple[object, int]) -> tuple[int, object]:
+    return -item[1], item[0]
 
 
 NS_PER_S = 10**9
@@ -132,21 +130,17 @@ def span(summary: Summary) -> str:
 
 def tally(summary: Summary) -> Table:
     """Show the request accounting."""
-    of = summary.tally
-    parts = {
-        "compared": of.compared,
-        "errored": of.errored,
-        "skipped": of.skipped,
-        "shed": of.shed,
-    }
-    cells = (Cell(f"{count:,}", share(count, of.attempted)) for count in parts.values())
-    lost = Cell(f"{summary.missing:,}", "numbered, and not in the log" if summary.missing else "")
-    count = summary.not_taken.total()
-    other = Cell(f"{count:,}", "served, and no attempts" if count else "")
-    row = (Cell(f"{of.attempted:,}"), *cells, lost, other)
-    header = ("attempted", *(f"= {name}" if at == 0 else f"+ {name}" for at, name in
-                             enumerate(parts)), "lost beside", "not taken")  # fmt: skip
-    return Table("Request accounting", header, (row,))
+    of, other = summary.tally, summary.not_taken.total()
+    parts = {"= compared": of.compared, "+ errored": of.errored, "+ skipped": of.skipped,
+             "+ shed": of.shed}  # fmt: skip
+    cells = (Num(n, "count", more=share(n, of.attempted)) for n in parts.values())
+    lost = "numbered, and not in the log" if summary.missing else ""
+    return table(
+        "Request accounting",
+        ("attempted", *parts, "lost beside", "not taken"),
+        [(of.attempted, *cells, Num(summary.missing, "count", more=lost),
+          Num(other, "count", more="served, and no attempts" if other else ""))],
+    )  # fmt: skip
 
 
 def estimates(summary: Summary) -> Table:
@@ -159,79 +153,75 @@ def estimates(summary: Summary) -> Table:
         "ratio": "time: median of candidate / control",
         "noise": "noise: share of repeated queries that the control answered differently",
     }
-    rows = tuple(_estimate(names[name], track.now) for name, track in summary.tracks.items())
-    sure = f"{100 * bounds.confidence:g} %"
-    caption = f"How sure: {sure} confidence sequences, that hold however often they are read"
-    return Table(caption, ("what", "so far", "lies within", "pairs"), rows)
-
-
-def _estimate(name: str, now: Estimate | None) -> tuple[Cell, ...]:
-    if now is None:
-        return Cell(name), Cell(NOTHING_YET), Cell(""), Cell("0")
-    return Cell(name), Cell(number(now.value)), Cell(watched(now)), Cell(f"{now.n:,}")
+    found = {name: track.now for name, track in summary.tracks.items()}
+    return table(
+        f"How sure: {100 * bounds.confidence:g} % confidence sequences, that hold however often"
+        " they are read",
+        ("what", "so far", "lies within", "pairs"),
+        (
+            (names[name], Num(now.value), watched(now), now.n)
+            if now
+            else (names[name], NOTHING_YET, "", 0)
+            for name, now in found.items()
+        ),
+    )
 
 
 def classes(summary: Summary, *, by_slice: bool) -> Table:
     """Count attempts by class, most first; with a column a slice where that is wanted."""
-    slices = sorted(summary.by_slice) if by_slice else []
-    slices = slices if len(slices) > 1 else []
-    found = summary.classes
-
-    def cell(of: Counter[Class], kind: Class) -> Cell:
-        return Cell(f"{of[kind]:,}", share(of[kind], of.total())) if of[kind] else Cell("0")
-
-    rows = tuple(
-        (Cell(kind), cell(found, kind), *(cell(summary.by_slice[name], kind) for name in slices))
-        for kind in sorted(found, key=lambda kind: (-found[kind], kind))
-    )
-    return Table("Attempts by class", ("class", "all", *slices), rows)
+    slices = sorted(summary.by_slice) if by_slice and len(summary.by_slice) > 1 else []
+    columns = [summary.classes, *(summary.by_slice[name] for name in slices)]
+    kinds = sorted(summary.classes, key=lambda kind: (-summary.classes[kind], kind))
+    return table(
+        "Attempts by class",
+        ("class", "all", *slices),
+        (
+            (kind, *(Num(of[kind], "count", more=share(of[kind], of.total()) if of[kind] else "")
+                     for of in columns))
+            for kind in kinds
+        ),
+    )  # fmt: skip
 
 
 def alarms(shadowed: Shadowed) -> Table:
     """Show every alarm, the raised ones first."""
     order = (State.RAISED, State.EARLY, State.QUIET)
-    listed = sorted(shadowed.summary.alarms, key=lambda one: order.index(one.state))
-    rows = tuple(
+    return table(
+        "Alarms",
+        ("alarm", "state", "measured", "bound", "since attempt"),
         (
-            Cell(f"{one.name} {one.arm}".strip(), one.about),
-            Cell(one.state.upper() if one.state is State.RAISED else one.state),
-            _measured(one),
-            Cell(number(one.bound)),
-            Cell("" if one.since is None else f"{one.since:,}"),
-        )
-        for one in listed
-    )
-    header = ("alarm", "state", "measured", "bound", "since attempt")
-    return Table("Alarms", header, rows)
+            (
+                Cell(f"{one.name} {one.arm}".strip(), one.about),
+                one.state.upper() if one.state is State.RAISED else one.state,
+                _measured(one), Num(one.bound), "" if one.since is None else one.since,
+            )
+            for one in sorted(shadowed.summary.alarms, key=lambda one: order.index(one.state))
+        ),
+    )  # fmt: skip
 
 
-def _measured(one: Alarm) -> Cell:
+def _measured(one: Alarm) -> Value:
     now = one.estimate
     if now is None:
         return Cell(NOTHING_YET, one.note)
-    if one.note:
-        return Cell(number(now.value), one.note)
-    return Cell(number(now.value), f"{watched(now)}, n {now.n:,}")
+    return Num(now.value, more=one.note or f"{watched(now)}, n {now.n:,}")
 
 
 def divergences(shadowed: Shadowed, limit: int, *, text: int) -> Table:
     """Show the worst queries, blocking ones first; ``text`` characters of each."""
-    shown = shadowed.judged.standing[:limit]
-    rows = tuple(
+    shown, whole = shadowed.judged.standing[:limit], len(shadowed.judged.standing)
+    return table(
+        f"Queries that diverge, the worst {len(shown):,} of {whole:,}",
+        ("query", "class", "slices", "times", "lowest Jaccard", "register"),
         (
-            Cell(what_was_typed(trace, text), trace.query),
-            Cell(trace.outcome),
-            Cell(", ".join(trace.slices)),
-            Cell(f"{trace.times:,}"),
-            Cell("" if trace.jaccard is None else number(trace.jaccard)),
-            Cell(standing),
-        )
-        for trace, standing in shown
-    )
-    whole = len(shadowed.judged.standing)
-    caption = f"Queries that diverge, the worst {len(rows):,} of {whole:,}"
-    header = ("query", "class", "slices", "times", "lowest Jaccard", "register")
-    return Table(caption, header, rows)
+            (
+                Cell(what_was_typed(trace, text), trace.query), trace.outcome,
+                ", ".join(trace.slices), trace.times,
+                "" if trace.jaccard is None else Num(trace.jaccard), standing,
+            )
+            for trace, standing in shown
+        ),
+    )  # fmt: skip
 
 
 def what_was_typed(trace: Trace, limit: int) -> str:
@@ -243,26 +233,28 @@ def what_was_typed(trace: Trace, limit: int) -> str:
 
 def accepted(shadowed: Shadowed, today: str) -> Table:
     """Show the suppression list: each entry, and whether it still counts."""
-    rows = tuple(
+    return table(
+        "What is accepted",
+        ("what, and why", "by", "until", f"on {today}"),
         (
-            Cell(entry.about, one_line(entry.reason)),
-            Cell(one_line(entry.by)),
-            Cell(entry.until.isoformat()),
-            Cell("expired" if entry.until.isoformat() < today else "counts"),
-        )
-        for entry in shadowed.suppressions.entries
-    )
-    return Table("What is accepted", ("what, and why", "by", "until", f"on {today}"), rows)
+            (Cell(one.about, one_line(one.reason)), one_line(one.by), one.until.isoformat(),
+             "expired" if one.until.isoformat() < today else "counts")
+            for one in shadowed.suppressions.entries
+        ),
+    )  # fmt: skip
 
 
 def who(summary: Summary) -> Table:
     """Show who answered for each arm, by fingerprint."""
-    rows = tuple(
-        (Cell(arm), Cell(name or "nobody"), Cell(f"{count:,}"))
-        for arm in ARMS
-        for name, count in summary.served_by[arm].most_common()
+    return table(
+        "Who answered",
+        ("arm", "fingerprint", "answers"),
+        (
+            (arm, name or "nobody", count)
+            for arm in ARMS
+            for name, count in summary.served_by[arm].most_common()
+        ),
     )
-    return Table("Who answered", ("arm", "fingerprint", "answers"), rows)
 
 
 def standing_counts(shadowed: Shadowed) -> str:

@@ -14,6 +14,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from harness.core.printable import one_line
 
@@ -128,6 +129,15 @@ def note(axes: Axes, line: int, text: str) -> None:
     """Write a line of words at the foot of the names, 0 the upper one."""
     y = 0.10 - KEY_LINE * line
     axes.text(KEY_MARK - 0.015, y, text, transform=axes.transAxes, color=MUTED, va="center")
+
+
+def logarithmic(axes: Axes, way: str, steps: tuple[int, ...] = (1, 2, 5)) -> None:
+    """Scale the axis ``way`` (x or y) by powers of ten, with plain numbers at these steps."""
+    axes.set(**{f"{way}scale": "log"})
+    axis = axes.xaxis if way == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_locator(NullLocator())
 
 
 def quiet(axes: Axes, *, grid: str) -> None:

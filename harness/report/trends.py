@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
-from matplotlib.ticker import LogLocator, NullLocator
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.digest import of_json
@@ -40,7 +39,7 @@ from harness.report.doc import (
 from harness.report.page.remains import listed
 from harness.report.rounding import interval
 from harness.report.rounding import number as number_text
-from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, quiet
+from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, logarithmic, quiet
 
 FORMAT = 1
 HINT = "Bring the file back (git), or take the line out"
@@ -282,11 +281,8 @@ def _paint(
         aside = SPREAD * (at + 0.5 - len(lines) / 2) / len(lines)
         _line(axes, entries, points, named=label(named), number=at, aside=aside)
     if ratio:
-        axes.set_yscale("log")
+        logarithmic(axes, "y")
         axes.axhline(1, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.yaxis.set_minor_locator(NullLocator())
     for at, (before, after) in enumerate(pairwise(entries), start=1):
         if not comparable(before, after):
             axes.axvline(at - 0.5, color=LINE, linewidth=1.2)

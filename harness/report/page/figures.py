@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from harness.core.evidence import Evidence
@@ -30,6 +30,7 @@ from harness.report.svg import (
     draw,
     key,
     label,
+    logarithmic,
     note,
     quiet,
 )
@@ -300,10 +301,7 @@ def latency_curves(name: str, latency: Latency) -> str | None:
             key(axes, at, arm)
         note(axes, 0, "bars: intervals")
         note(axes, 1, "dashed: texts again")
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_locator(NullLocator())
+        logarithmic(axes, "x")
         for percentile, at_share in GUIDES.items():
             axes.axhline(at_share, color=LINE, linewidth=0.6, linestyle=(0, (1, 2)), zorder=0)
             axes.text(0.005, at_share, percentile, transform=axes.get_yaxis_transform(),

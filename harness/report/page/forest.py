@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from harness.core.scores import Estimate
 from harness.gates import latency_ratio
@@ -18,7 +18,18 @@ from harness.policy.decision import asked_means
 from harness.report.inputs import ReportInput
 from harness.report.page import figures
 from harness.report.rounding import MINUS, interval, number, signed
-from harness.report.svg import BETTER, INK, LINE, MUTED, PAPER, WORSE, draw, label, quiet
+from harness.report.svg import (
+    BETTER,
+    INK,
+    LINE,
+    MUTED,
+    PAPER,
+    WORSE,
+    draw,
+    label,
+    logarithmic,
+    quiet,
+)
 
 Bounds = Mapping[str, tuple[float, ...]]
 """By row; on the scale of the row, in rising order."""
@@ -144,11 +155,8 @@ def _axis(axes: Axes, groups: Sequence[Group], *, ratio: bool) -> None:
     room = ROOM * (right - left) or ROOM
     left, right = left - room, right + room
     if ratio:
-        axes.set_xscale("log")
         axes.set_xlim(math.exp(left), math.exp(right))
-        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if right - left > WIDE else (1, 2, 5)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_locator(NullLocator())
+        logarithmic(axes, "x", (1,) if right - left > WIDE else (1, 2, 5))
     else:
         axes.set_xlim(left, right)
         axes.xaxis.set_major_locator(MaxNLocator(5))

@@ -44,6 +44,8 @@ from harness.report.rounding import minute
 
 LISTED = 10
 """Queries listed in each direction of each comparison; the explorer has every query."""
+OPEN = "quality"
+"""The one part that is not folded."""
 ALIKE = "Jaccard@10"
 FIGURE_MEASURES = 4
 LEGEND = (
@@ -141,7 +143,7 @@ def _details(report: ReportInput, prefix: str) -> Section:
         ("Provenance", "provenance", _provenance(report)),
     )
     inside: list[Block] = [
-        Section(title, tuple(blocks), f"{prefix}-{name}", "", "closed")
+        Section(title, tuple(blocks), f"{prefix}-{name}", "", "open" if name == OPEN else "closed")
         for title, name, blocks in parts
         if name != "gates" or report.decisions
     ]

@@ -1,5 +1,5 @@
 "use strict";
-// Opens what an address behind the page names, and all parts on paper.
+// Folds the parts on a small screen, and opens what an address names, and all parts on paper.
 (() => {
   const plain = (part) => {
     try {
@@ -19,5 +19,8 @@
   addEventListener("beforeprint", () => {
     for (const part of document.querySelectorAll("details.part")) part.open = true;
   });
+  if (matchMedia("(max-width: 40rem)").matches) {
+    for (const part of document.querySelectorAll("details.part")) part.open = false;
+  }
   if (location.hash) unfold();
 })();

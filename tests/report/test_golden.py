@@ -1,0 +1,16 @@
+"""What pages, Markdown and terminals show, apart from how."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.report.doc import to_json
+from tests.report.golden import DOCUMENTS, FOLDER
+
+pytestmark = [pytest.mark.usefixtures("undrawn"), pytest.mark.slow]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_says_what_it_said(name: str) -> None:
+    kept = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    assert to_json(DOCUMENTS[name]()) + "\n" == kept, "python -m tests.report.golden, and look"
