@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from copy import deepcopy
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from time import monotonic
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -280,48 +282,6 @@ def check_count(index: Path, manifest: Manifest, found: int) -> None:
         )
 
 
-def record_parts(
-    index: Path,
-    documents: Iterable[Document],
-    parts: Mapping[str, Engine],
-    *,
-    engine: str,
-    version: str,
-    settings: Any,  # noqa: ANN401  whatever json can write
-) -> Manifest:
-    """Build every part of a compound index in a folder of its name, and write what they are."""
-    made: dict[str, Manifest] = {}
-
-    def fill(passing: Iterable[Document]) -> None:
-        everything = tuple(passing)
-        for name, part in parts.items():
-            (index / name).mkdir()
-            made[name] = part.build(everything, index / name)
-
-    whole = record(index, documents, fill, engine=engine, version=version, settings=settings)
-    return joined(index, whole, made)
-
-
-def check_parts(
-    index: Path,
-    manifest: Manifest,
-    parts: Mapping[str, Manifest],
-    *,
-    engine: str,
-    version: str,
-    settings: Any,  # noqa: ANN401  whatever json can write
-) -> None:
-    """Compare a compound index's manifest with the engine that opens it and with its parts.
-
-    Raises:
-        IndexNotReady: they differ, or a part holds more or fewer documents.
-    """
-    whole = joined_version(version, parts)
-    check_made_by(index, manifest, engine=engine, version=whole, settings=settings)
-    for part in parts.values():
-        check_count(index, manifest, part.documents)
-
-
 def joined(index: Path, made: Manifest, legs: Mapping[str, Manifest]) -> Manifest:
     """Write into a compound index's version what its parts are, and give the new manifest."""
     whole = replace(made, version=joined_version(made.version, legs))
@@ -333,6 +293,130 @@ def joined_version(version: str, legs: Mapping[str, Manifest]) -> str:
     """Version of a compound index: its own and its parts'."""
     parts = ", ".join(f"{name} {leg.engine} {leg.fingerprint[:16]}" for name, leg in legs.items())
     return f"{version}: {parts}"
+
+
+Opened = TypeVar("Opened", bound=Searcher)
+
+
+@contextmanager
+def reading(where: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """Read files of an index.
+
+    Raises:
+        IndexNotReady: an error of these kinds says that they are missing or broken.
+    """
+    try:
+        yield
+    except kinds as exc:
+        raise IndexNotReady(f"{where}: {exc}. Build it again: harness index") from exc
+
+
+class FileEngine(ABC, Generic[Opened]):
+    """An engine whose index is a folder of files."""
+
+    ENGINE: ClassVar[str]
+    settings: StackSettings
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Settings that change an answer."""
+        return self.settings.model_dump()
+
+    @abstractmethod
+    def version(self, made: Manifest | None = None) -> str:
+        """Return the software that builds an index, or opens one that was ``made``."""
+
+    @abstractmethod
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        """Write an index of all documents into the empty folder ``index``."""
+
+    @abstractmethod
+    def load(self, index: Path, made: Manifest) -> AbstractContextManager[Opened]:
+        """Open what ``fill`` wrote.
+
+        Raises:
+            IndexNotReady: a file is missing, damaged, or of another build.
+        """
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        """Write an index, and what it was made of and by."""
+        version, settings = self.version(), self.identity
+        fill = partial(self.fill, index=index)
+        return record(
+            index, documents, fill, engine=self.ENGINE, version=version, settings=settings
+        )
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Opened]:
+        """Open an index that this engine made.
+
+        Raises:
+            IndexNotReady: it is another one's, or not whole.
+        """
+        made, settings = read(index), self.identity
+        version = self.version(made)
+        check_made_by(index, made, engine=self.ENGINE, version=version, settings=settings)
+        with self.load(index, made) as searcher:
+            yield searcher
+
+
+class PartsEngine(ABC, Generic[Opened]):
+    """An engine whose index has those of others, each in a folder of its name."""
+
+    ENGINE: ClassVar[str]
+    settings: StackSettings
+
+    @abstractmethod
+    def version(self) -> str:
+        """Return what answers depend on beside settings, documents and parts."""
+
+    @abstractmethod
+    def engines(self) -> Mapping[str, Engine]:
+        """Make the engine of each part."""
+
+    @abstractmethod
+    def load(
+        self, index: Path, made: Manifest, parts: Mapping[str, Searcher]
+    ) -> AbstractContextManager[Opened]:
+        """Open the whole over its open parts."""
+
+    def prepare(self, documents: Sequence[Document], index: Path) -> None:
+        """Write what the whole keeps beside its parts, before them."""
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        """Build every part, and write what they are."""
+        made: dict[str, Manifest] = {}
+
+        def fill(passing: Iterable[Document]) -> None:
+            everything = tuple(passing)
+            self.prepare(everything, index)
+            for name, part in self.engines().items():
+                (index / name).mkdir()
+                made[name] = part.build(everything, index / name)
+
+        version, settings = self.version(), self.settings.model_dump()
+        whole = record(
+            index, documents, fill, engine=self.ENGINE, version=version, settings=settings
+        )
+        return joined(index, whole, made)
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Opened]:
+        """Open every part, and compare the index with them and with this engine.
+
+        Raises:
+            IndexNotReady: they differ, or a part holds more or fewer documents.
+        """
+        made, settings = read(index), self.settings.model_dump()
+        with ExitStack() as opened:
+            engines = self.engines().items()
+            parts = {name: opened.enter_context(one.open(index / name)) for name, one in engines}
+            told = {name: part.manifest for name, part in parts.items()}
+            version = joined_version(self.version(), told)
+            check_made_by(index, made, engine=self.ENGINE, version=version, settings=settings)
+            for part in told.values():
+                check_count(index, made, part.documents)
+            yield opened.enter_context(self.load(index, made, parts))
 
 
 NO_CODE = "HARNESS_NO_CODE"

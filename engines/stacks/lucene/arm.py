@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from engines import contract
-from engines.contract import StackSettings
+from engines.contract import FileEngine, StackSettings
 from engines.lexical import query as lexical_query
 from engines.lexical.grammar import Group, note_refusals, parse
 from engines.lexical.terms import Clause, Occur
 from engines.ranking import by_best
-from harness.core.engine import Answer, Engine, Manifest, Searcher
-from harness.core.errors import IndexNotReady, InvalidArm, ModelNotReady
+from harness.core.engine import Answer, Engine, Manifest
+from harness.core.errors import InvalidArm, ModelNotReady
 from harness.core.files import write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.printable import one_line
@@ -84,9 +84,8 @@ def lucene(folder: Path) -> Classes:
 
 
 MAX_CLAUSES = 10_000
-RULES = "clauses over fields, 1"
+RULES = "clauses over fields, 2"
 """Version of what stands here; another one ranks otherwise."""
-ENGINE = "lucene"
 IDS = "ids.json"
 """Ids in the order of Lucene's own numbers."""
 BUFFER_MB = 64.0
@@ -95,17 +94,22 @@ _APART = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Lucene:
+class Lucene(FileEngine["LuceneSearcher"]):
+    ENGINE: ClassVar = "lucene"
     settings: Settings
     classes: Classes
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        def fill(passing: Iterable[Document]) -> None:
-            found = sorted((one.doc_id, one.title, one.text) for one in passing)
-            self._write(found, index)
-            write_text(index / IDS, json.dumps([doc_id for doc_id, _, _ in found]))
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return self.settings.model_dump(exclude={"jars"})
 
-        return contract.record(index, documents, fill, **self._made_by())
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
+        return f"Lucene {self.classes('util.Version').LATEST}, {RULES}"
+
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        found = sorted((one.doc_id, one.title, one.text) for one in documents)
+        self._write(found, index)
+        write_text(index / IDS, json.dumps([doc_id for doc_id, _, _ in found]))
 
     def _write(self, documents: list[tuple[str, str, str]], index: Path) -> None:
         """Index with one thread; merges keep the order, so a document's number is its place."""
@@ -132,22 +136,13 @@ class Lucene:
             folder.close()
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
-        """Open the index, if it is the one that was built.
-
-        Raises:
-            IndexNotReady: a file is missing, damaged, or of another build.
-        """
+    def load(self, index: Path, made: Manifest) -> Iterator[LuceneSearcher]:
         import jpype
 
-        made = contract.read(index)
-        contract.check_made_by(index, made, **self._made_by())
-        try:
+        with contract.reading(index, OSError, ValueError, TypeError, jpype.JException):
             ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
             folder = self._directory(index)
             reader = self.classes("index.DirectoryReader").open(folder)
-        except (OSError, ValueError, TypeError, jpype.JException) as exc:
-            raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
         try:
             contract.check_count(index, made, len(ids))
             contract.check_count(index, made, int(reader.numDocs()))
@@ -173,13 +168,6 @@ class Lucene:
 
     def _similarity(self) -> Any:  # noqa: ANN401
         return self.classes("search.similarities.BM25Similarity")(self.settings.k1, self.settings.b)
-
-    def _made_by(self) -> dict[str, Any]:
-        return {
-            "engine": ENGINE,
-            "version": f"Lucene {self.classes('util.Version').LATEST}, {RULES}",
-            "settings": self.settings.model_dump(exclude={"jars"}),
-        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
-from engines import contract
-from engines.contract import StackSettings
+from engines.contract import PartsEngine, StackSettings
 from engines.lexical import query
 from engines.lexical.grammar import binding, exact_clauses
 from engines.lexical.terms import Clause, Occur
@@ -31,7 +30,6 @@ from harness.core.engine import (
 )
 from harness.core.records import Document, Scalar
 
-ENGINE = "blend"
 VERSION = "convex 3"
 LEXICAL, SEMANTIC, NAMES = "lexical", "semantic", "names"
 """Folders of the index; the first two are names of stages."""
@@ -78,19 +76,15 @@ class LegScores(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Blend:
+class Blend(PartsEngine["BlendSearcher"]):
+    ENGINE: ClassVar = "blend"
     settings: Settings
     cache: Path
 
     def engines(self) -> Mapping[str, Engine]:
         """Make the engine of words and that of vectors."""
-        return {LEXICAL: self._words(), SEMANTIC: self._dense(), NAMES: self._names()}
-
-    def _words(self) -> tantivy.Tantivy:
-        return tantivy.Tantivy(self.settings.words)
-
-    def _names(self) -> tantivy.Tantivy:
-        return tantivy.Tantivy(self.settings.names)
+        words, names = tantivy.Tantivy(self.settings.words), tantivy.Tantivy(self.settings.names)
+        return {LEXICAL: words, SEMANTIC: self._dense(), NAMES: names}
 
     def _dense(self) -> dense.Dense:
         return dense.Dense(self.settings.vectors, self.cache)
@@ -118,45 +112,24 @@ class Blend:
         """Add them up by the shares of these settings."""
         return _combined(found, self.settings, k)
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        everything = tuple(documents)
-        query.write(index, (one.title for one in everything))
-        return contract.record_parts(
-            index,
-            everything,
-            self.engines(),
-            engine=ENGINE,
-            version=VERSION,
-            settings=self.settings.model_dump(),
-        )
+    def version(self) -> str:
+        return VERSION
+
+    def prepare(self, documents: Sequence[Document], index: Path) -> None:
+        query.write(index, (one.title for one in documents))
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
-        made = contract.read(index)
-        with ExitStack() as opened:
-            words = opened.enter_context(self._words().open(index / LEXICAL))
-            vectors = opened.enter_context(self._dense().open(index / SEMANTIC))
-            names = opened.enter_context(self._names().open(index / NAMES))
-            parts = {
-                LEXICAL: words.manifest,
-                SEMANTIC: vectors.manifest,
-                NAMES: names.manifest,
-            }
-            contract.check_parts(
-                index,
-                made,
-                parts,
-                engine=ENGINE,
-                version=VERSION,
-                settings=self.settings.model_dump(),
+    def load(
+        self, index: Path, made: Manifest, parts: Mapping[str, Searcher]
+    ) -> Iterator[BlendSearcher]:
+        told = query.read(index) if self.settings.title_names else frozenset()
+        vectors = parts[SEMANTIC]
+        assert isinstance(vectors, dense.DenseSearcher)  # noqa: S101  ``engines`` names no other
+        many = made.documents > INLINE_DOCUMENTS
+        with ThreadPoolExecutor(os.cpu_count(), "words") if many else nullcontext() as beside:
+            yield BlendSearcher(
+                parts[LEXICAL], vectors, parts[NAMES], told, beside, made, self.settings
             )
-            told = query.read(index) if self.settings.title_names else frozenset()
-            beside = (
-                opened.enter_context(ThreadPoolExecutor(os.cpu_count(), "words"))
-                if made.documents > INLINE_DOCUMENTS
-                else None
-            )
-            yield BlendSearcher(words, vectors, names, told, beside, made, self.settings)
 
 
 @dataclass(frozen=True, slots=True)

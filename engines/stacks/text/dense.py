@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from engines import contract
-from engines.contract import StackSettings
+from engines.contract import FileEngine, StackSettings
 from engines.lexical.grammar import binding, positive
 from engines.lexical.terms import normalise
 from engines.stacks.text import fts5
@@ -34,7 +34,6 @@ from engines.vector.embedder import (
 from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher
 from harness.core.records import Document
 
-ENGINE = "vectors"
 WORDS = "words"
 """Folder of the words, within the index."""
 
@@ -79,7 +78,8 @@ class Settings(EmbedderSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Dense:
+class Dense(FileEngine["DenseSearcher"]):
+    ENGINE: ClassVar = "vectors"
     settings: Settings
     cache: Path
     alone: bool = False
@@ -115,38 +115,21 @@ class Dense:
             said.append(bulk.take(folder, self.query_embedder(), self.cache, asked))
         return Agreement.of(said)
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        embedder = self.embedder()
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
+        return self.settings.identity
 
-        def fill(passing: Iterable[Document]) -> None:
-            documents = tuple(passing)
-            if self.alone:
-                (index / WORDS).mkdir()
-                _words().build(documents, index / WORDS)
-            in_order = sorted((d.doc_id, _read(d)) for d in documents)
-            vectors = embed_all([text for _, text in in_order], embedder, self.cache)
-            write_store(index, [doc_id for doc_id, _ in in_order], vectors)
-
-        return contract.record(
-            index,
-            documents,
-            fill,
-            engine=ENGINE,
-            version=self.settings.identity,
-            settings=self.settings.model_dump(),
-        )
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        documents = tuple(documents)
+        if self.alone:
+            (index / WORDS).mkdir()
+            _words().build(documents, index / WORDS)
+        in_order = sorted((d.doc_id, _read(d)) for d in documents)
+        vectors = embed_all([text for _, text in in_order], self.embedder(), self.cache)
+        write_store(index, [doc_id for doc_id, _ in in_order], vectors)
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[DenseSearcher]:
-        made = contract.read(index)
+    def load(self, index: Path, made: Manifest) -> Iterator[DenseSearcher]:
         embedder = self.query_embedder()
-        contract.check_made_by(
-            index,
-            made,
-            engine=ENGINE,
-            version=self.settings.identity,
-            settings=self.settings.model_dump(),
-        )
         store = open_store(index, embedder.dimension)
         contract.check_count(index, made, len(store.doc_ids))
         said = bulk.recorded(embedder, self.cache)

@@ -7,21 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from engines import contract
-from engines.contract import StackSettings, sort_by_id
+from engines.contract import FileEngine, StackSettings, sort_by_id
 from engines.lexical.grammar import FTS5, leaves, note_refusals, parse
 from engines.lexical.terms import Clause, Occur, clause_terms, indexed
 from engines.ranking import by_best
-from harness.core.engine import Answer, Engine, Manifest, Searcher
-from harness.core.errors import IndexNotReady
+from harness.core.engine import Answer, Engine, Manifest
 from harness.core.records import Document
 
 FILE = "fts5.db"
-ENGINE = "sqlite-fts5"
 
 
 class Settings(StackSettings):
@@ -35,61 +33,41 @@ class Settings(StackSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Fts5:
+class Fts5(FileEngine["Fts5Searcher"]):
+    ENGINE: ClassVar = "sqlite-fts5"
     settings: Settings
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        def fill(passing: Iterable[Document]) -> None:
-            with closing(sqlite3.connect(index / FILE)) as db, db:
-                db.execute("PRAGMA journal_mode = OFF")
-                db.execute(
-                    "CREATE TABLE document (id INTEGER PRIMARY KEY, doc_id TEXT UNIQUE NOT NULL,"
-                    " title TEXT NOT NULL, text TEXT NOT NULL)"
-                )
-                db.execute(
-                    "CREATE VIRTUAL TABLE search USING fts5(title, text, content='document',"
-                    f" content_rowid='id', tokenize='{self.settings.tokenize}')"
-                )
-                rows = ((d.doc_id, indexed(d.title), indexed(d.text)) for d in passing)
-                db.executemany(
-                    "INSERT INTO document (doc_id, title, text) VALUES (?, ?, ?)", sort_by_id(rows)
-                )
-                db.execute("INSERT INTO search (search) VALUES ('rebuild')")
-                db.execute("INSERT INTO search (search) VALUES ('optimize')")
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
+        return sqlite3.sqlite_version
 
-        return contract.record(
-            index,
-            documents,
-            fill,
-            engine=ENGINE,
-            version=sqlite3.sqlite_version,
-            settings=self.settings.model_dump(),
-        )
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        with closing(sqlite3.connect(index / FILE)) as db, db:
+            db.execute("PRAGMA journal_mode = OFF")
+            db.execute(
+                "CREATE TABLE document (id INTEGER PRIMARY KEY, doc_id TEXT UNIQUE NOT NULL,"
+                " title TEXT NOT NULL, text TEXT NOT NULL)"
+            )
+            db.execute(
+                "CREATE VIRTUAL TABLE search USING fts5(title, text, content='document',"
+                f" content_rowid='id', tokenize='{self.settings.tokenize}')"
+            )
+            rows = ((d.doc_id, indexed(d.title), indexed(d.text)) for d in documents)
+            db.executemany(
+                "INSERT INTO document (doc_id, title, text) VALUES (?, ?, ?)", sort_by_id(rows)
+            )
+            db.execute("INSERT INTO search (search) VALUES ('rebuild')")
+            db.execute("INSERT INTO search (search) VALUES ('optimize')")
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
-        made = contract.read(index)
-        contract.check_made_by(
-            index,
-            made,
-            engine=ENGINE,
-            version=sqlite3.sqlite_version,
-            settings=self.settings.model_dump(),
-        )
+    def load(self, index: Path, made: Manifest) -> Iterator[Fts5Searcher]:
         where = f"{(index / FILE).resolve().as_uri()}?mode=ro&immutable=1"
-        try:
+        with contract.reading(index / FILE, sqlite3.Error):
             db = sqlite3.connect(where, uri=True, check_same_thread=False)
-        except sqlite3.Error as exc:
-            raise IndexNotReady(f"{index / FILE}: {exc}. Build it again: harness index") from exc
         with closing(db):
-            try:
+            with contract.reading(index / FILE, sqlite3.Error):
                 indexed = db.execute("SELECT count(*) FROM search_docsize").fetchone()[0]
                 stored = db.execute("SELECT count(doc_id) FROM document").fetchone()[0]
                 db.execute("SELECT rowid FROM search WHERE search MATCH 'a' LIMIT 1").fetchall()
-            except sqlite3.Error as exc:
-                raise IndexNotReady(
-                    f"{index / FILE}: {exc}. Build it again: harness index"
-                ) from exc
             contract.check_count(index, made, indexed)
             contract.check_count(index, made, stored)
             yield Fts5Searcher(db, made, self.settings)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from engines import contract
-from engines.contract import StackSettings
+from engines.contract import PartsEngine, StackSettings
 from engines.lexical.grammar import binding
 from engines.ranking import fuse
 from engines.stacks.text import dense, tantivy
 from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher, Stage
 from harness.core.records import Document, Scalar
 
-ENGINE = "hybrid"
 VERSION = "rrf 1"
 LegName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 """Names a folder of the index."""
@@ -52,7 +50,8 @@ class Settings(StackSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Hybrid:
+class Hybrid(PartsEngine["HybridSearcher"]):
+    ENGINE: ClassVar = "hybrid"
     settings: Settings
     cache: Path
 
@@ -94,34 +93,17 @@ class Hybrid:
         """Fuse them by the weights and the constant of these settings."""
         return _fused(found, self.settings, k)
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        return contract.record_parts(
-            index,
-            documents,
-            self.engines(),
-            engine=ENGINE,
-            version=VERSION,
-            settings=self.settings.model_dump(),
-        )
+    def version(self) -> str:
+        return VERSION
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
-        made = contract.read(index)
-        with ExitStack() as opened:
-            legs = {
-                name: opened.enter_context(leg.open(index / name))
-                for name, leg in self.engines().items()
-            }
-            parts = {name: leg.manifest for name, leg in legs.items()}
-            contract.check_parts(
-                index,
-                made,
-                parts,
-                engine=ENGINE,
-                version=VERSION,
-                settings=self.settings.model_dump(),
-            )
-            yield HybridSearcher(legs, made, self.settings)
+    def load(
+        self,
+        index: Path,  # noqa: ARG002  all of it is in the parts
+        made: Manifest,
+        parts: Mapping[str, Searcher],
+    ) -> Iterator[HybridSearcher]:
+        yield HybridSearcher(parts, made, self.settings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from engines import contract
+from engines.contract import FileEngine
 from engines.lexical.terms import normalise
 from engines.stacks.text import dense
 from engines.vector import bulk
@@ -26,10 +27,8 @@ from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder, embedder_of
 from engines.vector.scan import dots_of
 from harness.core.engine import Answer, Engine, Hit, Manifest
-from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 
-ENGINE = "hnsw"
 GRAPH = "graph.usearch"
 METRIC, STORED = "ip", "f16"
 
@@ -52,41 +51,29 @@ class Settings(dense.EmbedderSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class Nearest(FileEngine["NearestSearcher"]):
+    ENGINE: ClassVar = "hnsw"
     settings: Settings
     cache: Path
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
         embedder = self._embedder()
-
-        def fill(passing: Iterable[Document]) -> None:
-            in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in passing)
-            vectors = embed_all([text for _, text in in_order], embedder, self.cache)
-            write_store(index, [doc_id for doc_id, _ in in_order], vectors)
-            graph = self._graph(embedder.dimension)
-            if len(vectors):
-                graph.add(np.arange(len(vectors)), vectors, threads=1)
-            graph.save(str(index / GRAPH))
-
-        return contract.record(index, documents, fill, **self._made_by(embedder))
+        in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in documents)
+        vectors = embed_all([text for _, text in in_order], embedder, self.cache)
+        write_store(index, [doc_id for doc_id, _ in in_order], vectors)
+        graph = self._graph(embedder.dimension)
+        if len(vectors):
+            graph.add(np.arange(len(vectors)), vectors, threads=1)
+        graph.save(str(index / GRAPH))
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[NearestSearcher]:
-        """Map vectors and graph.
-
-        Raises:
-            IndexNotReady: a file is missing, damaged, or of another build.
-        """
-        made = contract.read(index)
+    def load(self, index: Path, made: Manifest) -> Iterator[NearestSearcher]:
         embedder = self._embedder()
-        contract.check_made_by(index, made, **self._made_by(embedder))
         store = open_store(index, embedder.dimension)
         contract.check_count(index, made, len(store.doc_ids))
         graph = self._graph(embedder.dimension)
-        try:
+        with contract.reading(index / GRAPH, OSError, RuntimeError, ValueError):
             graph.view(str(index / GRAPH))
-        except (OSError, RuntimeError, ValueError) as exc:
-            raise IndexNotReady(f"{index / GRAPH}: {exc}. Build it again: harness index") from exc
         contract.check_count(index, made, len(graph))
         graph.expansion_search = self.settings.searching
         yield NearestSearcher(bulk.recorded(embedder, self.cache), store, graph, made)
@@ -106,14 +93,10 @@ class Nearest:
     def _embedder(self) -> Embedder:
         return embedder_of(self.settings.embedder, self.settings.max_tokens)
 
-    def _made_by(self, embedder: Embedder) -> dict[str, Any]:
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
         from usearch import __version__
 
-        return {
-            "engine": ENGINE,
-            "version": f"{embedder.identity}, usearch {__version__}",
-            "settings": self.settings.model_dump(),
-        }
+        return f"{self._embedder().identity}, usearch {__version__}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

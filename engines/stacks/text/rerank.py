@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from engines import contract
-from engines.contract import StackSettings
+from engines.contract import PartsEngine, StackSettings
 from engines.lexical.terms import normalise
 from engines.rerank.cross_encoder import joined
 from engines.rerank.tokens import LateInteraction, SignStore, TokenStore, write_tokens
 from engines.stacks.text import hybrid
 from engines.vector.embedder import OnnxEmbedder, model
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, Stage, Staged
-from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document, Scalar
 
-ENGINE = "rerank"
 FUSED, TOKENS, IDS = "fused", "tokens.bin", "ids.json"
 
 
@@ -45,7 +43,8 @@ class Settings(StackSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Rerank:
+class Rerank(PartsEngine["RerankSearcher"]):
+    ENGINE: ClassVar = "rerank"
     settings: Settings
     cache: Path
 
@@ -58,67 +57,44 @@ class Rerank:
         """
         return OnnxEmbedder.load(model(self.settings.embedder), self.settings.max_tokens)
 
-    def fused(self) -> Engine:
+    def engines(self) -> Mapping[str, Engine]:
         """Make the stack that finds the candidates."""
-        return hybrid.Hybrid(self.settings.hybrid, self.cache)
+        return {FUSED: hybrid.Hybrid(self.settings.hybrid, self.cache)}
 
-    def identity(self, embedder: OnnxEmbedder) -> str:
-        """Say what answers depend on beside settings, documents and the fused stack."""
-        return LateInteraction.identity_of(embedder, self.settings.fused_weight)
+    def version(self) -> str:
+        return LateInteraction.identity_of(self.embedder(), self.settings.fused_weight)
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        embedder = self.embedder()
-        parts: dict[str, Manifest] = {}
-
-        def fill(passing: Iterable[Document]) -> None:
-            """Tokens come first: the pass that makes them makes the vectors of the dense leg."""
-            everything = tuple(passing)
-            in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in everything)
-            texts = [text for _, text in in_order]
-            one_bit = self.settings.token_bits == 1
-            numbers = range(len(texts))
-            write_tokens(index / TOKENS, numbers, texts, embedder, self.cache, one_bit=one_bit)
-            write_text(index / IDS, json.dumps([doc_id for doc_id, _ in in_order]))
-            (index / FUSED).mkdir()
-            parts[FUSED] = self.fused().build(everything, index / FUSED)
-
-        made = contract.record(
-            index,
-            documents,
-            fill,
-            engine=ENGINE,
-            version=self.identity(embedder),
-            settings=self.settings.model_dump(),
+    def prepare(self, documents: Sequence[Document], index: Path) -> None:
+        """Make tokens first: the pass that makes them makes the vectors of the dense leg."""
+        in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in documents)
+        texts = [text for _, text in in_order]
+        write_tokens(
+            index / TOKENS,
+            range(len(texts)),
+            texts,
+            self.embedder(),
+            self.cache,
+            one_bit=self.settings.token_bits == 1,
         )
-        return contract.joined(index, made, parts)
+        write_text(index / IDS, json.dumps([doc_id for doc_id, _ in in_order]))
 
     def _tokens(self, path: Path, embedder: OnnxEmbedder) -> TokenStore | SignStore:
         kind = SignStore if self.settings.token_bits == 1 else TokenStore
         return kind.open(path, embedder.identity, embedder.dimension)
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
-        made = contract.read(index)
+    def load(
+        self, index: Path, made: Manifest, parts: Mapping[str, Searcher]
+    ) -> Iterator[RerankSearcher]:
         embedder = self.embedder()
-        with self.fused().open(index / FUSED) as fused:
-            contract.check_parts(
-                index,
-                made,
-                {FUSED: fused.manifest},
-                engine=ENGINE,
-                version=self.identity(embedder),
-                settings=self.settings.model_dump(),
-            )
-            try:
-                doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)
-                tokens = self._tokens(index / TOKENS, embedder)
-            except (contract.IndexUnavailable, OSError, ValueError) as exc:
-                raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
-            contract.check_count(index, made, len(tokens))
-            rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}
-            contract.check_count(index, made, len(rows))
-            reranker = LateInteraction(embedder, tokens, self.settings.fused_weight)
-            yield RerankSearcher(fused, reranker, rows, made, self.settings.window)
+        with contract.reading(index, contract.IndexUnavailable, OSError, ValueError):
+            doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)
+            tokens = self._tokens(index / TOKENS, embedder)
+        contract.check_count(index, made, len(tokens))
+        rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}
+        contract.check_count(index, made, len(rows))
+        reranker = LateInteraction(embedder, tokens, self.settings.fused_weight)
+        yield RerankSearcher(parts[FUSED], reranker, rows, made, self.settings.window)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,25 +8,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import tantivy
 from pydantic import Field, model_validator
 
 from engines import contract
-from engines.contract import StackSettings, sort_by_id
+from engines.contract import FileEngine, StackSettings, sort_by_id
 from engines.lexical import query
 from engines.lexical.grammar import note_refusals, parse
 from engines.lexical.tantivy import Language, analyzer, begun, best, compiled
 from engines.lexical.terms import Clause, clause_terms, indexed
 from engines.ranking import by_best
-from harness.core.engine import Answer, Engine, Manifest, Searcher
-from harness.core.errors import IndexNotReady
+from harness.core.engine import Answer, Engine, Manifest
 from harness.core.files import write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document
 
-ENGINE = "tantivy"
 IDS = "ids.json"
 POSITIONS = "pos"
 """Suffix of the one file of a segment that Tantivy opens without; no phrase would be found."""
@@ -68,55 +66,43 @@ class Settings(StackSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Tantivy:
+class Tantivy(FileEngine["TantivySearcher"]):
+    ENGINE: ClassVar = "tantivy"
     settings: Settings
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        def fill(passing: Iterable[Document]) -> None:
-            builder = tantivy.SchemaBuilder()
-            builder.add_integer_field("id", indexed=True, fast=True)
-            for field in self.settings.weights:
-                builder.add_text_field(field, tokenizer_name=ANALYZER)
-            schema = builder.build()
-            folder = tantivy.Index(schema, path=str(index))
-            folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
-            writer = folder.writer(self.settings.heap_bytes, self.settings.writer_threads)
-            rows = ((d.doc_id, indexed(d.title), indexed(d.text)) for d in passing)
-            doc_ids: list[str] = []
-            for doc_id, title, text in sort_by_id(rows):
-                row = {"id": len(doc_ids), **self.settings.indexed(title, text)}
-                writer.add_document(tantivy.Document.from_dict(row, schema))
-                doc_ids.append(doc_id)
-            writer.commit()
-            writer.wait_merging_threads()
-            write_text(index / IDS, json.dumps(doc_ids))
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return self.settings.identity
 
-        return contract.record(
-            index,
-            documents,
-            fill,
-            engine=ENGINE,
-            version=version("tantivy"),
-            settings=self.settings.identity,
-        )
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
+        return version("tantivy")
+
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        builder = tantivy.SchemaBuilder()
+        builder.add_integer_field("id", indexed=True, fast=True)
+        for field in self.settings.weights:
+            builder.add_text_field(field, tokenizer_name=ANALYZER)
+        schema = builder.build()
+        folder = tantivy.Index(schema, path=str(index))
+        folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
+        writer = folder.writer(self.settings.heap_bytes, self.settings.writer_threads)
+        rows = ((d.doc_id, indexed(d.title), indexed(d.text)) for d in documents)
+        doc_ids: list[str] = []
+        for doc_id, title, text in sort_by_id(rows):
+            row = {"id": len(doc_ids), **self.settings.indexed(title, text)}
+            writer.add_document(tantivy.Document.from_dict(row, schema))
+            doc_ids.append(doc_id)
+        writer.commit()
+        writer.wait_merging_threads()
+        write_text(index / IDS, json.dumps(doc_ids))
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
-        made = contract.read(index)
-        contract.check_made_by(
-            index,
-            made,
-            engine=ENGINE,
-            version=version("tantivy"),
-            settings=self.settings.identity,
-        )
-        try:
+    def load(self, index: Path, made: Manifest) -> Iterator[TantivySearcher]:
+        with contract.reading(index, ValueError, TypeError, OSError):
             folder = tantivy.Index.open(str(index))
             doc_ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
             for segment in index.glob("*.idx"):
                 segment.with_suffix(f".{POSITIONS}").stat()
-        except (ValueError, TypeError, OSError) as exc:
-            raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
         folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
         searcher = folder.searcher()
         contract.check_count(index, made, searcher.num_docs)

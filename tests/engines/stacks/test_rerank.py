@@ -58,7 +58,7 @@ def ids(searcher: Searcher, text: str = TEXT, k: int = 50) -> list[str]:
 def test_it_shows_the_candidates_of_the_fused_stack_in_another_order(
     engine: Rerank, built: Path
 ) -> None:
-    with engine.open(built) as searcher, engine.fused().open(built / FUSED) as fused:
+    with engine.open(built) as searcher, engine.engines()[FUSED].open(built / FUSED) as fused:
         for text in OBVIOUS:
             assert sorted(ids(searcher, text)) == sorted(ids(fused, text))
         assert any(ids(searcher, text) != ids(fused, text) for text in (*OBVIOUS, TEXT))
@@ -67,7 +67,7 @@ def test_it_shows_the_candidates_of_the_fused_stack_in_another_order(
 def test_what_lies_below_the_window_keeps_its_order_below_it(cache: Path, index: Path) -> None:
     engine = Rerank(given(window=3), cache)
     engine.build(DOCUMENTS, index)
-    with engine.open(index) as searcher, engine.fused().open(index / FUSED) as fused:
+    with engine.open(index) as searcher, engine.engines()[FUSED].open(index / FUSED) as fused:
         shown, before = searcher.search(TEXT, 50).hits, ids(fused)
     assert sorted(hit.doc_id for hit in shown[:3]) == sorted(before[:3])
     assert [hit.doc_id for hit in shown[3:]] == before[3:]
@@ -79,7 +79,7 @@ def test_what_lies_below_the_window_keeps_its_order_below_it(cache: Path, index:
 def test_all_weight_on_the_fused_score_leaves_its_order(cache: Path, index: Path) -> None:
     engine = Rerank(given(fused_weight=1.0), cache)
     engine.build(DOCUMENTS, index)
-    with engine.open(index) as searcher, engine.fused().open(index / FUSED) as fused:
+    with engine.open(index) as searcher, engine.engines()[FUSED].open(index / FUSED) as fused:
         for text in OBVIOUS:
             assert ids(searcher, text) == ids(fused, text)
 

@@ -135,7 +135,7 @@ def test_it_asks_again_only_where_the_last_place_is_tied(
     few = engine()
     few.build(documents, index)
     with few.open(index) as searcher:
-        asked = Counting(searcher.searcher)  # type: ignore[attr-defined]  # not of the contract
+        asked = Counting(searcher.searcher)
         monkeypatch.setattr(type(searcher), "searcher", asked)
         searcher.search("moss", 5)
         assert asked.limits == [5 + SLACK]
