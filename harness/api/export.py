@@ -7,17 +7,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.api.comparison import ABSENT, HIGHER, LOWER, Leaderboard, ranked
 from harness.api.drawing import KINDS, draw_differences, draw_forest
 from harness.core import digest
-from harness.core.errors import HarnessError, UnknownName
+from harness.core.errors import BadFile, HarnessError, UnknownName
 from harness.core.files import REMEDIES, replacing, replacing_folder, write_json, write_text
 from harness.core.folders import EXPORT, check_free, mark, set_mark
-from harness.core.formats import cell, json_file
+from harness.core.formats import cell
 from harness.core.printable import one_line
 from harness.core.scores import Scores
+from harness.core.store import Artifact, Json
 from harness.corpus import trec
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
@@ -88,6 +89,9 @@ def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in sorted(found)}
 
 
+LISTS: Artifact[Listed] = Json("a list of an export", Listed)
+
+
 def _listed(name: Path, path: Path) -> Mapping[str, str]:
     """Read a list.
 
@@ -95,8 +99,8 @@ def _listed(name: Path, path: Path) -> Mapping[str, str]:
         HarnessError: it is somebody else's file of this name.
     """
     try:
-        return Listed.model_validate(json_file(path)).sha256
-    except (OSError, ValueError, ValidationError) as exc:
+        return LISTS.read(path).sha256
+    except BadFile as exc:
         raise HarnessError(f"{name}: is not of an earlier export. {HINT}") from exc
 
 

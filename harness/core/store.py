@@ -108,7 +108,7 @@ class Journal(Generic[T]):
         """Yield number, text and record of each line that is not blank.
 
         Raises:
-            BadFile: the file is missing, or a line is no such record; names line and key.
+            BadFile: the file is missing, or a line is not such a record; names line and key.
         """
         for number, line in numbered(path):
             try:

@@ -302,7 +302,7 @@ class Record:
     def of_line(cls, line: str) -> Self:
         """Read what ``line`` wrote.
 
-        ``Journal`` says of a line that is none which one it is.
+        A reader of the whole file (``Journal``) names the line that is not one.
         """
         told = json_of(line)
         if told["format"] != FORMAT:

@@ -168,7 +168,7 @@ def check_compared(layout: Layout, pairs: Sequence[Pair]) -> None:
     Raises:
         EvidenceError: an arm was not compared, or something was changed since.
     """
-    hint = f"Run: harness compare --dataset {layout.root.name}"
+    hint = layout.remedy(Layout.compare_receipt)
     receipts.check(layout.compare_receipt, _files(layout, pairs), hint)
 
 
@@ -224,7 +224,7 @@ def check_drawn(layout: Layout, stored: Estimate | None, drawn: Estimate | None)
     if stored and drawn and max(abs(stored.low - drawn.low), abs(stored.high - drawn.high)) > SAME:
         raise EvidenceError(
             f"{layout.differences}: its intervals are not those of the policy as it is now."
-            f" Run: harness compare --dataset {layout.root.name}"
+            f" {layout.remedy(Layout.compare_receipt)}"
         )
 
 

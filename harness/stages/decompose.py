@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from engines import registry as arms
 from harness.core.engine import IMPORTED
-from harness.core.errors import BadFile, HarnessError
+from harness.core.errors import HarnessError
 from harness.core.files import write_json, write_text
-from harness.core.formats import json_file
 from harness.core.progress import progress
 from harness.core.records import Query
 from harness.core.run import Run
 from harness.core.scores import Paired, codes
+from harness.core.store import Artifact, Json
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.gates.base.rules import Rules
@@ -34,9 +35,13 @@ from harness.stats.significance import fdr_adjusted, sign_flip_each
 FOLDER = "apart"
 
 
+PARTS: Artifact[Mapping[str, Any]] = Json("a difference by stage", dict[str, Any], remedy=HINT)
+
+
 def keep(layout: Layout, decomposed: Decomposed) -> None:
     """Write it where the next report finds it; an earlier one of the same arms goes."""
-    write_json(layout.today / FOLDER / f"{'~'.join(decomposed.names)}.json", to_json(decomposed))
+    path = layout.today / FOLDER / f"{'~'.join(decomposed.names)}.json"
+    PARTS.write(path, to_json(decomposed))
 
 
 def kept(layout: Layout) -> tuple[Apart, ...]:
@@ -45,14 +50,8 @@ def kept(layout: Layout) -> tuple[Apart, ...]:
     Raises:
         BadFile: one of the files is not what was kept.
     """
-    found = []
-    for path in sorted((layout.today / FOLDER).glob("*.json")):
-        try:
-            written = json_file(path)
-        except ValueError as exc:
-            raise BadFile(path, f"not JSON ({exc})", HINT) from exc
-        found.append(from_json(written, path))
-    return tuple(found)
+    files = sorted((layout.today / FOLDER).glob("*.json"))
+    return tuple(from_json(PARTS.read(path), path) for path in files)
 
 
 ALL = "all"

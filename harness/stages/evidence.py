@@ -97,7 +97,7 @@ def _compared(layout: Layout, found: Mapping[Pair, Agreement], pair: Pair) -> Ag
     if pair not in found:
         raise EvidenceError(
             f"{layout.classes}: {pair[1]} was not compared with {pair[0]}."
-            f" Run: harness compare --dataset {layout.root.name}"
+            f" {layout.remedy(Layout.compare_receipt)}"
         )
     return found[pair]
 

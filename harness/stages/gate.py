@@ -196,7 +196,7 @@ def check_decision(layout: Layout, subject: Subject, *, now: datetime) -> None:
         EvidenceError: one of them was changed since, or the decision itself was, or it expired.
     """
     decisions, decided_at = read_decision(layout)
-    hint = f"Run: harness gate --dataset {layout.root.name}"
+    hint = layout.remedy(Layout.decision)
     files = rests_on(layout, subject.arms, subject.policy_file)
     receipts.check(layout.decision_receipt, files, hint)
     if subject.policy is None:
@@ -246,7 +246,7 @@ def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:
         BadFile: the decision is missing, it is not one that ``gate`` wrote, or it is of the future.
     """
     path = layout.decision
-    hint = f"Run: harness gate --dataset {layout.root.name}"
+    hint = layout.remedy(Layout.decision)
     try:
         written = json_file(path)
     except FileNotFoundError:

@@ -78,7 +78,7 @@ class OfArm(Declared[T]):
 
 
 Plain, PlainOfArm = File[Any], OfArm[Any]
-"""What is no single value: a folder, or a file that its stage reads by itself."""
+"""Folders, and files that their stage reads by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Layout:
     parts = PlainOfArm("parts/{arm}", "a replay that is under way", "replay", place=CACHE)
     runs = Plain("runs", "runs of all arms, with their receipts", "replay")
     run = OfArm("runs/{arm}.parquet", "what the arm showed", "replay", RUN)
-    again = OfArm("runs/{arm}.again.parquet", "what it showed when asked again", "replay", RUN)
+    again = OfArm("runs/{arm}.again.parquet", "what it showed in its second replay", "replay", RUN)
     run_receipt = PlainOfArm("runs/{arm}.receipt.json", "receipt of both runs", "replay")
     replays = Plain("replayed", "when the runs were made", "replay", place=TODAY)
     replayed = OfArm("replayed/{arm}.json", "when a run was made", "replay", REPLAYED, TODAY)
@@ -168,7 +168,7 @@ class Layout:
 
 def _kind(what: Declared[T]) -> Artifact[T]:
     if what.kind is None:
-        raise TypeError(f"{what.path} is no single value")
+        raise TypeError(f"{what.path} does not hold a single value")
     return what.kind
 
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core import digest
 from harness.core.errors import BadFile, HarnessError
 from harness.core.files import json_text
 from harness.core.folders import changing, check_new, completed
-from harness.core.formats import json_file
 from harness.core.printable import many, one_line
 from harness.core.records import Document, Drawn, Qrels, Query
+from harness.core.store import Artifact, Json
 from harness.corpus import beir, judgements, prepared
 from harness.corpus.clusters import near_duplicates, normalised, stars
 from harness.corpus.judgements import Pair, Pool
@@ -424,6 +424,9 @@ def from_log(path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed
     return Made(sample_card, len(queries))
 
 
+CARDS: Artifact[SampleCard] = Json("the card of a sample", SampleCard, remedy=REMEDY)
+
+
 def read_card(path: Path) -> SampleCard:
     """Read the card of the sample at ``path``.
 
@@ -431,16 +434,7 @@ def read_card(path: Path) -> SampleCard:
         BadFile: it is missing, holds something else, or the sample was changed since.
     """
     place = beside(path)
-    try:
-        sample_card = SampleCard.model_validate(json_file(place))
-    except FileNotFoundError as exc:
-        raise BadFile(place, "missing card of a sample", REMEDY) from exc
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "the card"
-        raise BadFile(place, f"{key}: {first['msg']}", REMEDY) from exc
-    except ValueError as exc:
-        raise BadFile(place, f"it is not JSON ({exc})", REMEDY) from exc
+    sample_card = CARDS.read(place)
     if digest.of_queries(beir.queries(path)) != sample_card.queries_sha256:
         raise BadFile(path, "it was changed since its card was written", REMEDY)
     return sample_card

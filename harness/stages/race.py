@@ -7,8 +7,8 @@ import os
 import random
 import secrets
 import shutil
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,14 +22,15 @@ from numpy.typing import NDArray
 
 from engines import registry
 from harness.core import digest
-from harness.core.errors import BadFile, EvidenceError, MismatchedQueries
+from harness.core.errors import EvidenceError, MismatchedQueries
 from harness.core.evidence import Race, Stolen
-from harness.core.files import held, replacing, write_json
-from harness.core.formats import json_file, json_of
+from harness.core.files import held, replacing
+from harness.core.formats import json_of
 from harness.core.names import Clocked
 from harness.core.printable import many
 from harness.core.progress import progress
 from harness.core.reading import Malformed
+from harness.core.store import Artifact
 from harness.corpus.parquet import table_of
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
@@ -214,6 +215,7 @@ def read_times(path: Path) -> Times:
     return Times({n: table.column(n).to_numpy() for n in COLUMNS.names}, about, processes, queries)
 
 
+TIMES = Artifact("times of a race", read_times, keep=1)
 Run = Callable[[Work, Advance], None]
 """Does the work of one process, and comes back when it is done."""
 
@@ -294,7 +296,7 @@ def race(
         write_times(
             layout.times, done, [query.query_id for query in texts.timed], digest.of_json(receipt)
         )
-        write_json(layout.race_receipt, receipt)
+        layout.write(Layout.race_receipt, receipt)
         note_timed(layout, "race", tuple(loaded), datetime.now(UTC))
         shutil.rmtree(layout.race_parts, ignore_errors=True)
 
@@ -342,13 +344,10 @@ def read_race(layout: Layout) -> Race | None:
     """
     if not layout.race_receipt.is_file():
         return None
-    hint = f"Run: harness race --dataset {layout.root.name}"
+    hint = layout.remedy(Layout.times)
     if not layout.times.is_file():
         raise EvidenceError(f"{layout.times}: the times of the race are gone. {hint}")
-    with _of_a_race(layout.race_receipt, hint):
-        receipt = json_file(layout.race_receipt)
-    with _of_a_race(layout.times, hint):
-        times = read_times(layout.times)
+    receipt, times = layout.read(Layout.race_receipt), TIMES.read(layout.times, hint)
     if times.about.get("receipt_sha256") != digest.of_json(receipt):
         raise EvidenceError(
             f"{layout.times}: these are the times of another race than {layout.race_receipt}"
@@ -364,14 +363,6 @@ def read_race(layout: Layout) -> Race | None:
         if read_manifest(layout, arm).fingerprint != receipt["arms"][arm]:
             raise EvidenceError(f"{layout.times}: {arm} was indexed anew since the race. {hint}")
     return race_of(times, receipt["arms"], receipt["strays"])
-
-
-@contextmanager
-def _of_a_race(path: Path, hint: str) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as exc:
-        raise BadFile(path, f"not of a race ({exc})", hint) from exc
 
 
 def race_of(times: Times, arms: Iterable[str], strays: Container[str]) -> Race:

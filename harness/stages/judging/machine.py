@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Protocol
@@ -14,10 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from harness.core import digest
 from harness.core.errors import BadFile, HarnessError, InvalidArm
-from harness.core.files import held, write_json
-from harness.core.formats import json_file, toml_file
+from harness.core.files import held
+from harness.core.formats import toml_file
 from harness.core.names import Name
 from harness.core.reading import Malformed
+from harness.core.store import Artifact, Json
 from harness.corpus.judgements import Pair
 
 REMEDY = "docs/judging.md lists the keys"
@@ -222,7 +223,21 @@ def cumulative(score: float, cuts: Sequence[float], slope: float) -> tuple[float
 
 
 MODEL = "model.json"
-_ANSWER = TypeAdapter(Answer)
+ANSWERS: Artifact[Answer] = Json(
+    "an answer of a judge", Answer, remedy="Remove it; the pair is paid anew"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstModel:
+    """The model that answered first."""
+
+    model: str
+
+
+MODELS: Artifact[FirstModel] = Json(
+    "the model of a judge", FirstModel, remedy="Give the judge another name"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +254,7 @@ class Answers:
             BadFile: its file is damaged.
         """
         path = self._path(key)
-        if not path.exists():
-            return None
-        try:
-            return _ANSWER.validate_python(json_file(path), strict=False)
-        except (OSError, ValueError, ValidationError) as exc:
-            raise BadFile(path, "it is damaged", "Remove it; the pair is paid anew") from exc
+        return ANSWERS.read(path) if path.exists() else None
 
     def ask(self, key: str, judge: Callable[[], Answer]) -> Answer:
         """Give a known answer, or let the pair be judged and keep what was said."""
@@ -253,7 +263,7 @@ class Answers:
             if found := self.known(key):
                 return found
             answer = judge()
-            write_json(path, asdict(answer), durable=True)
+            ANSWERS.write(path, answer, durable=True)
         return answer
 
     def check_model(self, model: str) -> None:
@@ -265,14 +275,10 @@ class Answers:
         path = self.folder / MODEL
         with held(path):
             if not path.exists():
-                write_json(path, {"model": model}, durable=True)
-                return
-            try:
-                first = json_file(path)["model"]
-            except (OSError, ValueError, TypeError, KeyError) as exc:
-                raise BadFile(path, "it is damaged", "Give the judge another name") from exc
+                MODELS.write(path, FirstModel(model), durable=True)
+            first = MODELS.read(path).model
         if first != model:
-            raise JudgeChanged(self.name, (str(first), model))
+            raise JudgeChanged(self.name, (first, model))
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
@@ -280,6 +286,20 @@ class Answers:
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 FILE = "spent.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a judge has cost."""
+
+    spent: float
+
+
+SPENT: Artifact[Spent] = Json(
+    "what a judge has cost",
+    Spent,
+    remedy='Write {"spent": AMOUNT} into it, with what the judge has cost so far',
+)
 
 
 class OverBudget(HarnessError):
@@ -303,13 +323,7 @@ class Purse:
         Raises:
             BadFile: the file is damaged.
         """
-        if not self.path.exists():
-            return 0.0
-        try:
-            return float(json_file(self.path)["spent"])
-        except (OSError, ValueError, TypeError, KeyError) as exc:
-            remedy = 'Write {"spent": AMOUNT} into it, with what the judge has cost so far'
-            raise BadFile(self.path, f"it is damaged ({exc})", remedy) from exc
+        return SPENT.read(self.path).spent if self.path.exists() else 0.0
 
     def reserve(self, most: float) -> None:
         """Count a request before it is sent.
@@ -333,7 +347,7 @@ class Purse:
 
     def _change(self, by: Callable[[float], float]) -> None:
         with held(self.path):
-            write_json(self.path, {"spent": by(self.spent)}, durable=True)
+            SPENT.write(self.path, Spent(by(self.spent)), durable=True)
 
 
 @dataclass(slots=True)

@@ -12,13 +12,13 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core import digest
-from harness.core.errors import BadFile, EvidenceError, UnknownName
+from harness.core.errors import EvidenceError, UnknownName
 from harness.core.evidence import Key, Sample
 from harness.core.folders import changing, check_new, completed
-from harness.core.formats import json_file
 from harness.core.printable import many, one_line
 from harness.core.records import Qrels
 from harness.core.run import Run, Status
+from harness.core.store import Artifact, Json
 from harness.corpus import judgements
 from harness.corpus.judgements import Pair, Pool
 from harness.corpus.prepared import Prepared
@@ -200,6 +200,9 @@ def drawing_of(layout: Layout, compared: Compared, found: Missing, size: int, se
     )
 
 
+DRAWINGS: Artifact[Drawing] = Json("a note of how a sample was drawn", Drawing, remedy=HINT)
+
+
 def beside(path: Path) -> Path:
     """Say where it stands how a pool was drawn."""
     return path.with_name(f"{path.name}.sample.json")
@@ -261,10 +264,7 @@ def drawing(path: Path) -> Drawing | None:
     file = beside(path)
     if not file.exists():
         return None
-    try:
-        return Drawing.model_validate(json_file(file))
-    except (OSError, ValueError) as exc:
-        raise BadFile(file, f"does not say how a sample was drawn ({exc})", HINT) from exc
+    return DRAWINGS.read(file)
 
 
 def _seen(path: Path, found: Drawing, pool: Pool) -> Standing:

@@ -112,7 +112,7 @@ def decided(layout: Layout) -> Decided:
         return _decided(layout, about, decisions, decided_at)
     except (Malformed, ValidationError) as exc:
         said = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else exc
-        hint = f"Run: harness gate --dataset {layout.root.name}"
+        hint = layout.remedy(Layout.decision)
         raise BadFile(layout.decision, f"it is not what was decided ({said})", hint) from exc
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -68,45 +69,29 @@ def read_traffic(layout: Layout, control: ArmResult, candidate: ArmResult) -> Tr
     return found if same else None
 
 
+ARRAYS = {
+    "asked": np.int64, "failed": np.bool_, "failed_at": np.int64, "control_ns": np.int64,
+    "candidate_ns": np.int64, "timed_at": np.int64,
+}  # fmt: skip
+BY_DEPTH = {"overlap": np.float64, "overlap_at": np.int64}
+
+
 def _to_json(found: Traffic) -> dict[str, Any]:
-    return {
-        "attempted": found.attempted,
-        "passed_over": dict(found.passed_over),
-        "asked": found.asked.tolist(),
-        "largest_client": found.largest_client,
-        "unnamed": found.unnamed,
-        "failed": found.failed.astype(int).tolist(),
-        "failed_at": found.failed_at.tolist(),
-        "failures": dict(found.failures),
-        "overlap": {str(k): values.tolist() for k, values in found.overlap.items()},
-        "overlap_at": {str(k): at.tolist() for k, at in found.overlap_at.items()},
-        "control_ns": found.control_ns.tolist(),
-        "candidate_ns": found.candidate_ns.tolist(),
-        "timed_at": found.timed_at.tolist(),
-        "since": found.since,
-        "until": found.until,
-    }
+    return {of.name: _plain(getattr(found, of.name)) for of in fields(found)}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return (value.astype(int) if value.dtype == np.bool_ else value).tolist()
+    return {str(k): _plain(of) for k, of in value.items()} if isinstance(value, Mapping) else value
 
 
 def _from_json(written: dict[str, Any]) -> Traffic:
-    return Traffic(
-        attempted=int(written["attempted"]),
-        passed_over=dict(written["passed_over"]),
-        asked=np.array(written["asked"], dtype=np.int64),
-        largest_client=int(written["largest_client"]),
-        unnamed=int(written["unnamed"]),
-        failed=np.array(written["failed"], dtype=bool),
-        failed_at=np.array(written["failed_at"], dtype=np.int64),
-        failures=dict(written["failures"]),
-        overlap={
-            int(k): np.array(values, dtype=np.float64) for k, values in written["overlap"].items()
-        },
-        overlap_at={
-            int(k): np.array(at, dtype=np.int64) for k, at in written["overlap_at"].items()
-        },
-        control_ns=np.array(written["control_ns"], dtype=np.int64),
-        candidate_ns=np.array(written["candidate_ns"], dtype=np.int64),
-        timed_at=np.array(written["timed_at"], dtype=np.int64),
-        since=str(written["since"]),
-        until=str(written["until"]),
-    )
+    arrays: dict[str, Any] = {
+        name: np.array(written[name], dtype=of) for name, of in ARRAYS.items()
+    }
+    by_depth = {
+        name: {int(k): np.array(values, dtype=of) for k, values in written[name].items()}
+        for name, of in BY_DEPTH.items()
+    }
+    return Traffic(**{**written, **arrays, **by_depth})

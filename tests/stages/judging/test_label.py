@@ -179,7 +179,7 @@ def test_a_request_that_was_cut_off_counts_with_its_most(tmp_path: Path) -> None
     with pytest.raises(OverBudget):
         after.reserve(0.4)
     (tmp_path / "spent.json").write_text("{")
-    with pytest.raises(BadFile, match=r"spent\.json: it is damaged"):
+    with pytest.raises(BadFile, match=r"spent\.json:1: not what a judge has cost"):
         after.reserve(0.1)
 
 
