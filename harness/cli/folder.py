@@ -1,15 +1,19 @@
-"""Options and output that the commands of kept folders share."""
+"""``harness notes``, ``code`` and ``docs``: commands of a stack that follows folders."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from shlex import join
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from engines.kept.kit import Argument, Kit
 from harness.cli.app import err, out
 from harness.cli.exit_codes import as_called, aside
 from harness.cli.project import Project
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from engines.kept.index import Live, Updated
+    from harness.core.records import Scalar
 from engines.kept.listing import Fault
 
 LEAD = 60
@@ -106,30 +111,164 @@ LOCALHOST = "127.0.0.1"
 MAX_ALIKE = 3
 """Files with the same fault that are named one by one."""
 Opened = TypeVar("Opened")
-Stack = TypeVar("Stack")
+Settings = Annotated[
+    list[str],
+    typer.Option("--set", help="A setting in place of the arm's own, such as fields.name=5."),
+]
 
 
-def put_together(app: typer.Typer, name: str, about: str, *commands: Callable[..., None]) -> None:
-    """Put a group on the command line."""
-    group = typer.Typer(no_args_is_help=True, help=about)
-    for command in commands:
-        group.command()(command)
-    app.add_typer(group, name=name)
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The commands of a stack: how they help, and how an answer is shown to people."""
+
+    kit: Kit
+    about: str
+    index: str
+    """Help of the command that indexes."""
+    ask: str
+    """Help of the command that asks."""
+    show: Callable[[Mapping[str, Any], Mapping[str, Any], Any], None]
+    """Prints an answer, with what was given and the open index."""
 
 
-def engine_of(arm: str, kind: type[Stack], stack: str, such_as: str) -> Stack:
-    """Load an arm that is of this stack.
+def put(app: typer.Typer, group: Group) -> None:
+    """Put the three commands of a group on the command line."""
+    kit = group.kit
+    commands = typer.Typer(no_args_is_help=True, help=group.about)
+
+    def live(folder: Path, arm: str, settings: Sequence[str]) -> Live[Any]:
+        place = place_of(kit.group, folder)
+        followed: Live[Any] = kit.follow(engine_of(kit, arm, settings), folder, place)
+        return followed
+
+    def index(
+        folder: Folder,
+        arm: str = kit.arm,
+        *,
+        settings: Settings = [],  # noqa: B006  as Typer takes it
+        everything: All = False,
+        as_json: AsJson = False,
+    ) -> None:
+        indexed(live(folder, arm, settings), everything=everything, as_json=as_json)
+
+    def ask(
+        folder: Folder,
+        arm: str = kit.arm,
+        *,
+        settings: Settings = [],  # noqa: B006  as above
+        follow: Follow = True,
+        as_json: AsJson = False,
+        **given: Any,  # noqa: ANN401  what the kit takes
+    ) -> None:
+        from harness.core.errors import HarnessError
+
+        given = {name: value for name, value in given.items() if value is not None}
+        given[kit.query.name] = given.pop(_word(kit))
+        if not given[kit.query.name].strip() and kit.instead.isdisjoint(given):
+            raise HarnessError(f"the query is empty. {kit.remedy}")
+        chosen = [] if arm == kit.arm else ["--arm", arm]
+        command = join(["harness", kit.group, "index", str(folder), *chosen])
+        try:
+            with asked(live(folder, arm, settings), command, follow=follow) as (opened, done):
+                answer = kit.answer(opened, given)
+                if as_json:
+                    answered(answer, done)
+                else:
+                    group.show(answer, given, opened)
+        except ValueError as exc:
+            raise HarnessError(f"--{exc}") from exc
+
+    def serve(
+        folder: Folder,
+        arm: str = kit.arm,
+        *,
+        settings: Settings = [],  # noqa: B006  as above
+        http: Port = None,
+        host: Host = LOCALHOST,
+        token: Token = True,
+    ) -> None:
+        name = folder.resolve().name
+        served(kit.application(live(folder, arm, settings), name), http, host, token=token)
+
+    index.__doc__, ask.__doc__ = group.index, group.ask
+    serve.__doc__ = f"""Serve {kit.tool} to MCP clients, over a folder as it is at each call.
+
+    Speaks over standard input and output, or over HTTP with --http.
+
+    Example: harness {kit.group} serve {kit.group} --http 8766
+    """
+    for command, options in ((index, ()), (ask, kit.arguments), (serve, ())):
+        _typed(command, kit, options)
+        commands.command()(command)
+    app.add_typer(commands, name=kit.group)
+
+
+def _typed(command: Callable[..., None], kit: Kit, options: Sequence[Argument]) -> None:
+    """Write what a command takes of a kit; with options it takes a query as well."""
+    hints = get_type_hints(command, include_extras=True)
+    arm = Annotated[str, typer.Option("--arm", help=f"An arm of the stack {kit.stack}.")]
+    hints["arm"] = arm
+    taken = signature(command).parameters.values()
+    own = [one.replace(annotation=hints[one.name]) for one in taken if one.name != "given"]
+    more = [
+        Parameter(
+            one.name,
+            Parameter.KEYWORD_ONLY,
+            annotation=_option(one),
+            default=one.default if one.usual is None else one.usual,
+        )
+        for one in options
+    ]
+    if more:
+        query = Annotated[str, typer.Argument(help=kit.query.about)]
+        text = Parameter(_word(kit), Parameter.POSITIONAL_OR_KEYWORD, annotation=query)
+        own = [own[0], text, own[1], *more, *own[2:]]
+    command.__signature__ = Signature(own)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in own}
+
+
+def _word(kit: Kit) -> str:
+    """Name the query as the command line does."""
+    return kit.query.option or kit.query.name
+
+
+def _option(one: Argument) -> Any:  # noqa: ANN401  as Typer has it
+    name = one.option or f"--{one.name.replace('_', '-')}"
+    kind = str | None if one.default is None else type(one.default)
+    least, most = one.bounds if any(one.bounds) else (None, None)
+    annotated: Any = Annotated
+    return annotated[kind, typer.Option(name, help=one.about, min=least, max=most)]
+
+
+def engine_of(kit: Kit, arm: str, settings: Sequence[str]) -> Any:  # noqa: ANN401  of a stack
+    """Load an arm that is of this stack, with settings in place of its own.
 
     Raises:
         InvalidArm: it is of another one.
+        UnknownName: it has no such setting.
     """
     from engines import registry as arms
     from harness.core.errors import InvalidArm
+    from harness.core.formats import toml_file
 
-    engine = arms.load(arm, Project.here().cache).engine
-    if not isinstance(engine, kind):
-        raise InvalidArm(f"{arm} is not an arm of the stack {stack}. Name one, such as {such_as}")
-    return engine
+    found = arms.load(arm, Project.here().cache, dict(map(_setting, settings)))
+    if toml_file(found.path)["stack"] != kit.stack:
+        raise InvalidArm(
+            f"{arm} is not an arm of the stack {kit.stack}. Name one, such as {kit.arm}"
+        )
+    return found.engine
+
+
+def _setting(said: str) -> tuple[str, Scalar]:
+    """Read ``key=value``; a value that is not TOML is a text."""
+    from harness.core.formats import toml_of
+    from harness.core.reading import Malformed
+
+    key, _, value = said.partition("=")
+    try:
+        return key.strip(), toml_of(f"value = {value}")["value"]
+    except Malformed:
+        return key.strip(), value.strip()
 
 
 def place_of(stack: str, folder: Path) -> Path:
@@ -142,26 +281,6 @@ def place_of(stack: str, folder: Path) -> Path:
     whole = folder.resolve()
     name = "".join(one if one.isascii() and one.isalnum() else "-" for one in whole.name)
     return Project.here().cache / "kept" / stack / f"{name}-{of_json(str(whole))[:12]}"
-
-
-def indexing(stack: str, folder: Path, arm: str, usual: str) -> str:
-    """Write the command that indexes a folder; ``usual`` is the arm that needs no name."""
-    from shlex import join
-
-    chosen = [] if arm == usual else ["--arm", arm]
-    return join(["harness", stack, "index", str(folder), *chosen])
-
-
-def typed(text: str, without: str = "Name words to look for") -> None:
-    """Refuse a text without a sign in it; ``without`` is what to do.
-
-    Raises:
-        HarnessError: as said.
-    """
-    from harness.core.errors import HarnessError
-
-    if not text.strip():
-        raise HarnessError(f"the query is empty. {without}")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from engines.kept.kit import KITS
 from engines.mcp_server import parameters
 from engines.stacks.agent_mail.mcp_tools.arguments import (
     DeleteMessage,
@@ -17,9 +18,6 @@ from engines.stacks.agent_mail.mcp_tools.arguments import (
     InsertMessage,
 )
 from engines.stacks.agent_mail.mcp_tools.server import TOOLS
-from engines.stacks.code.mcp_tools import WithFilters
-from engines.stacks.documents.mcp_tools import Arguments as InCollection
-from engines.stacks.writing.mcp_tools import Arguments as InNotes
 from harness.cli import command
 from tests.docs.pages import pages
 
@@ -62,8 +60,7 @@ def tools() -> Mapping[str, frozenset[str]]:
     """Give the arguments of each tool that a server of this project offers."""
     takes: dict[str, type[BaseModel]] = {name: offered.takes for name, offered in TOOLS.items()}
     takes |= {"insert_message": InsertMessage, "edit_message": EditMessage}
-    takes |= {"delete_message": DeleteMessage, "rag_retrieve": InNotes}
-    takes |= {"search_collection": InCollection, "search_code": WithFilters}
+    takes |= {"delete_message": DeleteMessage, **{kit.tool: kit.takes for kit in KITS}}
     return {name: frozenset(parameters(kind)["properties"]) for name, kind in takes.items()}
 
 

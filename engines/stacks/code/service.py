@@ -40,6 +40,7 @@ from engines.stacks.code.reading.python import decoded
 from engines.stacks.code.search import CodeHit, CodeHits, CodeSearch, Dense, Ranker
 from engines.stacks.code.units import (
     FIELDS,
+    NAMES,
     Catalog,
     Entry,
     Filters,
@@ -48,12 +49,13 @@ from engines.stacks.code.units import (
     Rows,
     entry_of,
     folded,
+    parse,
     words,
     written,
 )
 from engines.stacks.code.words import Scored, TermClause, match_expression, wanted
 from engines.vector.embedder import Embedder
-from harness.core.errors import BadFile, ModelNotReady
+from harness.core.errors import BadFile, ModelNotReady, UnknownName
 from harness.core.formats import json_of
 from harness.core.reading import Malformed
 
@@ -388,6 +390,23 @@ class FolderSearch:
         return shown
 
 
+def answer(search: FolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer what a command or a tool was given.
+
+    Raises:
+        UnknownName: the mode is unknown.
+        InvalidFilter: a filter cannot be meant.
+    """
+    mode = given["mode"]
+    if mode not in {"", *Mode}:
+        raise UnknownName("mode", mode, list(Mode))
+    filters = parse({name: given[name] for name in NAMES if given[name] is not None})
+    shown = given["context"], given["graph"], given["explain"]
+    return search.search(
+        given["query"], Wish(given["top"], filters, Mode(mode) if mode else None, *shown)
+    )
+
+
 def _line(path: str, line: int, text: str) -> Mapping[str, Any]:
     """Show a line that is in no unit as a hit."""
     shown: dict[str, Any] = {"id": f"{path}:{line}", "path": path, "lines": f"{line}-{line}"}
@@ -397,7 +416,7 @@ def _line(path: str, line: int, text: str) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def code(arm: Code, root: Path, place: Path) -> Live[FolderSearch]:
+def follow(arm: Code, root: Path, place: Path) -> Live[FolderSearch]:
     """Follow a folder of code with the settings of an arm of this stack."""
     embedder, missing = _embedder(arm)
 

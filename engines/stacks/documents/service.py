@@ -153,7 +153,7 @@ class FolderSearch:
         }
 
 
-def documents(arm: Documents, root: Path, place: Path) -> Live[FolderSearch]:
+def follow(arm: Documents, root: Path, place: Path) -> Live[FolderSearch]:
     """Follow a folder of documents with the settings of an arm of this stack."""
     settings, name = arm.settings, root.resolve().name
     loaded = Loaded.of(settings, arm.cache)
@@ -163,6 +163,12 @@ def documents(arm: Documents, root: Path, place: Path) -> Live[FolderSearch]:
         yield FolderSearch(collection.of(db, loaded, settings, place, name))
 
     return Live(root, place, DocumentFiles(settings, root, place, loaded), opened)
+
+
+def answer(search: FolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer what a command or a tool was given."""
+    names = ("top_k", "document_filter", "max_expansions", "explain")
+    return search.search(given["query"], Wish(*(given[name] for name in names)))
 
 
 def _related(expansion: Expansion) -> list[Mapping[str, Any]]:

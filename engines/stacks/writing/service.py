@@ -110,10 +110,6 @@ def title_of(path: str, text: str) -> tuple[str, str]:
     return first.title, text[first.end :] if begins else text
 
 
-LIMIT, BUDGET = 8, 2_000
-"""Snippets of an answer, and tokens of them together, where none are named."""
-
-
 @dataclass(frozen=True, slots=True)
 class NoteSearch:
     """Notes as they are in an open index."""
@@ -124,8 +120,8 @@ class NoteSearch:
         self,
         text: str,
         *,
-        limit: int = LIMIT,
-        budget: int = BUDGET,
+        limit: int = 8,
+        budget: int = 2_000,
         context: Context | None = None,
         explain: bool = False,
     ) -> Mapping[str, Any]:
@@ -147,7 +143,7 @@ class NoteSearch:
         return tuple(one.tokens for one in self.retriever.find(text, context).ranked)
 
 
-def notes(arm: Writing, root: Path, place: Path) -> Live[NoteSearch]:
+def follow(arm: Writing, root: Path, place: Path) -> Live[NoteSearch]:
     """Follow a folder of notes with the settings of an arm of this stack."""
     embedder = arm.embedder()
 
@@ -161,6 +157,23 @@ def notes(arm: Writing, root: Path, place: Path) -> Live[NoteSearch]:
         yield NoteSearch(Retriever(store, recall, local, given.top))
 
     return Live(root, place, Notes(arm.settings), opened)
+
+
+def answer(search: NoteSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer what a command or a tool was given."""
+    return search.retrieve(
+        given["queryText"],
+        limit=given["limit"],
+        budget=given["budget"],
+        context=context_of(given),
+        explain=given["explain"],
+    )
+
+
+def context_of(given: Mapping[str, Any]) -> Context | None:
+    """Read what the writer is doing; None where nothing is said of it."""
+    said = [given[name] for name in ("title", "selection", "project")]
+    return Context(*said) if any(said) else None
 
 
 def _legs(found: Retrieved, one: Candidate) -> Mapping[str, Any]:

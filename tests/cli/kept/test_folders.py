@@ -12,11 +12,12 @@ import pytest
 
 from benchmarks.moving_folders import moved
 from engines import registry as arms
+from engines.kept.kit import CODE, KITS, NOTES
 from engines.kept.listing import Fault
 from engines.stacks.code.arm import Code
 from engines.stacks.remote.mcp import Connection, ToolFailed, connected
 from engines.stacks.writing.arm import Writing
-from harness.cli import code, docs, folder, notes
+from harness.cli import folder
 from harness.core.errors import IndexNotReady
 from tests.cli.conftest import Harness
 from tests.make.mail.project import BOUNDED_S, listening
@@ -110,13 +111,11 @@ def test_a_language_is_searched_with_its_filters(harness: Harness, root: Path) -
 
 
 def test_the_defaults_are_the_arms_of_the_pages() -> None:
-    assert (notes.ARM, code.ARM, docs.ARM) == (
-        "writing-notes", "code-mixed", "documents-free-words",
-    )  # fmt: skip
+    assert [one.arm for one in KITS] == ["writing-notes", "code-mixed", "documents-free-words"]
 
 
 def test_a_default_cuts_notes_and_ranks_all_modes_together(tmp_path: Path) -> None:
-    by_notes, by_code = arms.load(notes.ARM, tmp_path).engine, arms.load(code.ARM, tmp_path).engine
+    by_notes, by_code = arms.load(NOTES.arm, tmp_path).engine, arms.load(CODE.arm, tmp_path).engine
     assert isinstance(by_notes, Writing)
     assert isinstance(by_code, Code)
     assert by_notes.settings.chunk_characters == 2_000
@@ -143,6 +142,19 @@ def test_what_each_group_takes_reaches_the_answer(harness: Harness, root: Path) 
     said = harness(*typed, "--limit", "1", "--budget", "50", "--title", "nets").out
     assert said.count(", chunk 0") == 1
     assert "BM25 share" in said
+
+
+def test_settings_of_an_arm_are_set_by_options(harness: Harness, root: Path) -> None:
+    (root / "tide.md").write_text("# Boats\n\nBoats and boats of boats.\n")
+    words = ("code", "ask", "mine", "boats wait", "--arm", "code-words", "--explain")
+    weights = '"weights": {"name": 9, "signature": 1, "doc": 2, "comment": 1, "body": 1}'
+    said = harness(*words, "--set", "fields.name=9", "--set", "search.rrf.k=5")
+    assert weights in said.out, said
+    assert weights not in harness(*words).out
+    assert (
+        "no setting of the arm named 'fields.nme'" in harness(*words, "--set", "fields.nme=9").error
+    )
+    assert "mode" in harness(*words, "--set", "mode=poetry").error
 
 
 @pytest.mark.parametrize("stack", ARMS)

@@ -16,9 +16,7 @@ import pytest
 from mcp import Client
 from mcp.server.lowlevel import Server
 
-from engines.stacks.code import mcp_tools as code_tools
-from engines.stacks.documents import mcp_tools as document_tools
-from engines.stacks.writing import mcp_tools as note_tools
+from engines.kept.kit import CODE, DOCUMENTS, NOTES
 from tests.cli.conftest import Harness
 from tests.docs.contract import PAGE, rows
 from tests.docs.reached import TOOL
@@ -54,9 +52,14 @@ SAID: Mapping[str, str] = {
     "--return-type": "int",
     "--mode": "prose",
     "--context": "2",
+    "--set": "fields.name=9",
 }
 """A value of each option that takes one."""
-WITH: Mapping[str, tuple[str, ...]] = {"--graph": ("--explain",), "--related": ("--top", "1")}
+WITH: Mapping[str, tuple[str, ...]] = {
+    "--graph": ("--explain",),
+    "--set": ("--explain",),
+    "--related": ("--top", "1"),
+}
 """Options whose effect another one shows."""
 
 
@@ -127,7 +130,7 @@ def offered(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     notes, docs, code = followed["notes"], followed["docs"], followed["code"]
     yield {
         "rag_retrieve": Offered(
-            note_tools.application(notes, "n"),
+            NOTES.application(notes, "n"),
             {"queryText": ASKED["notes"]},
             {
                 "limit": 1, "budget": 50, "title": "salt", "selection": "moon",
@@ -135,12 +138,12 @@ def offered(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             },
         ),
         "search_collection": Offered(
-            document_tools.application(docs, "d"),
+            DOCUMENTS.application(docs, "d"),
             {"query": ASKED["docs"]},
             {"top_k": 1, "document_filter": "moon.md", "max_expansions": 3, "explain": True},
         ),
         "search_code": Offered(
-            code_tools.application(code, "c"),
+            CODE.application(code, "c"),
             {"query": ASKED["code"]},
             {
                 "top": 1, "mode": "prose", "context": 2, "graph": True, "explain": True,

@@ -11,7 +11,8 @@ import pytest
 
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.library import Settings
-from engines.stacks.documents.service import Wish, documents
+from engines.stacks.documents.service import Wish
+from engines.stacks.documents.service import follow as documents
 from tests.make.pdf import pdf
 
 MAIL = b"Subject: quince\nContent-Type: text/plain; charset=utf-8\n\nThe quince is ripe.\n"

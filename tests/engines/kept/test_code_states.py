@@ -11,8 +11,9 @@ import pytest
 from engines.stacks.code.arm import Code
 from engines.stacks.code.arm import Settings as CodeSettings
 from engines.stacks.code.search import Dense
-from engines.stacks.code.service import NEAREST, NOT_AS_TYPED, code
+from engines.stacks.code.service import NEAREST, NOT_AS_TYPED
 from engines.stacks.code.service import Wish as CodeWish
+from engines.stacks.code.service import follow as code
 from engines.stacks.code.words import Scored
 from tests.engines.kept.test_index import write
 from tests.make.code import SETTINGS as CODE

@@ -23,13 +23,15 @@ from engines.lexical.grammar import MOST_REPEATS
 from engines.stacks.code.arm import Code
 from engines.stacks.code.arm import Settings as CodeSettings
 from engines.stacks.code.service import Wish as CodeWish
-from engines.stacks.code.service import code
+from engines.stacks.code.service import follow as code
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.library import Settings as DocumentSettings
-from engines.stacks.documents.service import Wish, documents
+from engines.stacks.documents.service import Wish
+from engines.stacks.documents.service import follow as documents
 from engines.stacks.writing.arm import Settings as NoteSettings
 from engines.stacks.writing.arm import Writing
-from engines.stacks.writing.service import Notes, notes
+from engines.stacks.writing.service import Notes
+from engines.stacks.writing.service import follow as notes
 from harness.core.errors import BadFile
 from tests.make.code import SETTINGS as CODE
 from tests.make.notes import SETTINGS as NOTES

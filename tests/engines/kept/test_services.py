@@ -13,10 +13,9 @@ import anyio
 import numpy as np
 import pytest
 from mcp import Client
-from pydantic import BaseModel
 
 from engines.kept import cached
-from engines.kept.server import Tool, application
+from engines.kept.kit import NOTES
 from engines.stacks.code.service import Wish as CodeWish
 from engines.stacks.code.units import Filters, Mode
 from engines.stacks.documents import models
@@ -24,7 +23,8 @@ from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.library import Settings
 from engines.stacks.documents.models import Loaded
-from engines.stacks.documents.service import NEAREST, Wish, documents
+from engines.stacks.documents.service import NEAREST, Wish
+from engines.stacks.documents.service import follow as documents
 from engines.vector.embedder import HashEmbedder
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
 from tests.engines.kept.test_index import BY_WORDS, FORMULA, STACKS, ask, live, write
@@ -228,23 +228,20 @@ def test_vectors_are_made_once_for_each_text(tmp_path: Path) -> None:
     assert model.of(db, ["sea"]) is None
 
 
-class Nothing(BaseModel):
-    """Takes no argument."""
-
-
 def test_an_answer_to_a_client_names_what_cannot_be_read(tmp_path: Path) -> None:
     write(tmp_path / "root", "a.md", "salt")
-    tool: Tool[Nothing] = Tool("search", "Search.", Nothing, lambda *_: {"found": True})
-    app = application(live("notes", tmp_path / "root", tmp_path / "kept"), tool, "notes")
+    app = NOTES.application(live("notes", tmp_path / "root", tmp_path / "kept"), "notes")
 
     def answer() -> Any:  # noqa: ANN401  as the tool gives it
         async def ask() -> Any:  # noqa: ANN401  as the tool gives it
             async with Client(app) as client:
-                return (await client.call_tool("search", {})).structured_content
+                return (
+                    await client.call_tool("rag_retrieve", {"queryText": "salt"})
+                ).structured_content
 
         return anyio.run(ask)
 
-    assert answer() == {"found": True}
+    assert "unread" not in answer()
     (tmp_path / "root" / "b.md").write_bytes(b"\xff")
     why = "is not UTF-8 (invalid start byte). Save it as UTF-8"
     assert answer()["unread"] == [{"path": "b.md", "why": why}]

@@ -12,9 +12,8 @@ import pytest
 from mcp.server.lowlevel import Server
 from mcp.types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.methods import SPEC_CLIENT_METHODS
-from pydantic import BaseModel
 
-from engines.kept.server import Tool, application
+from engines.kept.kit import NOTES
 from engines.mcp_server import BY_THE_GUARD
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
 from tests.engines.kept.test_index import live
@@ -24,16 +23,11 @@ PATIENCE_S = 20
 """Far more than any answer takes; a stream would take for ever."""
 
 
-class Nothing(BaseModel):
-    """Takes no argument."""
-
-
 @pytest.fixture(params=["mail", "notes"])
 def app(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> Server[Any]:
     if request.param == "mail":
         return tools.app
-    tool: Tool[Nothing] = Tool("search", "Search.", Nothing, lambda _, __: {})
-    return application(live("notes", tmp_path, tmp_path / "kept"), tool, "notes")
+    return NOTES.application(live("notes", tmp_path, tmp_path / "kept"), "notes")
 
 
 async def asked(app: Server[Any], method: str, version: str) -> httpx.Response:
