@@ -35,26 +35,12 @@ class Partial(NamedTuple):
     """Shape (measures, rows)."""
 
 
-def score_partitions(
-    path: Path, qrels: EncodedQrels, measures: Sequence[str]
-) -> Mapping[str, Scores]:
-    """Score all judged queries with a run file that ``harness.corpus.runs`` wrote.
-
-    Results equal those of ``harness.measures.quality.score``. Memory holds the judgements, the
-    values and one row group. A query lies in one row, so in one row group.
-
-    Raises:
-        BadFile: the file is missing, damaged or not a run.
-        UnknownName: missing kernel for a measure.
-    """
-    return joined([(path, partial_scores(path, qrels, measures))], qrels, measures)
-
-
 def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> Partial:
     """Score the judged queries of one run file.
 
     Raises:
-        BadFile, UnknownName: as ``score_partitions``.
+        BadFile: the file is missing, damaged or not a run.
+        UnknownName: missing kernel for a measure.
     """
     asked = [_asked(name, qrels) for name in measures]
     values = np.zeros((len(asked), len(qrels)))

@@ -105,10 +105,6 @@ class Histogram:
             for percent, value in zip(wanted, lowest, strict=True)
         )
 
-    def same_as(self, other: Histogram) -> bool:
-        """Tell whether every bucket counts the same."""
-        return self.encoded() == other.encoded()
-
 
 def _empty() -> HdrHistogram:
     return HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS)

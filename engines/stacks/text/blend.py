@@ -14,7 +14,7 @@ from pydantic import Field
 
 from engines.contract import PartsEngine, StackSettings
 from engines.lexical import query
-from engines.lexical.grammar import binding, exact_clauses
+from engines.lexical.grammar import binding, exact_clauses, note_refusals
 from engines.lexical.terms import Clause, Occur
 from engines.ranking import by_best, combine
 from engines.stacks.text import dense, tantivy
@@ -146,7 +146,8 @@ class BlendSearcher:
 
     def search(self, text: str, k: int) -> Answer:
         found = self.found(text, k)
-        return Answer(_combined(found, self.settings, k), self.manifest.fingerprint)
+        hits = _combined(found, self.settings, k)
+        return Answer(hits, self.manifest.fingerprint, note_refusals(text))
 
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:  # noqa: ARG002  filters are not known here
         """List words, vectors and their sum; words lead to it, and vectors feed it."""

@@ -18,7 +18,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from engines import contract
 from engines.contract import FileEngine, StackSettings
-from engines.lexical.grammar import binding, positive
+from engines.lexical.grammar import binding, note_refusals, positive
 from engines.lexical.terms import normalise
 from engines.stacks.text import fts5
 from engines.vector import bulk
@@ -151,7 +151,11 @@ class DenseSearcher:
         query = self.query_vector(text)
         if query is None:
             hits = self._allowed(bound, k) if bound else ()
-            return Answer(hits, self.manifest.fingerprint, "" if hits else "nothing was typed")
+            return Answer(
+                hits,
+                self.manifest.fingerprint,
+                note_refusals(text) if hits else "nothing was typed",
+            )
         if bound:
             allowed = [hit.doc_id for hit in self._allowed(bound, len(self.store.doc_ids))]
             found = self.store.cosines(query, allowed).items()
@@ -159,7 +163,7 @@ class DenseSearcher:
         else:
             nearest = self.store.nearest(query, k)
         hits = tuple(Hit(d, min(1.0, cosine), cosine) for d, cosine in nearest if cosine > 0)
-        return Answer(hits, self.manifest.fingerprint)
+        return Answer(hits, self.manifest.fingerprint, note_refusals(text) if bound else "")
 
     def _allowed(self, bound: str, most: int) -> tuple[Hit, ...]:
         """List documents of which the constraints hold; of refusals alone by id, with score 0."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from engines.contract import PartsEngine, StackSettings
-from engines.lexical.grammar import binding
+from engines.lexical.grammar import binding, note_refusals
 from engines.ranking import fuse
 from engines.stacks.text import dense, tantivy
 from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher, Stage
@@ -114,7 +114,8 @@ class HybridSearcher:
 
     def search(self, text: str, k: int) -> Answer:
         found = self.found(text, k)
-        return Answer(_fused(found, self.settings, k), self.manifest.fingerprint)
+        hits = _fused(found, self.settings, k)
+        return Answer(hits, self.manifest.fingerprint, note_refusals(text))
 
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:  # noqa: ARG002  filters are not known here
         """List the legs and their fusion; a leg of words leads to it, and the others feed it."""

@@ -107,8 +107,8 @@ class RerankSearcher:
     window: int
 
     def search(self, text: str, k: int) -> Answer:
-        found = self.fused.search(text, max(k, self.window)).hits
-        return Answer(self._anew(text, found)[:k], self.manifest.fingerprint)
+        found = self.fused.search(text, max(k, self.window))
+        return Answer(self._anew(text, found.hits)[:k], self.manifest.fingerprint, found.note)
 
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
         """List the stages of the stack that finds the candidates, then these in the new order."""

@@ -13,7 +13,7 @@ from harness.core.run import Row, Run, Status
 from harness.corpus import runs
 from harness.measures.columns import EncodedQrels
 from harness.measures.name import COMMON
-from harness.measures.partitions import score_partitions
+from harness.measures.partitions import joined, partial_scores
 from harness.measures.quality import score
 from tests.make.runs import qrels_of, random_case
 
@@ -37,7 +37,8 @@ def test_parts_say_what_the_whole_says(
     qrels = qrels_of({**grades, "slow": {"d1": 1}, "q7": {"d1": 0}})
     runs.write_run(run, tmp_path / "run.parquet")
     assert pq.ParquetFile(tmp_path / "run.parquet").num_row_groups == -(-len(run) // size)
-    found = score_partitions(tmp_path / "run.parquet", EncodedQrels.of(qrels), NAMES)
+    coded, path = EncodedQrels.of(qrels), tmp_path / "run.parquet"
+    found = joined([(path, partial_scores(path, coded, NAMES))], coded, NAMES)
     wanted = score(run, qrels, NAMES, qrels.query_ids)
     for name in NAMES:
         assert found[name].by_query == wanted[name].by_query
@@ -66,6 +67,6 @@ def test_what_is_no_run_is_named(tmp_path: Path) -> None:
     coded = EncodedQrels.of(qrels_of({"q": {"a": 1}}))
     (tmp_path / "bad").write_bytes(b"no")
     with pytest.raises(BadFile, match="not a run"):
-        score_partitions(tmp_path / "bad", coded, ("nDCG@10",))
+        partial_scores(tmp_path / "bad", coded, ("nDCG@10",))
     with pytest.raises(UnknownName, match="no kernel named 'ERR@10'"):
-        score_partitions(tmp_path / "bad", coded, ("ERR@10",))
+        partial_scores(tmp_path / "bad", coded, ("ERR@10",))

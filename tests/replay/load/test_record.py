@@ -22,7 +22,7 @@ def test_what_is_written_is_read() -> None:
     read = Record.of_line(made.line())
     assert read.line() == made.line()
     assert "\n" not in made.line()
-    assert read.trial.overall.same_as(made.trial.overall)
+    assert read.trial.overall.encoded() == made.trial.overall.encoded()
     assert (read.arm, read.twin, read.rate, read.number) == ("old", False, 100.0, 3)
     assert read.trial.ends == made.trial.ends
     assert read.trial.within == made.trial.within

@@ -49,8 +49,8 @@ def test_shards_of_a_trial_are_the_trial(served: list[Served]) -> None:
     assert halves.percentiles == whole.percentiles
     assert halves.within == whole.within
     for name in ("short", "long"):
-        assert halves.response[name].same_as(whole.response[name])
-        assert halves.service[name].same_as(whole.service[name])
+        assert halves.response[name].encoded() == whole.response[name].encoded()
+        assert halves.service[name].encoded() == whole.service[name].encoded()
 
 
 def test_classes_are_kept_apart(served: list[Served]) -> None:
