@@ -36,7 +36,6 @@ from harness.shadow.pair import Generation, Served
 from harness.stages.layout import Layout
 
 ARM = "mail-tantivy"
-FOREIGN = f"is not of the stack mail. Name an arm such as {ARM}"
 PAUSE_S = 0.2
 """Between two looks at the journal."""
 
@@ -46,6 +45,10 @@ class Mailbox(NamedTuple):
 
     documents: int
     notes: tuple[str, ...]
+
+
+def _foreign(arm: arms.Arm) -> HarnessError:
+    return HarnessError(f"{arm.path}: only arms of the stack mail serve here, such as {ARM}")
 
 
 def in_mailbox(folder: Path) -> Layout:
@@ -62,7 +65,7 @@ def index_mailbox(files: Sequence[Path], folder: Path, arm: str, cache: Path) ->
     """
     served = arms.load(arm, cache)
     if not isinstance(served.engine, Mail):
-        raise HarnessError(f"{served.path}: only arms of the stack mail have FTS5 to drop")
+        raise _foreign(served)
     documents: list[Document] = []
     notes: list[str] = []
     for number, path in enumerate(files, start=1):
@@ -95,7 +98,7 @@ def drop_fts5(layout: Layout, arm: str, cache: Path) -> int:
         if isinstance(searcher, MailSearcher):
             words = searcher.service.tiers.lexical.get(FallbackTier.TANTIVY)
         if not isinstance(words, TantivyMailEngine):
-            raise HarnessError(f"{served.path}: only arms of the stack mail have FTS5 to drop")
+            raise _foreign(served)
         health = words.health()
     if not health.ready:
         raise HarnessError(f"{folder}: Tantivy is not ready ({health.reason}). Index it again")
@@ -114,7 +117,7 @@ def mail_box(layout: Layout, arm: str, cache: Path) -> Iterator[Ingest]:
     """
     served = arms.load(arm, cache)
     if not isinstance(served.engine, Mail):
-        raise HarnessError(f"{served.path}: only arms of the stack mail can be changed")
+        raise _foreign(served)
     try:
         with ingest.opened(layout.index(served.name) / STORE) as box:
             yield box
@@ -136,7 +139,7 @@ def follow(
     with served.open(layout.index(served.name)) as searcher:
         live = searcher.service.fresh if isinstance(searcher, MailSearcher) else None
         if not isinstance(live, Live):
-            raise HarnessError(f"{served.path}: only arms of the stack mail can be followed")
+            raise _foreign(served)
         while left is None or left > 0:
             try:
                 reached = live.catch_up()
@@ -173,7 +176,7 @@ def mail_service(
     with ExitStack() as until_closed:
         searcher = until_closed.enter_context(served.open(index))
         if not (isinstance(searcher, MailSearcher) and isinstance(served.engine, Mail)):
-            raise HarnessError(f"{served.path}: only arms of the stack mail can be served")
+            raise _foreign(served)
         directory = until_closed.enter_context(store.opened(index / STORE))
         service = searcher.service
         service = replace(service, budget_ms=_shorter(service.budget_ms, budget_ms))
@@ -263,14 +266,14 @@ def candidate(arm_path: str, index: Path, cache: Path) -> Iterator[Searcher]:
     arm = arms.load(arm_path, cache)
     with arm.open(index) as searcher:
         if not isinstance(searcher, MailSearcher):
-            raise HarnessError(f"{arm.path}: only arms of the stack mail can be served")
+            raise _foreign(arm)
         yield _as(searcher, arm, KillSwitch.TANTIVY)
 
 
 def _as(searcher: MailSearcher, arm: arms.Arm, switch: KillSwitch) -> MailSearcher:
     """Give the searcher under a value of the switch, with the fingerprint of such an arm."""
     if not isinstance(arm.engine, Mail):
-        raise HarnessError(f"{arm.path}: only arms of the stack mail can be served")
+        raise _foreign(arm)
     settings = {**arm.engine.settings.model_dump(), "mode": SearchMode.LEXICAL.value}
     identity = under(Identity(arm.name, searcher.manifest), settings, switch)
     return replace(

@@ -62,7 +62,7 @@ OPENS_NONE = {
 """Commands that name engines and open none, or only such as come with the program."""
 NAMES = {"arm", "arms", "control", "candidate", "serving"}
 """How a command calls an engine among its parameters."""
-REFUSED = {"mail-server": "only arms of the stack mail can be served"}
+REFUSED = {"mail-server": "only arms of the stack mail serve here"}
 """What a command says of the engine while it is whole, where it makes it and takes no such one."""
 SPACE = """\
 [search]

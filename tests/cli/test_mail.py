@@ -78,7 +78,7 @@ def test_fts5_is_dropped_for_good_once_tantivy_has_all(box: Path, harness: Harne
     [
         (("mail", "index", "absent.mbox"), "missing file"),
         (("mail", "index", "BOX", "BOX"), "has the name of another file"),
-        (("mail", "index", "BOX", "--arm", "fts5"), "not of the stack mail"),
+        (("mail", "index", "BOX", "--arm", "fts5"), "only arms of the stack mail"),
         (("mail", "drop-fts5"), "--mailbox"),
         (("mail-server", "--mailbox", "nowhere", "--dataset", "toy"), "not both"),
         (("mail-server", "--mailbox", "."), "harness mail"),

@@ -65,9 +65,9 @@ def test_the_command_follows_until_it_is_interrupted(letters: Project) -> None:
 def test_what_cannot_be_followed_or_changed_is_refused(letters: Project, tmp_path: Path) -> None:
     layout = letters.layout(NAME)
     index(layout, "fts5", letters.cache)
-    with pytest.raises(HarnessError, match="only arms of the stack mail can be followed"):
+    with pytest.raises(HarnessError, match="only arms of the stack mail"):
         follow(layout, "fts5", letters.cache, print, rounds=1)
-    with pytest.raises(HarnessError, match="can be changed"), mail_box(layout, "fts5", tmp_path):
+    with pytest.raises(HarnessError, match="stack mail"), mail_box(layout, "fts5", tmp_path):
         pass
     shutil.rmtree(layout.index(ARM))
     assert not followed(letters, NAME, ARM)
