@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, MaxNLocator
-from numpy.typing import NDArray
 
 from harness.core.printable import counted, one_line
 from harness.core.run import Status
@@ -30,12 +28,12 @@ from harness.report.doc import (
     table,
     time_cell,
 )
-from harness.report.page.figures import WIDTH
+from harness.report.page.figures import WIDTH, distributions
 from harness.report.page.queries import DEPTH, TITLE, move
 from harness.report.page.queries import QUERY as PAGE_QUERY
-from harness.report.rounding import NS_PER_MS, milliseconds, number, watched
+from harness.report.rounding import milliseconds, number, watched
 from harness.report.shadow_words import Shadowed, troubles, what_was_typed
-from harness.report.svg import ARMS, INK, MARKS, MUTED, draw, key, logarithmic, note, quiet
+from harness.report.svg import ARMS, INK, MUTED, draw, logarithmic, quiet
 from harness.shadow.alarms import ARMS as ALARM_ARMS
 from harness.shadow.counts import Point
 from harness.shadow.divergences import BLOCKING, Standing, Trace
@@ -43,10 +41,6 @@ from harness.shadow.record import Divergence, LoggedAnswer
 
 SIZE = WIDTH, 4.6
 """Inches of the picture of the sequences."""
-CURVE = 240
-"""Points of a distribution curve."""
-MARKED = (0.50, 0.95, 0.99)
-"""Shares that are marked on a distribution curve."""
 TITLES = {
     "overlap": "overlap (mean Jaccard)",
     "failures": "failures of the candidate",
@@ -56,8 +50,6 @@ TITLES = {
 RATIO = "ratio"
 OPEN_END = 4
 """An axis whose upper end is unbounded reaches so many times as far as the value."""
-WIDE = 1_000
-"""Ends of an axis of times further apart than this leave room for whole powers of ten only."""
 ROOM = 0.01
 """Height of an axis on which nothing moves."""
 
@@ -118,34 +110,6 @@ def _range(points: Sequence[Point]) -> tuple[float, float]:
     ends = [max(one.high, one.value) for one in later if math.isfinite(one.high)]
     high = max(ends, default=OPEN_END * max(one.value for one in later))
     return low, high if high > low else low + ROOM
-
-
-def curves(name: str, times: Mapping[str, NDArray[np.int64]]) -> str | None:
-    """Draw the share of answers within a time, each arm on its own clock; None without times."""
-    if not any(len(found) for found in times.values()):
-        return None
-    share = np.linspace(0.0, 1.0, CURVE)
-
-    def paint(figure: Drawing) -> None:
-        axes = figure.add_axes((0.09, 0.15, 0.66, 0.78))
-        quiet(axes, grid="y")
-        for at, (arm, found) in enumerate(times.items()):
-            colour = ARMS[at % len(ARMS)]
-            axes.plot(np.quantile(found / NS_PER_MS, share), share, color=colour, linewidth=1.8)
-            for mark in MARKED:
-                time = float(np.quantile(found / NS_PER_MS, mark))
-                axes.plot([time], [mark], MARKS[at % len(MARKS)], color=colour, markersize=4.5)
-            key(axes, at, arm)
-        note(axes, 1, "marks: p50, p95, p99")
-        axes.set_xscale("log")
-        left, right = axes.get_xlim()
-        steps = (1,) if right > WIDE * left else (1, 2, 5)
-        logarithmic(axes, "x", steps)
-        axes.set(ylim=(0, 1.02), xlabel="milliseconds per query (log scale)")
-        axes.set_ylabel("share of answers within")
-
-    about = f"Latency distributions of {' and '.join(times)}; percentiles are in the table"
-    return draw(name, about, (WIDTH, 3.3), paint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +268,10 @@ def document(
     """Describe the state of a log, the answer first."""
     summary, words = shadowed.summary, shadow_words
     tracks = sequences("sequences", {name: one.points for name, one in summary.tracks.items()})
-    drawn = curves("curves", {arm: summary.elapsed_ns(arm) for arm in ALARM_ARMS})
+    timed = {arm: summary.elapsed_ns(arm) for arm in ALARM_ARMS}
+    known = {arm: {name: one for name, one in row.items() if one}
+             for arm, row in percentiles.items()}  # fmt: skip
+    drawn = distributions("curves", timed, {}, known)
     accepted = words.accepted(shadowed, today.isoformat())
     wrong = troubles(summary)
     names = tuple(dict.fromkeys(name for row in percentiles.values() for name in row))

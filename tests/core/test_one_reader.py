@@ -18,11 +18,8 @@ READS = {"read_text", "read_bytes"}
 READERS = {"harness/core/reading.py", "harness/core/formats.py", "harness/core/files.py",
            "harness/corpus/parquet.py"}  # fmt: skip
 OURS = {
-    "harness/report/load.py": "templates of this package",
-    "harness/report/page/view.py": "templates of this package",
+    "harness/report/html.py": "templates of this package",
     "harness/report/explorer.py": "templates of this package",
-    "harness/report/shadow_page.py": "templates of this package",
-    "harness/report/trends.py": "templates of this package",
     "harness/serve/pages.py": "templates of this package",
     "harness/stages/init.py": "templates of this package",
     "harness/replay/machine.py": "files of the kernel",

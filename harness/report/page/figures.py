@@ -145,6 +145,8 @@ CURVE = 240
 GUIDES = MappingProxyType({"p50": 0.50, "p95": 0.95, "p99": 0.99})
 """Percentiles that are marked, with the interval of each."""
 DASHES = (0, (3, 2))
+WIDE = 1_000
+"""Ends of an axis of times further apart than this leave room for whole powers of ten only."""
 
 
 def paired_differences(name: str, pairs: Paired, estimate: Estimate | None) -> str | None:
@@ -279,29 +281,42 @@ def agreement(name: str, evidence: Evidence, score: str) -> str | None:
 def latency_curves(name: str, latency: Latency) -> str | None:
     """Draw the share of answers within a time by verified arm; dashed where texts came again."""
     race = latency.race
-    arms = [a for a in race.elapsed_ns if is_verified(latency, a) and race.elapsed_ns[a].size]
-    if not arms:
+    times = {arm: found for arm, found in race.elapsed_ns.items() if is_verified(latency, arm)}
+    return distributions(name, times, race.repeated_ns, latency.percentiles)
+
+
+def distributions(
+    name: str,
+    times: Mapping[str, NDArray[np.int64]],
+    again: Mapping[str, NDArray[np.int64]],
+    intervals: Mapping[str, Mapping[str, Estimate]],
+) -> str | None:
+    """Draw the share of answers within a time by arm; None where an arm has no time."""
+    shown = {arm: found for arm, found in times.items() if found.size}
+    if not shown:
         return None
     share = np.linspace(0.0, 1.0, CURVE)
 
-    def curve(times: NDArray[np.int64]) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = np.quantile(times.ravel() / NS_PER_MS, share)
-        return found
+    def curve(found: NDArray[np.int64]) -> NDArray[np.float64]:
+        ordered: NDArray[np.float64] = np.quantile(found.ravel() / NS_PER_MS, share)
+        return ordered
 
     def paint(figure: Figure) -> None:
         axes = figure.add_axes((0.09, 0.15, 0.66, 0.78))
         quiet(axes, grid="y")
-        for at, arm in enumerate(arms):
+        for at, (arm, found) in enumerate(shown.items()):
             colour = ARMS[at % len(ARMS)]
-            axes.plot(curve(race.elapsed_ns[arm]), share, color=colour, linewidth=1.8)
-            again = race.repeated_ns.get(arm)
-            if again is not None and again.size:
-                axes.plot(curve(again), share, color=colour, linewidth=1.2, linestyle=DASHES)
-            _percentiles(axes, at, race.elapsed_ns[arm], latency.percentiles.get(arm, {}))
+            axes.plot(curve(found), share, color=colour, linewidth=1.8)
+            if arm in again and again[arm].size:
+                axes.plot(curve(again[arm]), share, color=colour, linewidth=1.2, linestyle=DASHES)
+            _percentiles(axes, at, found, intervals.get(arm, {}))
             key(axes, at, arm)
         note(axes, 0, "bars: intervals")
-        note(axes, 1, "dashed: texts again")
-        logarithmic(axes, "x")
+        if again:
+            note(axes, 1, "dashed: texts again")
+        axes.set_xscale("log")
+        left, right = axes.get_xlim()
+        logarithmic(axes, "x", (1,) if right > WIDE * left else (1, 2, 5))
         for percentile, at_share in GUIDES.items():
             axes.axhline(at_share, color=LINE, linewidth=0.6, linestyle=(0, (1, 2)), zorder=0)
             axes.text(0.005, at_share, percentile, transform=axes.get_yaxis_transform(),
@@ -310,7 +325,7 @@ def latency_curves(name: str, latency: Latency) -> str | None:
         axes.set(ylim=(0, 1.02), xlabel="milliseconds per query (log scale)")
         axes.set_ylabel("share of answers within")
 
-    about = f"Latency distributions of {', '.join(arms)}; percentiles are in the table"
+    about = f"Latency distributions of {', '.join(shown)}; percentiles are in the table"
     return draw(name, about, (WIDTH, 3.3), paint)
 
 

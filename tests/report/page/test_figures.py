@@ -15,7 +15,7 @@ from harness.core.scores import Estimate, Paired
 from harness.report.inputs import ReportInput
 from harness.report.page import figures
 from harness.report.page.cards import paired
-from harness.report.page.figures import latency_curves
+from harness.report.page.figures import distributions, latency_curves
 from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow
@@ -130,6 +130,16 @@ def test_a_large_query_set_stays_small() -> None:
     svg = latency_curves("x", replace(report.latency, race=big))
     assert svg is not None
     assert len(svg) < 40_000
+
+
+def test_distributions_need_times() -> None:
+    none = np.array([], dtype=np.int64)
+    assert distributions("c", {"control": none, "candidate": none}, {}, {}) is None
+    times = np.array([10**6, 5 * 10**6, 10**9], dtype=np.int64)
+    drawn = distributions("c", {"control": times, "candidate": none}, {}, {})
+    assert drawn is not None
+    assert "control" in drawn
+    assert "candidate" not in drawn
 
 
 def test_titles_of_panels_beside_each_other_do_not_touch() -> None:

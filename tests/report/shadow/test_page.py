@@ -8,7 +8,6 @@ import random
 from dataclasses import replace
 from datetime import date
 
-import numpy as np
 import pytest
 
 from harness.agreement import Class
@@ -185,15 +184,6 @@ def test_sequences_are_drawn_with_unbounded_ends() -> None:
     assert "unbounded" in drawn
     assert drawn.count("median time ratio") == 2
     assert shadow_page.sequences("s", {"ratio": []}) is None
-
-
-def test_curves_need_times() -> None:
-    none = np.array([], dtype=np.int64)
-    assert shadow_page.curves("c", {"control": none, "candidate": none}) is None
-    times = np.array([10**6, 5 * 10**6, 10**9], dtype=np.int64)
-    drawn = shadow_page.curves("c", {"control": times, "candidate": times * 2})
-    assert drawn is not None
-    assert "candidate" in drawn
 
 
 def test_the_engines_are_named_where_the_log_names_them() -> None:
