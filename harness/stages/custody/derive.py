@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import scratch, write_text
-from harness.core.formats import json_of, moment_of
+from harness.core.formats import json_file, json_of, moment_of
 from harness.core.reading import text_of
 from harness.core.scores import BY_TEXT
 from harness.corpus.runs import PAIR, read_scores
@@ -28,6 +28,7 @@ from harness.policy.load import Judged, as_applied, load_policy
 from harness.policy.pins import read as read_pins
 from harness.stages import experiments
 from harness.stages.compare import compare, read_agreement
+from harness.stages.custody import receipts
 from harness.stages.custody.difference import Difference, first_difference
 from harness.stages.evidence import Subject, pairs_of
 from harness.stages.experiments import Log
@@ -145,41 +146,34 @@ def _refuse(path: Path, difference: Difference | None) -> None:
         raise EvidenceError(f"{path}: {difference}")
 
 
-def policy_of(layout: Layout, beside: Iterable[Path], sha256: str, hint: str) -> Path:
-    """Find the file of the policy that decided, among those that the receipt names.
-
-    Raises:
-        EvidenceError: none of them is.
-    """
-    for path in beside:
-        if digest.of_file(path) == sha256:
-            return path
-    raise EvidenceError(
-        f"{layout.decision}: was made by a policy {sha256[:PREFIX]} that"
-        f" {layout.decision_receipt} does not name. {hint}"
-    )
-
-
-def subject_of(
-    layout: Layout, about: Mapping[str, Any], policy_file: Path, threads: int
-) -> Subject:
-    """Read what was judged, by whom and how, as the decision itself states it.
+def judged_in(layout: Layout, threads: int) -> tuple[dict[str, Any], Subject]:
+    """Read what the decision in ``layout`` says of its one data set, and what it judged and how.
 
     Raises:
         BadFile: it does not state its settings.
-        EvidenceError: the policy cannot have judged these steps.
+        EvidenceError: the receipt does not name its policy, or that cannot have judged these steps.
     """
-    of = about["provenance"]
+    hint = f"Decide anew: harness gate --dataset {layout.root.name}"
+    beside = receipts.check_all(layout.decision_receipt, hint)
+    about: dict[str, Any]
+    (about,) = json_file(layout.decision)["datasets"]
+    of, sha256 = about["provenance"], about["policy"]["sha256"]
+    policy_file = next((path for path in beside if digest.of_file(path) == sha256), None)
+    if policy_file is None:
+        raise EvidenceError(
+            f"{layout.decision}: was made by a policy {sha256[:PREFIX]} that"
+            f" {layout.decision_receipt} does not name. {hint}"
+        )
     try:
         sure = ScoreParams.model_validate(of["settings"]["score"])
         depths = CompareParams.model_validate(of["settings"]["compare"])
         arms = tuple(of["settings"]["gate"]["arms"])
     except (KeyError, TypeError, ValidationError) as exc:
-        hint = f"Decide anew: harness gate --dataset {layout.root.name}"
         raise BadFile(layout.decision, f"does not state its settings ({exc!r})", hint) from exc
     steps = [Judged(one["step"], one["control"], one["candidate"]) for one in about["steps"]]
     policy = as_applied(load_policy(policy_file).on(threads), steps)
-    return Subject(
+    pin = about["evidence"]["pin"]["command"]
+    return about, Subject(
         pairs=pairs_of(policy),
         arms=arms,
         rules=policy.rules,
@@ -190,12 +184,12 @@ def subject_of(
         compare=depths,
         policy=policy,
         policy_file=policy_file,
-        pin=about["evidence"]["pin"]["command"],
-        place=shlex.join(shlex.split(about["evidence"]["pin"]["command"])[-2:]),
+        pin=pin,
+        place=shlex.join(shlex.split(pin)[-2:]),
     )
 
 
-def check_times(layout: Layout, about: Mapping[str, Any], policy_file: Path) -> None:
+def check_times(layout: Layout, about: Mapping[str, Any], subject: Subject) -> None:
     """Refuse a decision whose time is not its log line's, or that has a time of the future below.
 
     Replays, race, load test and traffic are held where they are read.
@@ -214,15 +208,16 @@ def check_times(layout: Layout, about: Mapping[str, Any], policy_file: Path) -> 
             f" {layout.log}, which is of it, is of {logged.isoformat(timespec='seconds')}. Decide"
             f" anew: harness gate --dataset {layout.root.name}"
         )
-    for where, at in _stated(layout, policy_file, log):
+    for where, at in _stated(layout, subject, log):
         try:
             check_past(at)
         except EvidenceError as exc:
             raise EvidenceError(f"{where}: {exc}. {experiments.HINT}") from exc
 
 
-def _stated(layout: Layout, policy_file: Path, log: Log) -> Iterator[tuple[str, datetime]]:
+def _stated(layout: Layout, subject: Subject, log: Log) -> Iterator[tuple[str, datetime]]:
     """Yield when each line of the log was written, and when the evidence was pinned."""
     yield from ((f"{layout.log}:{one.number}", one.at) for one in log.experiments)
-    if pin := read_pins(policy_file).datasets.get(layout.root.name):
-        yield from ((str(policy_file), made.at) for made in pin.made)
+    file = subject.policy_file
+    if file and (pin := read_pins(file).datasets.get(layout.root.name)):
+        yield from ((str(file), made.at) for made in pin.made)

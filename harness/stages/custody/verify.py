@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -25,7 +25,7 @@ from harness.report.decision.files import texts
 from harness.report.inputs import Links, ReportInput
 from harness.stages.compare import ties
 from harness.stages.custody import receipts as custody_receipts
-from harness.stages.custody.derive import PREFIX, check_times, derive, policy_of, subject_of
+from harness.stages.custody.derive import PREFIX, check_times, derive, judged_in
 from harness.stages.custody.receipts import read_manifest
 from harness.stages.custody.reproduce import LOCK, check_recorded
 from harness.stages.custody.requery import check_values
@@ -40,132 +40,6 @@ OWN = (".", mark(Path(), RUN).name)
 """What the program keeps for itself."""
 SHOWN = 5
 """Files that were not checked and are named; the others are counted."""
-
-
-def check_exports(out: Path, layout: Layout, hint: str) -> tuple[str, str]:
-    """Make what ``harness run`` put into ``out`` again; say what was compared, and what was not.
-
-    Raises:
-        EvidenceError: a file is gone, or says something else.
-        BadFile: it cannot be read.
-    """
-    arms = json_file(layout.decision)["datasets"][0]["provenance"]["arms"]
-    copies = {
-        out / "scores.json": layout.scores,
-        out / "per_query.parquet": layout.per_query,
-        out / QUERIES: layout.data / QUERIES,
-        **{out / "runs" / f"{arm}.parquet": layout.run(arm) for arm in arms},
-    }
-    for copy, of in copies.items():
-        if not copy.is_file() or digest.of_file(copy) != digest.of_file(of):
-            raise EvidenceError(f"{copy}: is gone or no copy of {of}. {hint}")
-    runs = {out / "runs" / f"{arm}.trec": layout.run(arm) for arm in arms}
-    for file, of in runs.items():
-        _same(file, trec.run_text(read_run(of)), f"{of} gives.", hint)
-    pages = check_pages(out, [layout], hint)
-    tied = _check_ties(out / TIES, layout, [*arms], hint)
-    checked = {*copies, *runs, *pages, *tied}
-    return f"{many(len(checked), 'file')} in {out}, rebuilt and compared", _others(out, checked)
-
-
-def check_pages(out: Path, layouts: Sequence[Layout], hint: str) -> tuple[Path, ...]:
-    """Write the pages of these decisions again, and compare them with those in ``out``.
-
-    Whatever was left beside a page after it was written (a load, a history) is tried both ways.
-
-    Raises:
-        EvidenceError: a page is gone, or is another; or ``out`` is of another decision.
-    """
-    reports = [_decided(layout, out) for layout in layouts]
-    found: dict[str, str] = {}
-    for one in _as_linked(reports):
-        written = texts(one)
-        found = found or written
-        missing = [name for name in written if not _says(out / name, written[name])]
-        found |= {name: written[name] for name in written if name not in missing}
-        if not missing:
-            break
-    stated = {one.provenance.code_version for one in reports}
-    why = "" if stated == {code_sha256()} else " The code changed since, so this may be why."
-    for name, text in found.items():
-        _same(out / name, text, f"the decision gives.{why}", hint)
-    return tuple(out / name for name in found)
-
-
-def shown_in(out: Path) -> tuple[str, ...]:
-    """Name the data sets of which ``out`` has pages; empty without pages.
-
-    Raises:
-        BadFile: the decision beside them is gone or cannot be read.
-    """
-    file = out / DECISION
-    if not any((out / name).exists() for name in ("index.html", "report.md", DECISION)):
-        return ()
-    try:
-        return tuple(str(one["dataset"]) for one in json_file(file)["datasets"])
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise BadFile(file, f"cannot be read ({exc})", "Write it again: harness report") from exc
-
-
-def _decided(layout: Layout, out: Path) -> ReportInput:
-    (about,) = json_file(layout.decision)["datasets"]
-    hint = f"Decide anew: harness gate --dataset {layout.root.name}"
-    beside = custody_receipts.check_all(layout.decision_receipt, hint)
-    policy = policy_of(layout, beside, about["policy"]["sha256"], hint)
-    return as_decided(layout, subject_of(layout, about, policy, 1), out)
-
-
-def _as_linked(reports: Sequence[ReportInput]) -> Iterator[list[ReportInput]]:
-    """Give the reports with all that was left beside them, and then with less of it."""
-    left = (
-        any(one.load for one in reports),
-        any(one.apart for one in reports),
-        any(one.links.load for one in reports),
-        any(one.links.history for one in reports),
-    )
-    for load, apart, loads, history in product(
-        *((True, False) if is_ else (True,) for is_ in left)
-    ):
-        yield [
-            replace(
-                one,
-                load=one.load if load else None,
-                apart=one.apart if apart else (),
-                links=Links(one.links.load if loads else "", one.links.history if history else ""),
-            )
-            for one in reports
-        ]
-
-
-def _check_ties(file: Path, layout: Layout, arms: Sequence[str], hint: str) -> tuple[Path, ...]:
-    """Count the ties of imported runs again, where their counts were written."""
-    if not file.is_file():
-        return ()
-    imported = [arm for arm in arms if read_manifest(layout, arm).engine == IMPORTED]
-    about: Mapping[str, Any] = json_file(layout.decision)["datasets"][0]["provenance"]
-    _, written = ties(layout, imported, about["settings"]["score"]["measures"])
-    _same(file, json_text(written), "the runs give.", hint)
-    return (file,)
-
-
-def _others(out: Path, checked: set[Path]) -> str:
-    """Name the files in ``out`` that nothing here makes again."""
-    own = (path for path in sorted(out.rglob("*")) if path.is_file() and path not in checked)
-    names = [path.relative_to(out).as_posix() for path in own]
-    left = [name for name in names if not name.startswith(("work/", *OWN))]
-    more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
-    return f"{', '.join(left[:SHOWN])}{more}" if left else "nothing"
-
-
-def _says(file: Path, text: str) -> bool:
-    return file.is_file() and digest.of_file(file) == digest.of_bytes(text.encode())
-
-
-def _same(file: Path, text: str, gives: str, hint: str) -> None:
-    if not file.is_file():
-        raise EvidenceError(f"{file}: is gone. {hint}")
-    if not _says(file, text):
-        raise EvidenceError(f"{file}: is not what {gives} {hint}")
 
 
 class Verified(NamedTuple):
@@ -190,11 +64,9 @@ def verify(layout: Layout, *, threads: int = 1, deep: bool = True) -> tuple[Veri
     """
     hint = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
     read_decision(layout)
-    beside = custody_receipts.check_all(layout.decision_receipt, hint)
-    (about,) = json_file(layout.decision)["datasets"]
-    arms = tuple(about["provenance"]["arms"])
-    policy = policy_of(layout, beside, about["policy"]["sha256"], hint)
-    files = tuple(dict.fromkeys(rests_on(layout, arms, policy)))
+    about, subject = judged_in(layout, threads)
+    arms = judged_arms(layout)
+    files = tuple(dict.fromkeys(rests_on(layout, arms, subject.policy_file)))
     custody_receipts.check(layout.decision_receipt, files, hint)
     receipts = (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
     noted = {path for one in receipts for path in custody_receipts.check_all(one, hint)}
@@ -202,9 +74,9 @@ def verify(layout: Layout, *, threads: int = 1, deep: bool = True) -> tuple[Veri
     answers = sum(_answers(layout, arm, about["provenance"], hint) for arm in arms)
     race = read_race(layout)
     same = code_sha256() == about["provenance"]["code_version"]
-    check_times(layout, about, policy)
+    check_times(layout, about, subject)
     try:
-        again = derive(layout, about, subject_of(layout, about, policy, threads))
+        again = derive(layout, about, subject)
         twice = check_values(layout) if deep else None
     except EvidenceError as exc:
         why = "" if same else " The code changed since it was decided, so this may be why."
@@ -302,8 +174,41 @@ def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
         EvidenceError: one is gone or differs.
         BadFile: a file cannot be read.
     """
-    checked, others = check_exports(out, layout, "Run the same harness run again")
-    return (Verified("files to be read", checked), Verified("not checked", others))
+    hint, arms, runs = "Run the same harness run again", judged_arms(layout), out / "runs"
+    copies = {
+        out / "scores.json": layout.scores,
+        out / "per_query.parquet": layout.per_query,
+        out / QUERIES: layout.data / QUERIES,
+        **{runs / f"{arm}.parquet": layout.run(arm) for arm in arms},
+    }
+    made = {runs / f"{arm}.trec": trec.run_text(read_run(layout.run(arm))) for arm in arms}
+    if (out / TIES).is_file():
+        made[out / TIES] = _ties(layout, arms)
+    for file, sha256 in {
+        **{file: digest.of_file(of) for file, of in copies.items()},
+        **{file: _sha256(text) for file, text in made.items()},
+    }.items():
+        _check(file, sha256, hint)
+    checked = {*copies, *made, *_check_pages(out, [layout], hint)}
+    own = (path for path in sorted(out.rglob("*")) if path.is_file() and path not in checked)
+    names = [path.relative_to(out).as_posix() for path in own]
+    left = [name for name in names if not name.startswith(("work/", *OWN))]
+    more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
+    return (
+        Verified(
+            "files to be read", f"{many(len(checked), 'file')} in {out}, rebuilt and compared"
+        ),
+        Verified("not checked", f"{', '.join(left[:SHOWN])}{more}" if left else "nothing"),
+    )
+
+
+def _ties(layout: Layout, arms: Sequence[str]) -> str:
+    """Count the ties of imported runs again."""
+    imported = [arm for arm in arms if read_manifest(layout, arm).engine == IMPORTED]
+    (about,) = json_file(layout.decision)["datasets"]
+    return json_text(
+        ties(layout, imported, about["provenance"]["settings"]["score"]["measures"])[1]
+    )
 
 
 def verify_pages(out: Path, layout: Layout) -> tuple[Verified, ...]:
@@ -313,11 +218,16 @@ def verify_pages(out: Path, layout: Layout) -> tuple[Verified, ...]:
         EvidenceError: one is gone, differs, or is of another decision.
         BadFile: a file cannot be read.
     """
-    names = shown_in(out)
-    shown = [_beside(layout, name) for name in names]
-    found = check_pages(out, shown, "Run: harness report") if shown else ()
+    file = out / DECISION
+    if not any((out / name).exists() for name in ("index.html", "report.md", DECISION)):
+        return (Verified("pages", "none was written"),)
+    try:
+        names = [str(one["dataset"]) for one in json_file(file)["datasets"]]
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise BadFile(file, f"cannot be read ({exc})", "Write it again: harness report") from exc
+    found = _check_pages(out, [_beside(layout, name) for name in names], "Run: harness report")
     of = f"of {', '.join(names)} in {out}, rebuilt and compared"
-    return (Verified("pages", f"{many(len(found), 'file')} {of}" if found else "none was written"),)
+    return (Verified("pages", f"{many(len(found), 'file')} {of}"),)
 
 
 def _beside(layout: Layout, dataset: str) -> Layout:
@@ -325,6 +235,67 @@ def _beside(layout: Layout, dataset: str) -> Layout:
     kept = layout.kept_log and layout.kept_log.with_name(f"{dataset}.jsonl")
     root, today, cache = (at.with_name(dataset) for at in (layout.root, layout.today, layout.cache))
     return Layout(root, today, cache, kept_log=kept)
+
+
+def _check_pages(out: Path, layouts: Sequence[Layout], hint: str) -> tuple[Path, ...]:
+    """Write the pages of these decisions again, and compare them with those in ``out``.
+
+    Whatever was left beside a page after it was written (a load, a history) is tried both ways.
+
+    Raises:
+        EvidenceError: a page is gone, or is another; or ``out`` is of another decision.
+    """
+    reports = [as_decided(layout, judged_in(layout, 1)[1], out) for layout in layouts]
+    found: dict[str, str] = {}
+    for one in _as_linked(reports):
+        written = {name: _sha256(text) for name, text in texts(one).items()}
+        found = found or written
+        same = {n: sha for n, sha in written.items() if _is(out / n, sha)}
+        found |= same
+        if len(same) == len(written):
+            break
+    if {one.provenance.code_version for one in reports} != {code_sha256()}:
+        hint = f"The code changed since, so this may be why. {hint}"
+    for name, sha256 in found.items():
+        _check(out / name, sha256, hint)
+    return tuple(out / name for name in found)
+
+
+def _sha256(text: str) -> str:
+    return digest.of_bytes(text.encode())
+
+
+def _is(file: Path, sha256: str) -> bool:
+    return file.is_file() and digest.of_file(file) == sha256
+
+
+def _check(file: Path, sha256: str, hint: str) -> None:
+    if not file.is_file():
+        raise EvidenceError(f"{file}: is gone. {hint}")
+    if not _is(file, sha256):
+        raise EvidenceError(f"{file}: is not what its evidence gives. {hint}")
+
+
+def _as_linked(reports: Sequence[ReportInput]) -> Iterator[list[ReportInput]]:
+    """Give the reports with all that was left beside them, and then with less of it."""
+    left = (
+        any(one.load for one in reports),
+        any(one.apart for one in reports),
+        any(one.links.load for one in reports),
+        any(one.links.history for one in reports),
+    )
+    for load, apart, loads, history in product(
+        *((True, False) if is_ else (True,) for is_ in left)
+    ):
+        yield [
+            replace(
+                one,
+                load=one.load if load else None,
+                apart=one.apart if apart else (),
+                links=Links(one.links.load if loads else "", one.links.history if history else ""),
+            )
+            for one in reports
+        ]
 
 
 def _data(layout: Layout, said: dict[str, Any], hint: str) -> Verified:

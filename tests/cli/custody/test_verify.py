@@ -187,7 +187,7 @@ def test_counts_of_ties_are_made_again(project: Toy, harness: Harness, tmp_path:
     counts = json.loads((left / "ties.json").read_text())
     counts["tied"]["tied"] = 0
     (left / "ties.json").write_text(json.dumps(counts))
-    assert "ties.json: is not what the runs give" in harness("verify", "--out", left).error
+    assert "ties.json: is not what its evidence gives" in harness("verify", "--out", left).error
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

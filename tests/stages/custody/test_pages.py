@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, EvidenceError
-from harness.stages.custody.verify import shown_in, verify_pages
+from harness.stages.custody.verify import verify_pages
 from harness.stages.report import TRENDS, report
 from tests.make.toy import NAME, Toy
 
@@ -45,7 +45,7 @@ def test_a_page_that_was_rewritten_is_refused_by_its_name(shown: Toy, name: str)
     path = shown.root / "reports" / name
     whole = path.read_text()
     path.write_text(f"{whole.replace('PROMOTE', 'HOLD')}\n")
-    with pytest.raises(EvidenceError, match=f"{name}: is not what the decision gives"):
+    with pytest.raises(EvidenceError, match=f"{name}: is not what its evidence gives"):
         said(shown)
     path.unlink()
     with pytest.raises((EvidenceError, BadFile), match=f"{name}: (is gone|cannot be read)"):
@@ -57,7 +57,7 @@ def test_a_page_that_was_rewritten_is_refused_by_its_name(shown: Toy, name: str)
 def test_pages_of_an_earlier_decision_are_refused(shown: Toy, tmp_path: Path) -> None:
     project = shown.copied(tmp_path / "project")
     project.decide()
-    with pytest.raises(EvidenceError, match=r"is not what the decision gives\. Run: harness rep"):
+    with pytest.raises(EvidenceError, match=r"is not what its evidence gives\. Run: harness rep"):
         said(project)
     write(project)
     said(project)
@@ -77,6 +77,5 @@ def test_what_was_left_beside_a_page_since_does_not_make_it_another(
 
 
 def test_a_folder_without_pages_has_none(shown: Toy, tmp_path: Path) -> None:
-    assert shown_in(tmp_path) == ()
     (found,) = verify_pages(tmp_path, shown.layout)
     assert found.said == "none was written"

@@ -115,7 +115,7 @@ def test_a_load_beside_a_page_is_part_of_it_and_one_after_it_is_not(
     receipt = receipt_of(project.layout)
     whole = receipt.read_text()
     receipt.unlink()
-    with pytest.raises(EvidenceError, match=r"index\.html: is not what the decision gives"):
+    with pytest.raises(EvidenceError, match=r"index\.html: is not what its evidence gives"):
         verify_pages(out, project.layout)
     report({project.layout: project.project.subject("toy")}, out, out / "receipt.json")
     receipt.write_text(whole)
