@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from markdown_it import MarkdownIt
-
-_LINE = re.compile(r"\r\n?|\n")
+_LINE = re.compile(r"\n")
 _FRONT = re.compile(
     r"\A\ufeff?(?:---[ \t]*$.*?^(?:---|\.\.\.)|\+\+\+[ \t]*$.*?^\+\+\+)[ \t]*$",
     re.MULTILINE | re.DOTALL,
@@ -46,6 +44,7 @@ def headings(suffix: str, text: str) -> list[Heading]:
     What stands in a fence, in code or in front matter is not one. Nor is an underlined line in
     plain text: a signature or a rule is underlined as well.
     """
+    text = text.replace("\r\n", " \n").replace("\r", "\n")  # places stay
     if suffix == ".rst":
         return list(_titles(text))
     front = _FRONT.match(text)
@@ -56,6 +55,8 @@ def headings(suffix: str, text: str) -> list[Heading]:
 
 
 def _markdown(suffix: str, text: str) -> Iterator[Heading]:
+    from markdown_it import MarkdownIt  # a folder without a change does not wait for it
+
     parser = MarkdownIt("commonmark")
     parser.core.ruler.enableOnly(["normalize", "block"])
     if suffix == ".txt":
@@ -90,4 +91,4 @@ def _titles(text: str) -> Iterator[Heading]:
 
 def _blank(text: str, found: re.Match[str]) -> str:
     """Put spaces for a stretch; its lines stay."""
-    return text[: found.start()] + re.sub(r"[^\r\n]", " ", found[0]) + text[found.end() :]
+    return text[: found.start()] + re.sub(r"[^\n]", " ", found[0]) + text[found.end() :]

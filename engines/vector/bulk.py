@@ -59,7 +59,7 @@ def embed_all(texts: Iterable[str], embedder: Embedder, cache: Path) -> Half:
 
     Vectors are kept below ``cache`` by the SHA-256 of their text, in part files that are written
     every half a minute, so that only texts never seen before cost anything. ``texts`` are read
-    ``SLAB`` at a time. A text without a sign in it is near nothing: its vector is zero.
+    ``SLAB`` at a time. A text in which nothing is seen is near nothing: its vector is zero.
     """
     folder = folder_of(cache, VECTORS, embedder)
     known = {key for keys, _ in _stored(folder) for key in keys}
@@ -68,7 +68,8 @@ def embed_all(texts: Iterable[str], embedder: Embedder, cache: Path) -> Half:
     slab: dict[bytes, str] = {}
     for text in texts:
         key = key_of(text)
-        blank += [] if text.strip() else [len(keys)]
+        is_seen = any(one.isprintable() and not one.isspace() for one in text)
+        blank += [] if is_seen else [len(keys)]
         keys.append(key)
         if key not in known:
             slab[key] = text

@@ -9,17 +9,19 @@ from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from harness.core.digest import of_file, of_files
 from harness.core.errors import ModelNotReady, UnknownName, install_module
 from harness.core.formats import json_file
 from harness.core.reading import whole
+
+if TYPE_CHECKING:  # a search by words does not wait for them
+    import onnxruntime
+    from tokenizers import Tokenizer
 
 
 class Embedder(Protocol):
@@ -181,6 +183,8 @@ def eight_bit_session(
     It takes ``input_ids``, shape (1, tokens), and gives the last hidden states, shape (1, tokens,
     384).
     """
+    import onnxruntime
+
     held = whole(weights)
     names, values = [], []
     for name, (first, shape, kind) in json_file(PLACES).items():
@@ -217,6 +221,9 @@ class OnnxEmbedder:
         Raises:
             ModelNotReady: one of them is absent or not the pinned one.
         """
+        import onnxruntime
+        from tokenizers import Tokenizer
+
         tokenizer = Tokenizer.from_file(str(model.tokenizer.path()))
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_tokens)

@@ -65,8 +65,8 @@ def test_no_text_gives_no_row(tmp_path: Path) -> None:
 def test_a_text_without_a_sign_is_near_nothing(tmp_path: Path) -> None:
     one = np.ones((1, 16), dtype=np.float32)
     with mock.patch.object(Counting, "embed", lambda _, texts: np.repeat(one, len(texts), axis=0)):
-        half = embed_all(["", "text", " \n"], Counting(), tmp_path)
-    assert [row.any() for row in half] == [False, True, False]
+        half = embed_all(["", "*", " \n", "\u200b", "\ufeff\xad"], Counting(), tmp_path)
+    assert [row.any() for row in half] == [False, True, False, False, False]
 
 
 def test_a_text_is_embedded_once_however_often_it_stands(tmp_path: Path) -> None:
