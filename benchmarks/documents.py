@@ -7,10 +7,10 @@
 ``places`` cuts the text, Markdown and PDF files below FOLDER into chunks of sizes drawn anew until
 so many chunks were read back from the original files, and counts those that differ by a byte.
 
-``stages`` takes collections in BEIR layout, or what ``harness prepare`` wrote, until there are so
-many chunks, and asks their queries; see ``documents_stages.py``. The budget is the specification's
-(``documents_stages.toml``), and is reported, not enforced. ``--clock cpu`` counts what this thread
-computed and not what it waited, which other programs on the machine disturb less.
+``stages`` takes collections in BEIR layout, or what ``harness stage prepare`` wrote, until there
+are so many chunks, and asks their queries; see ``documents_stages.py``. The budget is the
+specification's (``documents_stages.toml``), and is reported, not enforced. ``--clock cpu`` counts
+what this thread computed and not what it waited, which other programs on the machine disturb less.
 
 ``pdf`` writes the longest documents of a collection into PDF files, with matplotlib: something for
 ``places`` to read that another program wrote.

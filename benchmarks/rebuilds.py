@@ -3,9 +3,9 @@
     python3 run.py python benchmarks/rebuilds.py --times 1000
 
 An index of each arm is built again and again, in turn from two sets of documents that have not a
-word in common, as ``harness index`` builds it. Meanwhile readers open it, look at its manifest
-and search for a word of each set. A reader must find the manifest and every document of one set,
-and nothing of the other.
+word in common, as ``harness stage index`` builds it. Meanwhile readers open it, look at its
+manifest and search for a word of each set. A reader must find the manifest and every document of
+one set, and nothing of the other.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@
     python3 run.py python benchmarks/shadow.py --queries 200 --rounds 3 --gap-ms 0
 
 SQLite FTS5 serves, Tantivy is the candidate, both over the embedded documentation (made by
-``harness prepare``). A block asks every query once, with a pause of ``--gap-ms`` between two, and
-each way has one block a round, in an order that moves on by one each time; before the next block
-everything is compared and written. All ways ask the same open control. A percentile is of a block,
-a ratio is to the control alone of the same round, and what stands in the table is the median
-over rounds with the lowest and the highest. "alone, again" is the same as "alone": no ratio says
-more than that one lets it. The last line is what the caller's path adds where the control does
-nothing at all.
+``harness stage prepare``). A block asks every query once, with a pause of ``--gap-ms`` between
+two, and each way has one block a round, in an order that moves on by one each time; before the
+next block everything is compared and written. All ways ask the same open control. A percentile is
+of a block, a ratio is to the control alone of the same round, and what stands in the table is the
+median over rounds with the lowest and the highest. "alone, again" is the same as "alone": no ratio
+says more than that one lets it. The last line is what the caller's path adds where the control
+does nothing at all.
 """
 
 from __future__ import annotations

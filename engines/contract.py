@@ -234,10 +234,10 @@ def read(index: Path) -> Manifest:
     try:
         return Manifest(**json_file(path))
     except FileNotFoundError:
-        raise IndexNotReady(f"{path}: no index here. Run: harness index") from None
+        raise IndexNotReady(f"{path}: no index here. Run: harness stage index") from None
     except (OSError, ValueError, TypeError) as exc:
         raise IndexNotReady(
-            f"{path}: not a manifest ({exc}). Build it again: harness index"
+            f"{path}: not a manifest ({exc}). Build it again: harness stage index"
         ) from exc
 
 
@@ -265,7 +265,7 @@ def check_made_by(
     if differ:
         raise IndexNotReady(
             f"{index}: was built by another arm, or before its settings or its engine changed"
-            f" ({'; '.join(differ)}). Build it again: harness index"
+            f" ({'; '.join(differ)}). Build it again: harness stage index"
         )
 
 
@@ -278,7 +278,7 @@ def check_count(index: Path, manifest: Manifest, found: int) -> None:
     if found != manifest.documents:
         raise IndexNotReady(
             f"{index}: the manifest says {manifest.documents} documents, the index holds {found}."
-            " Build it again: harness index"
+            " Build it again: harness stage index"
         )
 
 
@@ -308,7 +308,7 @@ def reading(where: Path, *kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except kinds as exc:
-        raise IndexNotReady(f"{where}: {exc}. Build it again: harness index") from exc
+        raise IndexNotReady(f"{where}: {exc}. Build it again: harness stage index") from exc
 
 
 class FileEngine(ABC, Generic[Opened]):

@@ -203,7 +203,9 @@ def test_without_an_extra_it_is_named(site: Path, core_only: Path, tmp_path: Pat
         code, said = harness(tmp_path, *words, path=(core_only, site))
         assert code == 2, said
         assert f'Run: pip install "search-harness[{extra}]"' in said
-    code, said = harness(tmp_path, "prepare", "--dataset", "python-docs", path=(core_only, site))
+    code, said = harness(
+        tmp_path, "stage", "prepare", "--dataset", "python-docs", path=(core_only, site)
+    )
     assert (code, "Make one with: harness init FOLDER" in said) == (2, True), said
 
 
@@ -225,7 +227,7 @@ def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
         assert (tmp_path / "demo" / name).is_file(), name
     done = run(tmp_path / "demo", "-m", "dvc", "repro", "prepare", path=(site,))
     assert done.returncode == 0, done.stderr
-    assert "> harness prepare --dataset python-docs" in done.stdout
+    assert "> harness stage prepare --dataset python-docs" in done.stdout
     assert (tmp_path / "demo" / "build" / "python-docs" / "data").is_dir()
     listed = run(tmp_path / "demo", "-m", "dvc", "dag", "report", path=(site,))
     assert "gate@python-docs" in listed.stdout, listed.stderr

@@ -179,7 +179,7 @@ def opened(index: Path) -> Iterator[sqlite3.Connection]:
     Raises:
         IndexNotReady: it is missing or broken.
     """
-    remedy = "Build it again: harness index"
+    remedy = "Build it again: harness stage index"
     with _read_only(index / FILE, "mode=ro&immutable=1", remedy) as db:
         yield db
 

@@ -94,7 +94,7 @@ def read(folder: Path) -> frozenset[str]:
     try:
         return frozenset(json_file(path, most=MAX_INDEX_BYTES))
     except (OSError, ValueError, TypeError) as exc:
-        raise IndexNotReady(f"{path}: {exc}. Build it again: harness index") from exc
+        raise IndexNotReady(f"{path}: {exc}. Build it again: harness stage index") from exc
 
 
 def joined(wanted: Sequence[Clause], known: frozenset[str]) -> str:

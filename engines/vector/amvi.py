@@ -361,10 +361,10 @@ def open_store(folder: Path, dimension: int) -> VectorStore:
         doc_ids = tuple(json_file(folder / IDS, most=MAX_INDEX_BYTES))
         index = AmviIndex.open(folder / VECTORS, EMBEDDER, dimension)
     except (OSError, ValueError, TypeError, IndexUnavailable) as exc:
-        raise IndexNotReady(f"{folder}: {exc}. Build it again: harness index") from exc
+        raise IndexNotReady(f"{folder}: {exc}. Build it again: harness stage index") from exc
     if len(index.message_ids) != len(doc_ids):
         raise IndexNotReady(
             f"{folder / VECTORS}: holds {len(index.message_ids)} vectors for"
-            f" {len(doc_ids)} documents. Build it again: harness index"
+            f" {len(doc_ids)} documents. Build it again: harness stage index"
         )
     return VectorStore(doc_ids, index.vectors)

@@ -116,7 +116,7 @@ class Decided:
 
 
 def decide(policy: str | Path, out: str | Path, *, control: str = "", threads: int = 1) -> Decided:
-    """Judge what ``harness run --out`` left in ``out``, as ``harness decide`` does.
+    """Judge what ``harness run --out`` left in ``out``, as ``harness gate`` does.
 
     With ``control`` the policy's one step judges every other arm. No index is opened and no
     decision is written; the folder's experiment log gets a line. Runs alone are not enough, because

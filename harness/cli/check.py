@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from harness.cli.app import out
-from harness.cli.exit_codes import aside
-from harness.cli.project import Dataset, Left, Project, added_to_run, one_of
+from harness.cli.command import Result, app, command, group, said, shown
+from harness.cli.options import Control, Evidence, PolicyFile, SetOrFolder, Split, policy_of
+from harness.cli.project import Project
 from harness.core.files import scratch
 from harness.core.printable import many
 
@@ -21,59 +19,39 @@ if TYPE_CHECKING:
     from harness.core.scores import Estimate
     from harness.policy.model import Policy
     from harness.policy.selftest import Tried
+    from harness.report.doc import Block, Value
     from harness.stages.contract.checks import Checked, Sample
     from harness.stages.contract.subject import Finding
     from harness.stages.layout import Layout
 
 
 BROKEN = 2
-SHOWN = {"holds": "holds", "broken": "[red]BROKEN[/]", "not checked": "[dim]not checked[/]"}
+TONES = {"holds": "", "broken": "bad", "not checked": "quiet"}
+arms = group("arm", "An engine, as its TOML file configures it.")
 
 
-def register_arm(app: typer.Typer) -> None:
-    """Put ``arm`` on the command line."""
-    group = typer.Typer(no_args_is_help=True, help="An engine, as its TOML file configures it.")
-    group.callback()(_group)
-    group.command()(check)
-    app.add_typer(group, name="arm")
-
-
-def _group() -> None:
-    """Keep ``check`` a command of its own, though it is the only one."""
-
-
+@command(arms)
 def check(
     arm: Annotated[str, typer.Argument(help="Path to the engine's TOML file, or an arm's name.")],
-    dataset: Annotated[
-        str,
-        typer.Option(
-            help="A data set's name, or a folder in BEIR layout, to index and query instead of"
-            " the sample documents. [15 sample documents]"
-        ),
-    ] = "",
-    split: Annotated[str, typer.Option(help="Which judgements of a BEIR folder.")] = "test",
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-) -> None:
+    dataset: SetOrFolder = "",
+    split: Split = "test",
+) -> Result:
     """Check that an engine keeps the contract that every engine here keeps.
 
-    Builds an index in a temporary folder and checks order, ties, k, ids, scores, identity,
-    fingerprint, repetition, threads, processes, and empty, hostile and long texts. A broken
-    promise is printed with the first violations and what to do. Exit codes: 0 every promise
-    holds, 2 one is broken, or the file is wrong.
+    Builds an index of 15 sample documents, or of --dataset, in a temporary folder and checks order,
+    ties, k, ids, scores, identity, fingerprint, repetition, threads, processes, and empty, hostile
+    and long texts. A broken promise is printed with the first violations and what to do. Exit
+    codes: 0 every promise holds, 2 one is broken, or the file is wrong.
 
     Example: harness arm check examples/own_engine/own.toml
     """
-    from harness.stages.contract.checks import check as stage
+    from harness.stages.contract.checks import check
 
     project = Project.here()
-    with _sample(project, dataset, split) as sample, aside():
-        found = stage(arm, project.cache, sample)
-    if as_json:
-        out.json(found.told())
-    else:
-        _show_arm(found)
-    raise typer.Exit(0 if found.holds else BROKEN)
+    with _sample(project, dataset, split) as sample:
+        found = check(arm, project.cache, sample)
+    code = 0 if found.holds else BROKEN
+    return Result(shown(*_checked(found)).doc, code, found.told())
 
 
 @contextmanager
@@ -96,16 +74,20 @@ def _sample(project: Project, dataset: str, split: str) -> Iterator[Sample | Non
         yield Sample.of(data)
 
 
-def _show_arm(found: Checked) -> None:
-    out.print(escape(_headline(found)))
-    for one in found.findings:
-        if one.broken:
-            out.print(f"\n{one}", markup=False)
-    table = Table("check", "outcome", "promise", box=None, padding=(0, 2, 0, 0))
-    for one in found.findings:
-        table.add_row(escape(one.check.name), SHOWN[one.outcome], escape(_said(one)))
-    out.print()
-    out.print(table)
+def _checked(found: Checked) -> Iterator[Block]:
+    from harness.report.doc import Cell, Text, table
+
+    yield Text(_headline(found))
+    yield from (Text(f"\n{one}") for one in found.findings if one.broken)
+    rows = [
+        (one.check.name, Cell(_word(one), tone=TONES[one.outcome]), _said(one))
+        for one in found.findings
+    ]
+    yield table("", ("check", "outcome", "promise"), rows)
+
+
+def _word(found: Finding) -> str:
+    return found.outcome.upper() if found.broken else str(found.outcome)
 
 
 def _headline(found: Checked) -> str:
@@ -149,12 +131,8 @@ WITHOUT = {
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
-def register_doctor(app: typer.Typer) -> None:
-    """Put ``doctor`` on the command line."""
-    app.command()(doctor)
-
-
-def doctor() -> None:
+@command(app)
+def doctor() -> Result:
     """Check the environment: versions, models, arms, data sets, room, the clock and its noise.
 
     The noise is the same work timed as two arms. Where it is more than the policy's gates on time
@@ -162,19 +140,18 @@ def doctor() -> None:
     listed, and may be missing. Exit codes: 0 all is well, 2 something is missing; each line says
     what, and how to fix it.
     """
-    project = Project.here()
+    project, problems = Project.here(), list[str]()
+    lines = [*_machine(project), *_models(problems), *_arms(project, problems)]
+    lines += [*_plans(project, problems), *(f"problem   {problem}" for problem in problems)]
     if project.packaged:
-        out.print("project   none here; the packaged settings are read (harness init makes one)")
-    _machine(project)
-    problems = [*_models(), *_arms(project), *_plans(project)]
-    for problem in problems:
-        out.print(f"[red]problem[/]   {escape(problem)}")
-    if problems:
-        raise typer.Exit(2)
-    out.print("well      nothing that is needed is missing")
+        none = "project   none here; the packaged settings are read (harness init makes one)"
+        lines.insert(0, none)
+    if not problems:
+        lines.append("well      nothing that is needed is missing")
+    return Result(said(*lines).doc, BROKEN if problems else 0)
 
 
-def _machine(project: Project) -> None:
+def _machine(project: Project) -> Iterator[str]:
     import platform
     import sqlite3
     from time import get_clock_info
@@ -184,20 +161,20 @@ def _machine(project: Project) -> None:
     from harness.replay.machine import free_bytes, machine, vector_flags
     from harness.stages.custody.provenance import versions
 
-    out.print(f"machine   {machine()}")
-    out.print(f"system    {platform.platform()}", markup=False)
-    out.print(f"vectors   {', '.join(vector_flags()) or 'not told by this system'}")
-    out.print(f"room      {free_bytes(project.cache) / GB:.1f} GB free for {project.cache.name}")
-    out.print(f"memory    {psutil.virtual_memory().available / GB:.1f} GB free")
-    out.print(f"clock     {get_clock_info('perf_counter').resolution * 1e9:.0f} ns resolution")
-    out.print(f"packages  {', '.join(' '.join(one) for one in versions().items())}")
-    out.print(f"sqlite    {sqlite3.sqlite_version}")
-    for line in (*_extras(), _browser()):
-        out.print(line, markup=False)
+    yield f"machine   {machine()}"
+    yield f"system    {platform.platform()}"
+    yield f"vectors   {', '.join(vector_flags()) or 'not told by this system'}"
+    yield f"room      {free_bytes(project.cache) / GB:.1f} GB free for {project.cache.name}"
+    yield f"memory    {psutil.virtual_memory().available / GB:.1f} GB free"
+    yield f"clock     {get_clock_info('perf_counter').resolution * 1e9:.0f} ns resolution"
+    yield f"packages  {', '.join(' '.join(one) for one in versions().items())}"
+    yield f"sqlite    {sqlite3.sqlite_version}"
+    yield from _extras()
+    yield _browser()
 
 
-def _models() -> Iterator[str]:
-    """Look for every model whose package can be had here, and yield what is wrong."""
+def _models(problems: list[str]) -> Iterator[str]:
+    """Look for every model whose package can be had here; what is wrong goes to ``problems``."""
     from importlib.util import find_spec
 
     from harness.core.errors import HarnessError, missing_from
@@ -209,17 +186,17 @@ def _models() -> Iterator[str]:
 
     for model in (*MODELS, *SPARSE):
         if model in SPARSE and find_spec(model.weights.package) is None:
-            out.print(f"model     {model.name}: not installed; only arms that name it need it")
+            yield f"model     {model.name}: not installed; only arms that name it need it"
             continue
         for file in (model.weights, model.tokenizer):
             try:
-                out.print(f"model     {model.name}: {file.path().name} is the pinned one")
+                yield f"model     {model.name}: {file.path().name} is the pinned one"
             except HarnessError as exc:
-                yield str(exc)
+                problems.append(str(exc))
 
 
-def _arms(project: Project) -> Iterator[str]:
-    """Load every arm, and yield what is wrong with those that can be had, or that are wanted."""
+def _arms(project: Project, problems: list[str]) -> Iterator[str]:
+    """Load every arm; what is wrong with those that can be had, or are wanted, is a problem."""
     from engines import registry as arms
     from harness.core.errors import HarnessError, NotInstalled
 
@@ -227,30 +204,30 @@ def _arms(project: Project) -> Iterator[str]:
     without = []
     for name in arms.names():
         try:
-            out.print(f"arm       {name}: {arms.load(name, project.cache).summary}", markup=False)
+            yield f"arm       {name}: {arms.load(name, project.cache).summary}"
         except NotInstalled as exc:
             if name in wanted:
-                yield str(exc)
+                problems.append(str(exc))
             else:
                 without.append(name)
         except HarnessError as exc:
-            yield str(exc)
+            problems.append(str(exc))
     if without:
-        out.print(f"arms      {len(without)} need an extra: {', '.join(without)}")
+        yield f"arms      {len(without)} need an extra: {', '.join(without)}"
 
 
-def _plans(project: Project) -> Iterator[str]:
-    """Read the policy and the data sets, and yield what is wrong."""
+def _plans(project: Project, problems: list[str]) -> Iterator[str]:
+    """Read the policy and the data sets; what is wrong is a problem."""
     from harness.core.errors import HarnessError
 
     try:
         policy = project.policy()
-        _steady(policy)
-        out.print(f"policy    {project.policy_file.name}: {many(len(policy.steps), 'step')}")
+        yield from _steady(policy)
+        yield f"policy    {project.policy_file.name}: {many(len(policy.steps), 'step')}"
         for name in project.params.datasets:
-            out.print(f"dataset   {_dataset(project, name)}", markup=False)
+            yield f"dataset   {_dataset(project, name)}"
     except HarnessError as exc:
-        yield str(exc)
+        problems.append(str(exc))
 
 
 def _extras() -> Iterator[str]:
@@ -279,70 +256,59 @@ def _dataset(project: Project, name: str) -> str:
     return name
 
 
-def _steady(policy: Policy) -> None:
+def _steady(policy: Policy) -> Iterator[str]:
     """Time the same work as two arms, and hold that to what the gates on time allow."""
     from harness.gates.base.times import TimedSettings
     from harness.replay.machine import load_of_core, noise
 
     load, found = load_of_core(), noise(ROUNDS)
     if load is not None:
-        out.print(f"load      {load:.2f} of each core in the last minute")
-    out.print(
+        yield f"load      {load:.2f} of each core in the last minute"
+    yield (
         f"noise     the same work against itself: p50 {found.p50:.2f}, p95 {found.p95:.2f} times;"
         f" the slowest {found.slowest:.1f} times the median"
     )
     gates = [gate.settings for step in policy.steps for gate in step.gates]
     allowed = [one.max_noise for one in gates if isinstance(one, TimedSettings)]
     if allowed and max(found.p50, found.p95) > min(allowed):
-        out.print(
-            f"[yellow]noisy[/]     the policy's gates on time allow {min(allowed):g}: a race now"
+        yield (
+            f"noisy     the policy's gates on time allow {min(allowed):g}: a race now"
             " may end INCONCLUSIVE; wait, or find a quieter machine"
         )
 
 
-def register_selftest(app: typer.Typer) -> None:
-    """Put ``selftest`` on the command line."""
-    app.command()(selftest)
-
-
+@command(app)
 def selftest(
-    dataset: Dataset = "",
-    left: Left = None,
-    policy: Annotated[
-        Path | None, typer.Option(help="Gates to try. [the policy of params.yaml]")
-    ] = None,
-    control: Annotated[
-        str,
-        typer.Option(
-            help="Only steps with this control; or, where the policy has one step,"
-            " that step for every other arm."
-        ),
-    ] = "",
+    of: Evidence,
+    policy: PolicyFile = None,
+    control: Control = "",
     trials: Annotated[int, typer.Option(min=1, help="How often each truth is tried.")] = 400,
-) -> None:
+) -> Result:
     """Measure how often the gates on means would pass wrongly, and rightly, on runs that are there.
 
     Labels of control and candidate are swapped at random, so that nothing differs, and losses of
     exactly a gate's bound are planted in several patterns. The first line names the worst rate of
     all, with the assumption that its pattern breaks, if it breaks one. The last counts the values
-    that other code, such as ir-measures, computed too. Asks no engine, and writes nothing.
+    that other code, such as ir-measures, computed too. With --control, only its steps are tried; a
+    policy of one step, for every other arm. Asks no engine, and writes nothing.
 
     Example: harness selftest --dataset python-docs
     """
-    from harness.policy.load import load_policy
+    from harness.report.doc import Section, Text
     from harness.stages.custody.requery import check_values
     from harness.stages.gate import try_gates
 
-    one_of(dataset, left)
-    project = Project.here()
-    judged_by = load_policy(policy or project.policy_file)
-    places = [added_to_run(left)] if left else map(project.layout, project.datasets(dataset))
-    for layout in places:
+    judged_by, _ = policy_of(policy)
+    sections = []
+    for layout in of.layouts(adds=True):
         chosen = _steps(layout, judged_by, control)
         tried = try_gates(layout, chosen, trials=trials)
-        _show_selftest(layout.root.name, tried, judged_by.rules.level / 2, trials)
-        values = check_values(layout)
-        out.print(f"  Computed twice: {many(values, 'value')}, the second time by ir-measures.")
+        blocks = _tried(tried, judged_by.rules.level / 2)
+        values = many(check_values(layout), "value")
+        twice = Text(f"  Computed twice: {values}, the second time by ir-measures.")
+        title = f"{layout.root.name}, {many(trials, 'trial')} a rate"
+        sections.append(Section(title, (*blocks, twice)))
+    return shown(*sections)
 
 
 def _steps(layout: Layout, policy: Policy, control: str) -> Policy:
@@ -368,34 +334,31 @@ def _steps(layout: Layout, policy: Policy, control: str) -> Policy:
     return replace(policy, steps=steps)
 
 
-def _show_selftest(dataset: str, tried: Sequence[Tried], level: float, trials: int) -> None:
-    out.print(f"\n[bold]{escape(dataset)}[/bold], {many(trials, 'trial')} a rate")
+def _tried(tried: Sequence[Tried], level: float) -> Iterator[Block]:
+    from harness.report.doc import Text, table
+    from harness.report.rounding import interval_in
+
     named = [(one, planted) for one in tried for planted in one.planted]
     if not named:
-        out.print("  No gate on means has enough queries to be tried, with losses it could have.")
+        yield Text("  No gate on means has enough queries to be tried, with losses it could have.")
         return
     one, worst = max(named, key=lambda pair: pair[1].passed.value)
-    out.print(
-        f"  Worst false promotion: {_rate(worst.passed)} of the trials, {level:.2%} allowed"
-        f" ({escape(f'{one.step}: {one.gate}; {worst.pattern}')})"
+    rate = f"{worst.passed.value:.1%} {interval_in(worst.passed, 'share')}"
+    yield Text(
+        f"  Worst false promotion: {rate} of the trials, {level:.2%} allowed"
+        f" ({one.step}: {one.gate}; {worst.pattern})"
     )
-    table = Table(box=None, padding=(0, 2))
-    for head in ("gate", "measure", "truth", "passes"):
-        table.add_column(head)
+    rows: list[tuple[Value | str, ...]] = []
     for one in tried:
         fine = "no difference" if one.limit < 0 else f"a gain of {2 * one.limit:g}"
-        rows = [(f"{one.limit:+g}: {it.pattern}", it.passed) for it in one.planted]
-        for truth, rate in [*rows, (fine, one.fine)]:
-            table.add_row(
-                escape(f"{one.step}: {one.gate}"),
-                escape(f"{one.what}, {many(one.queries, 'query')}"),
-                truth,
-                _rate(rate),
-            )
-    out.print(table)
+        truths = [(f"{one.limit:+g}: {it.pattern}", it.passed) for it in one.planted]
+        for truth, passed in [*truths, (fine, one.fine)]:
+            about = f"{one.what}, {many(one.queries, 'query')}"
+            rows.append((f"{one.step}: {one.gate}", about, truth, _rate(passed)))
+    yield table("", ("gate", "measure", "truth", "passes"), rows)
 
 
-def _rate(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "too large to be planted"
-    return f"{estimate.value:.1%} \\[{estimate.low:.1%}, {estimate.high:.1%}]"
+def _rate(estimate: Estimate | None) -> Value:
+    from harness.report.doc import measured
+
+    return measured(estimate, "share", instead="too large to be planted")

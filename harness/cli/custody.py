@@ -6,97 +6,73 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from harness.cli.app import out
-from harness.cli.exit_codes import aside
-from harness.cli.project import Dataset, Left, Project, Threads, added_to_run, left_by_run, one_of
+from harness.cli.command import Result, app, command, said, shown
+from harness.cli.options import AnyArms, Dataset, Evidence, Record, Seed, Threads
+from harness.cli.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from harness.stages.custody.reproduce import Reproduced
     from harness.stages.custody.verify import Verified
     from harness.stages.layout import Layout
 
-
-Record = Annotated[
-    bool,
-    typer.Option("--record", help="Write the record anew from what is here, for a commit."),
-]
+SEED_BITS = 32
 
 
-def register_reproduce(app: typer.Typer) -> None:
-    """Put ``reproduce`` on the command line."""
-    app.command()(reproduce)
-
-
-def reproduce(dataset: Dataset = "", *, record: Record = False) -> None:
+@command(app)
+def reproduce(dataset: Dataset = "", *, record: Record = False) -> Result:
     """Compare what the pipeline made here with the record in the repository.
 
-    For each data set, it says that every output is byte-identical, or which stages differ. For
-    those it counts queries with other first ten hits, and gives the largest difference of each
-    measure. It says whether a verdict moved, and how this machine differs from the recorded one.
-    Reads files only.
+    For each data set: whether every output is byte-identical, or which stages differ. For those,
+    queries with other first ten hits, and the largest difference of each measure; whether a
+    verdict moved, and how this machine differs from the recorded one. Reads files only.
     Exit codes: 0 identical, or the same verdicts; 2 a verdict moved, or a file is missing.
     """
     from harness.stages.custody.reproduce import record as write
-    from harness.stages.custody.reproduce import reproduce as compare
+    from harness.stages.custody.reproduce import reproduce
 
-    project = Project.here()
-    moved = False
+    project, lines, moved = Project.here(), [], False
     for name in project.datasets(dataset):
         if record:
             folder = write(project.root, project.layout(name), tuple(project.params.arms))
-            out.print(f"recorded {folder}; commit it with dvc.lock", markup=False)
+            lines.append(f"recorded {folder}; commit it with dvc.lock")
             continue
-        found = compare(project.root, project.layout(name))
-        show(found)
+        found = reproduce(project.root, project.layout(name))
+        lines += reproduced(found)
         moved = moved or bool(found.decisions)
-    if moved:
-        raise typer.Exit(2)
+    return Result(said(*lines).doc, 2 if moved else 0)
 
 
-def show(found: Reproduced) -> None:
-    """Print the comparison of one data set, the answer first."""
-    name = escape(found.dataset)
+def reproduced(found: Reproduced) -> Iterator[str]:
+    """Yield the comparison of one data set, the answer first."""
     if found.exact:
-        out.print(f"{name}: all {found.compared} recorded outputs are byte-identical")
+        yield f"{found.dataset}: all {found.compared} recorded outputs are byte-identical"
         return
     verdicts = "a verdict moved" if found.decisions else "every verdict is the same"
-    out.print(
-        f"{name}: {len(found.differ)} of {found.compared} recorded outputs differ; {verdicts}"
-    )
-    for line in found.decisions:
-        out.print(f"  moved     {line}", markup=False)
-    for line in found.differ:
-        out.print(f"  differs   {line}", markup=False)
+    differ = len(found.differ)
+    yield f"{found.dataset}: {differ} of {found.compared} recorded outputs differ; {verdicts}"
+    yield from (f"  moved     {line}" for line in found.decisions)
+    yield from (f"  differs   {line}" for line in found.differ)
     for arm, (changed, of) in found.first_hits.items():
         if changed:
-            text = f"  first ten {arm}: {changed} of {of} queries show other hits"
-            out.print(text, markup=False)
+            yield f"  first ten {arm}: {changed} of {of} queries show other hits"
     for one in found.moved:
-        text = (
+        yield (
             f"  {one.measure:<9} moved most in {one.arm}, query {one.query_id}:"
             f" {one.recorded:.4f} recorded, {one.found:.4f} here ({one.difference:+.4f})"
         )
-        out.print(text, markup=False)
-    for line in found.environment:
-        out.print(f"  machine   {line}", markup=False)
+    yield from (f"  machine   {line}" for line in found.environment)
     if not found.environment:
-        out.print("  machine   no feature, package or SQLite differs: the cause is elsewhere")
+        yield "  machine   no feature, package or SQLite differs: the cause is elsewhere"
 
 
-def register_sign(app: typer.Typer) -> None:
-    """Put ``sign`` on the command line."""
-    app.command()(sign)
-
-
+@command(app)
 def sign(
     key: Annotated[Path, typer.Option(help="A private key of OpenSSH, kept elsewhere.")],
-    dataset: Dataset = "",
-    left: Left = None,
-) -> None:
+    of: Evidence,
+) -> Result:
     """Verify a decision, and sign its receipt, which names the decision and its evidence by digest.
 
     ssh-keygen makes the signature; it lies beside the receipt and is gone with the next decision.
@@ -105,40 +81,25 @@ def sign(
 
     Example: harness sign --key signing_key --dataset python-docs
     """
-    from harness.stages.custody.pins import sign as stage
+    from harness.stages.custody.pins import sign
     from harness.stages.custody.verify import verify_with_files
 
-    one_of(dataset, left)
-    project = Project.here()
-    names = project.datasets(dataset)
-    for layout in [added_to_run(left)] if left else [project.layout(name) for name in names]:
-        verify_with_files(layout, left, project.root)
-        out.print(f"signed: {stage(layout, key)}", markup=False)
+    project, lines = Project.here(), []
+    for layout in of.layouts(adds=True):
+        verify_with_files(layout, of.source, project.root)
+        lines.append(f"signed: {sign(layout, key)}")
+    return said(*lines)
 
 
-SEED_BITS = 32
-
-
-def register_verify(app: typer.Typer) -> None:
-    """Put ``verify`` on the command line."""
-    app.command()(verify)
-
-
+@command(app)
 def verify(
-    dataset: Dataset = "",
-    left: Left = None,
+    of: Evidence,
     *,
     requery: Annotated[
         int, typer.Option(min=0, help="Run so many queries of each arm again; opens the indexes.")
     ] = 0,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Which queries --requery draws. [drawn anew each time, and told]"),
-    ] = None,
-    arm: Annotated[
-        list[Path] | None,
-        typer.Option(help="File of an arm that engines/arms does not have. May come again."),
-    ] = None,
+    seed: Seed = None,
+    arm: AnyArms = None,
     signed_by: Annotated[
         Path | None,
         typer.Option(help="Who may have signed: a name and a public key a line, as ssh has it."),
@@ -147,36 +108,38 @@ def verify(
         bool, typer.Option("--deep/--no-deep", help="Compute every measure by ir-measures too.")
     ] = True,
     threads: Threads = 1,
-) -> None:
+) -> Result:
     """Derive a decision again from its raw evidence, recompute every digest below it, and compare.
 
     Digests of judgements, queries, documents, manifests, runs, scores, comparisons, race times,
     policy, receipts, card and dvc.lock. Then every measure, agreement, interval and verdict once
     more from runs, judgements, raw times and policy; and all measures by ir-measures. Pages and
     files for other tools are rebuilt and compared; others are named. Nothing is written. No index
-    is opened but for --requery, which compares a sample of each run with what its engine shows now.
+    is opened but for --requery, which compares a sample of each run (drawn anew without --seed)
+    with what its engine shows now; --arm names the file of an arm that engines/arms does not have.
     Exit codes: 0 all is as it was decided, 2 a file is gone or was changed, or a value does not
     follow from the evidence. The first one is named, as stored and as derived.
 
     Example: harness verify --dataset python-docs --requery 20
     """
+    from harness.report.doc import Section, Text
     from harness.stages.custody.verify import verify_with_files
 
-    one_of(dataset, left)
-    project = Project.here()
-    names = project.datasets(dataset)
-    for layout in [left_by_run(left)] if left else [project.layout(name) for name in names]:
-        found = [*verify_with_files(layout, left, project.root, threads=threads, deep=deep)]
+    project, sections = Project.here(), []
+    for layout in of.layouts():
+        found = [*verify_with_files(layout, of.source, project.root, threads=threads, deep=deep)]
         if requery:
-            with aside():
-                found += _requeried(layout, requery, seed, arm or [], project.cache)
-        _show(layout.root.name, (*found, _signature(layout, signed_by)))
+            found += _requeried(layout, requery, seed, arm or (), project.cache)
+        found.append(_signature(layout, signed_by))
+        lines = tuple(Text(f"  {one.what:<20} {one.said}") for one in found)
+        sections.append(Section(f"{layout.root.name} is as it was decided", lines))
+    return shown(*sections)
 
 
 def _requeried(
-    layout: Layout, count: int, seed: int | None, files: list[Path], cache: Path
+    layout: Layout, count: int, seed: int | None, files: Sequence[str], cache: Path
 ) -> Iterator[Verified]:
-    """Run a sample of queries again, and say which and of whom."""
+    """Run a sample of queries again, and yield which and of whom."""
     from secrets import randbits
 
     from engines import registry
@@ -184,7 +147,7 @@ def _requeried(
     from harness.stages.custody.verify import Verified, judged_arms
 
     sample = Sample(count, randbits(SEED_BITS) if seed is None else seed)
-    given = {registry.load(str(file), cache).name: str(file) for file in files}
+    given = {registry.load(file, cache).name: file for file in files}
     arms = {name: given.get(name, name) for name in judged_arms(layout)}
     for one in requery(layout, arms, cache, sample):
         said = f"{one.same} of {count}, seed {sample.seed}: the same hits"
@@ -204,9 +167,3 @@ def _signature(layout: Layout, allowed: Path | None) -> Verified:
     if layout.signature.is_file():
         return Verified("signature", f"{layout.signature}, not checked: name --signed-by")
     return Verified("signature", "unsigned")
-
-
-def _show(dataset: str, found: Iterable[Verified]) -> None:
-    out.print(f"\n[bold]{escape(dataset)}[/bold] is as it was decided")
-    for one in found:
-        out.print(f"  {escape(one.what):<20} {escape(one.said)}")

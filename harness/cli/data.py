@@ -2,44 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import Fields, Forms, Split, importing, out, shown
-from harness.cli.exit_codes import aside
+from harness.cli.command import Options, Result, app, command, group, said
+from harness.cli.options import (
+    Arms,
+    Fields,
+    Forms,
+    Imported,
+    Seed,
+    Split,
+    ToFile,
+    ToFolder,
+    imported,
+    listed,
+    prepare,
+)
 from harness.cli.project import Project, name_of, own
 from harness.core.printable import counted, many
 
 if TYPE_CHECKING:
     from harness.corpus.querylog import Fields as LogFields
-    from harness.stages.imports import Target
     from harness.stages.queries import Drift, SampleCard
 
+Corpus = Annotated[Path, typer.Argument(help="Documents as JSON lines: doc_id (or _id), text.")]
+Qrels = Annotated[Path, typer.Argument(help="Judgements: QUERY 0 DOCUMENT GRADE lines.")]
+imports = group("import", "Import a collection and write its card.")
 
-def register_exchange(app: typer.Typer) -> None:
-    """Put ``convert`` on the command line."""
-    app.command()(convert)
 
-
+@command(app)
 def convert(
     dataset: Annotated[str, typer.Argument(help="A folder of datasets/, or one in BEIR layout.")],
     kind: Annotated[
         str,
-        typer.Option("--to", help="beir, trec, ir-datasets, quepid, rank-eval, opensearch or ltr."),
+        typer.Option(
+            "--format", help="beir, trec, ir-datasets, quepid, rank-eval, opensearch or ltr."
+        ),
     ],
-    to: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
+    to: ToFolder,
     split: Split = "test",
-) -> None:
+) -> Result:
     """Write queries and judgements in the format of another tool, with documents where it has them.
 
     beir, trec and ir-datasets hold the documents; the others name them by their ids. The folder
     must be new, empty or of an earlier convert. `harness import` reads each format back.
 
-    Example: harness convert python-docs --to quepid --out out/quepid
+    Example: harness convert python-docs --format quepid --out out/quepid
     """
-    from harness.cli.app import prepare
     from harness.core.files import scratch
     from harness.core.folders import CONVERT
     from harness.core.records import FIELDS
@@ -52,21 +66,20 @@ def convert(
     own(to, CONVERT, folder if folder.is_dir() else None)
     with scratch() as work:
         prepare(Project.here(), dataset, work / "data", split, ",".join(FIELDS), forms=False)
-        for file in write(Prepared.open(work / "data"), name_of(dataset), kind, to):
-            out.print(str(file), markup=False)
+        files = write(Prepared.open(work / "data"), name_of(dataset), kind, to)
+        return said(*map(str, files))
 
 
-@importing
+@command(imports)
 def ratings(
     path: Annotated[Path, typer.Argument(help="Ratings, as another tool exports them.")],
-    corpus: Annotated[Path, typer.Argument(help="Documents as JSON lines.")],
-    *,
-    to: Target,
+    corpus: Corpus,
+    to: Imported,
     kind: Annotated[str, typer.Option("--format", help="quepid, rank-eval, opensearch or ltr.")],
     text: Annotated[
         str, typer.Option(help="Key of the query's text in rank-eval requests. [found]")
     ] = "",
-) -> None:
+) -> Result:
     """Import queries and ratings of Quepid, Elasticsearch or OpenSearch.
 
     quepid is the CSV of a case, rank-eval a request of the ranking evaluation API, opensearch a
@@ -78,18 +91,19 @@ def ratings(
     """
     from harness.stages.imports import import_ratings
 
-    shown(import_ratings(to, kind=kind, ratings_file=path, corpus_file=corpus, text=text))
+    files = {"ratings_file": path, "corpus_file": corpus}
+    return imported(import_ratings(to.target(), kind=kind, text=text, **files))
 
 
-@importing
+@command(imports, "ir-datasets")
 def ir_datasets(
     collection: Annotated[str, typer.Argument(help="Its id, such as beir/scifact/test.")],
+    to: Imported,
     *,
-    to: Target,
     download: Annotated[
         bool, typer.Option("--download", help="Let ir_datasets fetch what is not here.")
     ] = False,
-) -> None:
+) -> Result:
     """Import a collection of ir_datasets, from the files that it has on this machine.
 
     Nothing is downloaded without --download. It needs the extra ir-datasets.
@@ -98,29 +112,17 @@ def ir_datasets(
     """
     from harness.stages.imports import import_ir_datasets
 
-    shown(import_ir_datasets(to, collection=collection, download=download))
+    return imported(import_ir_datasets(to.target(), collection=collection, download=download))
 
 
-def register_importing(app: typer.Typer) -> None:
-    """Put ``import`` on the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Import a collection and write its card.")
-    group.command("beir")(beir)
-    group.command("trec")(trec)
-    group.command("jsonl")(jsonl)
-    group.command("mbox")(mbox)
-    group.command("ratings")(ratings)
-    group.command("ir-datasets")(ir_datasets)
-    app.add_typer(group, name="import")
-
-
-@importing
+@command(imports)
 def beir(
     path: Annotated[Path, typer.Argument(help="Folder: corpus.jsonl[.gz], queries, qrels/.")],
+    to: Imported,
     *,
-    to: Target,
     fields: Fields = "title,text",
     forms: Forms = False,
-) -> None:
+) -> Result:
     """Import a folder in BEIR layout.
 
     Counts are checked, duplicate ids are errors, judgements of unknown documents or queries are
@@ -132,59 +134,44 @@ def beir(
     from harness.corpus.beir import fields as named
     from harness.stages.imports import import_beir
 
-    shown(import_beir(path, to, fields=named(fields), forms=forms))
+    return imported(import_beir(path, to.target(), fields=named(fields), forms=forms))
 
 
-@importing
+@command(imports)
 def trec(
     topics: Annotated[Path, typer.Argument(help="Topics: <top> blocks, or ID<tab>TEXT lines.")],
-    qrels: Annotated[Path, typer.Argument(help="Judgements: QUERY 0 DOCUMENT GRADE lines.")],
-    corpus: Annotated[Path, typer.Argument(help="Documents as JSON lines.")],
-    *,
-    to: Target,
-) -> None:
+    qrels: Qrels,
+    corpus: Corpus,
+    to: Imported,
+) -> Result:
     """Import TREC topics and judgements with documents as JSON lines."""
     from harness.stages.imports import import_trec
 
-    shown(
-        import_trec(
-            to,
-            topics_file=topics,
-            qrels_file=qrels,
-            corpus_file=corpus,
-        )
-    )
+    files = {"topics_file": topics, "qrels_file": qrels, "corpus_file": corpus}
+    return imported(import_trec(to.target(), **files))
 
 
-@importing
+@command(imports)
 def jsonl(
-    corpus: Annotated[Path, typer.Argument(help="Documents: doc_id (or _id), title, text.")],
+    corpus: Corpus,
     queries: Annotated[Path, typer.Argument(help="Queries: query_id (or _id), text.")],
-    qrels: Annotated[Path, typer.Argument(help="Judgements: QUERY 0 DOCUMENT GRADE lines.")],
-    *,
-    to: Target,
-) -> None:
+    qrels: Qrels,
+    to: Imported,
+) -> Result:
     """Import documents and queries as JSON lines with TREC judgements, or with a judged pool."""
     from harness.stages.imports import import_jsonl
 
-    shown(
-        import_jsonl(
-            to,
-            corpus_file=corpus,
-            queries_file=queries,
-            qrels_file=qrels,
-        )
-    )
+    files = {"corpus_file": corpus, "queries_file": queries, "qrels_file": qrels}
+    return imported(import_jsonl(to.target(), **files))
 
 
-@importing
+@command(imports)
 def mbox(
     path: Annotated[Path, typer.Argument(help="Mail: one mbox file.")],
-    *,
-    to: Target,
+    to: Imported,
     queries: Annotated[Path, typer.Option(help="Queries as JSON lines: query_id, text.")],
     qrels: Annotated[Path, typer.Option(help="Judgements: QUERY 0 MESSAGE-ID GRADE lines.")],
-) -> None:
+) -> Result:
     """Import mail from an mbox file; queries and judgements come from files of their own.
 
     A mail is named by its Message-ID without brackets. Mails that are malformed are taken over as
@@ -192,53 +179,49 @@ def mbox(
     """
     from harness.stages.imports import import_mbox
 
-    mbox_import = import_mbox(
-        to,
-        mbox_file=path,
-        queries_file=queries,
-        qrels_file=qrels,
-    )
-    for note in mbox_import.notes:
-        out.print(f"  mail {note.number} ({note.doc_id}): {note.problem}", markup=False)
-    shown(mbox_import.report)
+    files = {"mbox_file": path, "queries_file": queries, "qrels_file": qrels}
+    found = import_mbox(to.target(), **files)
+    notes = (f"  mail {note.number} ({note.doc_id}): {note.problem}" for note in found.notes)
+    return imported(found.report, *notes)
 
 
 Log = Annotated[Path, typer.Argument(help="A log, packed with gzip or not; or a shadow log.")]
-Format = Annotated[
-    str,
-    typer.Option(
-        "--format", help="csv, jsonl, mcp, common, combined or vhost. [by the file's name]"
-    ),
-]
-Text = Annotated[str, typer.Option(help="Column, key or URL parameter of the query. [found]")]
-Results = Annotated[str, typer.Option(help="The same of the number of results. [found]")]
-Session = Annotated[str, typer.Option(help="The same of who sent it. [found]")]
+queries = group("queries", "Sample a query set from a log, and watch a later log for drift.")
 
 
-def register_queries(app: typer.Typer) -> None:
-    """Put the group ``queries`` on the command line."""
-    group = typer.Typer(
-        no_args_is_help=True, help="Sample a query set from a log, and watch a later log for drift."
-    )
-    group.command("from-log")(from_log)
-    group.command()(drift)
-    group.command()(pool)
-    app.add_typer(group, name="queries")
+@dataclass(frozen=True, slots=True)
+class LogForm(Options):
+    """How a log is read."""
+
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--format", help="csv, jsonl, mcp, common, combined or vhost. [by the file's name]"
+        ),
+    ] = ""
+    text: Annotated[
+        str, typer.Option(help="Column, key or URL parameter of the query. [found]")
+    ] = ""
+    results: Annotated[str, typer.Option(help="The same of the number of results. [found]")] = ""
+    session: Annotated[str, typer.Option(help="The same of who sent it. [found]")] = ""
+
+    @property
+    def fields(self) -> LogFields:
+        """Where the values of a line are."""
+        from harness.corpus.querylog import Fields
+
+        return Fields(self.text, self.results, self.session)
 
 
+@command(queries, "from-log")
 def from_log(
     log: Log,
     *,
     size: Annotated[int, typer.Option(min=1, help="At most so many queries.")],
-    to: Annotated[Path, typer.Option("--out", help="File to write; its card comes beside it.")],
-    kind: Format = "",
-    text: Text = "",
-    results: Results = "",
-    session: Session = "",
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the sample. [that of params.yaml]")
-    ] = None,
-) -> None:
+    to: ToFile,
+    form: LogForm,
+    seed: Seed = None,
+) -> Result:
     """Sample a query set from a log, so that means over it speak of the traffic.
 
     Lines are cleaned by stated rules, personal data are masked, and equal queries are counted.
@@ -255,21 +238,16 @@ def from_log(
     project = Project.here()
     check_apart(to, project.sources)
     seed = project.params.score.seed if seed is None else seed
-    fields = _fields(text, results, session)
-    made = make(log, to, kind=kind, fields=fields, size=size, seed=seed)
-    _show(made.card)
-    out.print(f"wrote {many(made.queries, 'query')} to {to}", markup=False)
+    made = make(log, to, kind=form.kind, fields=form.fields, size=size, seed=seed)
+    return said(*_sampled(made.card), f"wrote {many(made.queries, 'query')} to {to}")
 
 
+@command(queries)
 def drift(
     sample: Annotated[Path, typer.Argument(help="The sample, as from-log wrote it.")],
     log: Log,
-    *,
-    kind: Format = "",
-    text: Text = "",
-    results: Results = "",
-    session: Session = "",
-) -> None:
+    form: LogForm,
+) -> Result:
     """Compare a later log with the one that a sample was drawn from.
 
     Prints the shares of the requests by form and by whether results were found, then and now.
@@ -279,23 +257,23 @@ def drift(
     """
     from harness.stages.queries import drift as compare
 
-    found = compare(sample, log, kind=kind, fields=_fields(text, results, session))
-    _show_drift(found)
+    return said(*_drifted(compare(sample, log, kind=form.kind, fields=form.fields)))
 
 
+@command(queries)
 def pool(
     queries: Annotated[Path, typer.Argument(help="Queries as JSON lines, such as a sample.")],
-    corpus: Annotated[Path, typer.Argument(help="Documents as JSON lines.")],
-    arms: Annotated[str, typer.Option(help="Names or TOML files, with commas between.")],
+    corpus: Corpus,
+    arms: Arms,
     depth: Annotated[int, typer.Option(min=1, help="First documents of each arm.")],
-    to: Annotated[Path, typer.Option("--out", help="Pool to write; OUT.jsonl comes beside it.")],
+    to: ToFile,
     *,
     grades: Annotated[int, typer.Option(min=1, help="The largest grade; the least is 0.")] = 1,
-) -> None:
+) -> Result:
     """Write the first pool for queries without judgements: what each engine shows first.
 
-    The pairs of a query stand in a drawn order. `harness judge` fills the pool in, also in part,
-    and `harness import jsonl CORPUS QUERIES OUT` makes a data set of it.
+    The pairs of a query stand in a drawn order; OUT.jsonl has the texts. `harness judge` fills the
+    pool in, also in part, and `harness import jsonl CORPUS QUERIES OUT` makes a data set of it.
 
     Example: harness queries pool out/queries.jsonl corpus.jsonl --arms fts5,tantivy --depth 5
     --out out/pool.qrels
@@ -308,63 +286,52 @@ def pool(
 
     project = Project.here()
     check_apart(to, (queries, corpus, *project.sources))
-    named = [name.strip() for name in arms.split(",") if name.strip()]
-    with scratch() as work, aside():
+    with scratch() as work:
         layout = Layout(work / "build" / "sample", work / "perf", work / "cache")
         found = first_pool(
             layout,
             tuple(beir.documents(corpus)),
             tuple(beir.queries(queries)),
-            arms=named,
+            arms=list(listed(arms)),
             cache=project.cache,
             params=project.params.replay,
             depth=depth,
             largest=grades,
             path=to,
         )
-    out.print(
+    return said(
         f"wrote {counted(found.pairs, 'pair')} of {found.queries:,} queries to {to}; judge them:"
-        f" harness judge {to}",
-        markup=False,
+        f" harness judge {to}"
     )
 
 
-def _fields(text: str, results: str, session: str) -> LogFields:
-    from harness.corpus.querylog import Fields
-
-    return Fields(text, results, session)
-
-
-def _show(card: SampleCard) -> None:
-    out.print(f"{card.requests:,} of {card.lines:,} lines are requests that count", markup=False)
+def _sampled(card: SampleCard) -> Iterator[str]:
+    yield f"{card.requests:,} of {card.lines:,} lines are requests that count"
     for why, number in card.left_out.items():
-        out.print(f"  {number:,} left out: {why}", markup=False)
+        yield f"  {number:,} left out: {why}"
     if card.untold_requests:
-        out.print(
+        yield (
             f"  {counted(card.untold_requests, 'request has')} no text in a shadow log: both arms"
-            " agreed",
-            markup=False,
+            " agreed"
         )
     if card.foreign_lines:
-        out.print(f"  {counted(card.foreign_lines, 'line was')} read as Windows-1252", markup=False)
+        yield f"  {counted(card.foreign_lines, 'line was')} read as Windows-1252"
     for kind, number in card.masked.items():
-        out.print(f"  {counted(number, 'request')} masked: {kind}", markup=False)
+        yield f"  {counted(number, 'request')} masked: {kind}"
     for limit in card.mask_limits:
-        out.print(f"  limit of masking: {limit}", markup=False)
+        yield f"  limit of masking: {limit}"
     for name, row in card.strata.items():
-        out.print(
+        yield (
             f"  {name}: {row.sampled:,} of {row.queries:,} queries,"
-            f" {counted(row.requests, 'request')}",
-            markup=False,
+            f" {counted(row.requests, 'request')}"
         )
 
 
-def _show_drift(found: Drift) -> None:
+def _drifted(found: Drift) -> Iterator[str]:
     for kind in sorted(found.then.keys() | found.now.keys()):
         then, now = found.then.get(kind, 0.0), found.now.get(kind, 0.0)
-        out.print(f"  {kind}: {then:.1%} then, {now:.1%} now", markup=False)
-    out.print(
+        yield f"  {kind}: {then:.1%} then, {now:.1%} now"
+    yield (
         f"{found.distance:.1%} of {found.requests:,} requests are of another kind than then;"
-        f" about {found.carried:.1%} repeat a query of the earlier log",
-        markup=False,
+        f" about {found.carried:.1%} repeat a query of the earlier log"
     )

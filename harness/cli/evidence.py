@@ -1,4 +1,4 @@
-"""``harness load``, ``harness traffic`` and ``harness clicks``."""
+"""``harness load`` and ``harness clicks``."""
 
 from __future__ import annotations
 
@@ -8,40 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from harness.cli.app import out
-from harness.cli.exit_codes import aside, called
-from harness.cli.project import Left, OneDataset, Project, evidence_at
+from harness.cli.command import CODES, Result, app, command, group, said, shown
+from harness.cli.exit_codes import called
+from harness.cli.options import Evidence, SomeArms, listed
+from harness.cli.project import Project
+from harness.core.errors import HarnessError
 from harness.core.printable import counted
-from harness.core.printable import many as count_of
 
 if TYPE_CHECKING:
-    from harness.report.inputs import LoadReport
+    from collections.abc import Iterator
+
     from harness.shadow.clicks import Preferences
     from harness.stages.params import LoadParams
 
 
-CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 NS_PER_MS = 1_000_000
 
 
-def register_load(app: typer.Typer) -> None:
-    """Put ``load`` on the command line."""
-    app.command()(load)
-
-
+@command(app)
 def load(
-    arm: Annotated[
-        list[str],
-        typer.Option(
-            help="A file of engines/arms without .toml, or a path to one. May come again: the first"
-            " gets an A/A control, the others are compared with it."
-        ),
-    ],
-    dataset: OneDataset = "",
-    left: Left = None,
+    of: Evidence,
+    arm: SomeArms,
     *,
     rate: Annotated[
         list[float] | None,
@@ -60,10 +48,10 @@ def load(
         Path | None, typer.Option(help="Recorded arrivals, JSON lines, instead of rates.")
     ] = None,
     processes: Annotated[int, typer.Option(help="Processes that ask. [params.yaml]")] = 0,
-    threads: Annotated[int, typer.Option(help="Workers in each. [params.yaml]")] = 0,
+    threads: Annotated[int, typer.Option(help="Workers in each process. [params.yaml]")] = 0,
     seconds: Annotated[float, typer.Option(help="Length of a trial. [params.yaml]")] = 0.0,
     rounds: Annotated[int, typer.Option(help="Trials of an arm at a rate. [params.yaml]")] = 0,
-) -> None:
+) -> Result:
     """Run an open-loop load test at fixed arrival rates, and measure queueing delay.
 
     Arrivals are drawn beforehand, so an engine that stops makes later queries wait, as at work.
@@ -73,7 +61,8 @@ def load(
     --arm tantivy --rate 100 --rate 200. Exit codes: 0 done, 1 no rate keeps the budget, 2 bad
     input, 3 inconclusive: the machine is too noisy.
     """
-    from harness.core.errors import HarnessError
+    from harness.report import load as tables
+    from harness.report.doc import Text
     from harness.stages.load.files import page_of
     from harness.stages.load.stage import load as stage
     from harness.stages.load.stage import verdict
@@ -93,14 +82,12 @@ def load(
         command=f"{called()} {shlex.join(sys.argv[1:])}",
     )
     given = {"processes": processes, "threads": threads, "seconds": seconds, "rounds": rounds}
-    layout = evidence_at(dataset, left, adds=True)
+    layout = of.layout(adds=True)
     limit_s = project.params.replay.time_limit_s
     params = _changed(project.params.load, given)
-    with aside():
-        report = stage(layout, wanted, project.cache, params, limit_s)
-    _show_load(report)
-    out.print(f"wrote {page_of(layout)}")
-    raise typer.Exit(CODES[verdict(report).value])
+    report = stage(layout, wanted, project.cache, params, limit_s)
+    last = (*map(Text, tables.notes(report)), Text(f"wrote {page_of(layout)}"))
+    return shown(*tables.tables(report), *last, code=CODES[verdict(report).value])
 
 
 def _changed(params: LoadParams, given: dict[str, float]) -> LoadParams:
@@ -110,8 +97,6 @@ def _changed(params: LoadParams, given: dict[str, float]) -> LoadParams:
         HarnessError: a value is out of range.
     """
     from pydantic import ValidationError
-
-    from harness.core.errors import HarnessError
 
     said = {name: value for name, value in given.items() if value}
     try:
@@ -127,10 +112,8 @@ def _weights(mix: str) -> dict[str, float]:
     Raises:
         HarnessError: a part has no weight, the weight is no number, or a name comes twice.
     """
-    from harness.core.errors import HarnessError
-
     found: dict[str, float] = {}
-    for part in filter(None, mix.split(",")):
+    for part in listed(mix):
         name, _, weight = part.partition("=")
         try:
             value = float(weight)
@@ -142,69 +125,14 @@ def _weights(mix: str) -> dict[str, float]:
     return found
 
 
-def _show_load(report: LoadReport) -> None:
-    from harness.report import load as load_tables
-
-    for table in load_tables.tables(report):
-        shown = Table(title=escape(table.caption), title_justify="left")
-        for name in table.header:
-            shown.add_column(escape(name))
-        for row in table.rows:
-            shown.add_row(*(escape(f"{cell.text} {cell.note}".strip()) for cell in row))
-        out.print(shown)
-    for line in load_tables.notes(report):
-        out.print(escape(line))
+clicks = group("clicks", "Which engine users prefer by their clicks on mixed lists.")
 
 
-def register_traffic(app: typer.Typer) -> None:
-    """Put ``traffic`` on the command line."""
-    app.command()(traffic)
-
-
-def traffic(
-    logs: Annotated[list[Path], typer.Argument(help="Folders that the comparison wrote to.")],
-    control: Annotated[str, typer.Option(help="The arm that served.")],
-    candidate: Annotated[str, typer.Option(help="The arm that ran beside it.")],
-    dataset: OneDataset = "",
-    left: Annotated[
-        Path | None,
-        typer.Option("--out", help="What a `harness run` wrote, instead of the project."),
-    ] = None,
-) -> None:
-    """Take what live traffic said of two arms in, for the gates of the policy that ask for it.
-
-    Logs of several processes are put together. An attempt counts where the control answered by the
-    index that lies here; gates named anytime_... judge what was counted, and may do so again
-    after every further query. Writes perf/DATASET/traffic/, and asks no engine.
-
-    Example: harness traffic logs/today --dataset python-docs --control fts5 --candidate tantivy
-    """
-    from harness.stages.shadow.traffic import traffic as stage
-
-    found = stage(evidence_at(dataset, left, adds=True), control, candidate, logs)
-    out.print(
-        f"{count_of(found.attempted, 'attempt')} from {found.since} to {found.until}:"
-        f" {len(found.failed)} count, {int(found.failed.sum())} of them unanswered"
-    )
-    out.print(f"  {counted(len(found.asked), 'different query')}", markup=False)
-    for why, count in found.passed_over.items():
-        out.print(f"  {count} {why}", markup=False)
-
-
-Log = Annotated[Path, typer.Argument(help="Folder of the log of an Interleaver.")]
-
-
-def register_clicks(app: typer.Typer) -> None:
-    """Put the group ``clicks`` on the command line."""
-    group = typer.Typer(
-        no_args_is_help=True, help="Which engine users prefer by their clicks on mixed lists."
-    )
-    group.command()(report)
-    app.add_typer(group, name="clicks")
-
-
-def report(log: Log) -> None:
-    """Say which engine users prefer, with an interval that may be read at any time.
+@command(clicks)
+def report(
+    log: Annotated[Path, typer.Argument(help="Folder of the log of an Interleaver.")],
+) -> Result:
+    """Report which engine users prefer, with an interval that may be read at any time.
 
     A click counts for the engine that added the document. A user prefers the engine with more
     clicks over all lists, and counts once. Users who click as robots do are left out and counted.
@@ -215,14 +143,13 @@ def report(log: Log) -> None:
     from harness.shadow.clicks import preferences, read
 
     confidence = Project.here().params.score.confidence
-    _show_clicks(preferences(read(log), confidence=confidence))
+    return said(*_preferred(preferences(read(log), confidence=confidence)))
 
 
-def _show_clicks(found: Preferences) -> None:
-    out.print(
+def _preferred(found: Preferences) -> Iterator[str]:
+    yield (
         f"{counted(found.users, 'user')} saw {counted(found.lists, 'mixed list')} and clicked"
-        f" {counted(found.clicks, 'document')}",
-        markup=False,
+        f" {counted(found.clicks, 'document')}"
     )
     for arm, one in found.candidates.items():
         of = one.estimate
@@ -231,17 +158,15 @@ def _show_clicks(found: Preferences) -> None:
             else f"{found.control} is preferred" if of.high < 0
             else "open: the interval holds no preference"
         )  # fmt: skip
-        out.print(
+        yield (
             f"{arm} against {found.control}: {of.value:+.3f} [{of.low:+.3f}, {of.high:+.3f}]"
-            f" of users ({one.wins:,} to {one.losses:,}, {one.ties:,} ties): {verdict}",
-            markup=False,
+            f" of users ({one.wins:,} to {one.losses:,}, {one.ties:,} ties): {verdict}"
         )
     if found.failed:
-        out.print(
+        yield (
             f"{counted(found.failed, 'list was')} the control's own, because an arm failed: they"
             " count for no arm, and a candidate that fails on hard queries looks better than it"
-            " is",
-            markup=False,
+            " is"
         )
     for count, counts, why in (
         *((many, "user is", f"left out as robots: {why}") for why, many in found.robots.items()),
@@ -250,4 +175,4 @@ def _show_clicks(found: Preferences) -> None:
         (found.strays, "click is", "on no list or document of the log"),
     ):
         if count:
-            out.print(f"{counted(count, counts)} {why}", markup=False)
+            yield f"{counted(count, counts)} {why}"

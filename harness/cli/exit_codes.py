@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import errno
-import fcntl
 import json
 import math
 import os
@@ -20,7 +19,7 @@ from functools import cache
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 from shutil import which
-from time import monotonic, time
+from time import monotonic
 from types import FrameType
 from typing import TextIO
 
@@ -141,28 +140,24 @@ def terminable() -> Iterator[None]:
                 signal.signal(number, before[number])
 
 
-DONE, FAILED, INTERRUPTED = 0, 2, 130
+DONE, FAILED, INTERRUPTED, PIPED = 0, 2, 130, 141
+"""The last is what a shell reports of a program whose reader has left."""
 DEBUG = "--debug"
-EPOCH, EPOCH_DIGITS = "SOURCE_DATE_EPOCH", 11
-"""Variable with the time of a build, which NumPy reads, and how many digits it takes."""
 AGAIN = "interrupted; run the same command again to go on"
 REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
 ESCAPED = "harness.escaped"
 """How a character is written that the encoding of the output lacks."""
-LOOP = "Symlink loop from "
-"""How pathlib, before Python 3.13, begins to say that a chain of links has no end."""
 LONGEST, LONGEST_TOLD = 300, 1_500
 """Characters of a failure that was not foreseen, and of one that was, with its remedy."""
 
 
 def ended(command: Callable[[], object]) -> int:
-    """Run the command line to its end, and give the exit code; nothing leaves but this code."""
+    """Run the command line to its end and return the exit code; nothing leaves but this code."""
     debug = DEBUG in sys.argv
     _opened()
     _encodable()
     with terminable():
         try:
-            _check_clock()
             command()
             code = DONE
         except SystemExit as left:
@@ -173,27 +168,34 @@ def ended(command: Callable[[], object]) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()
         except (OSError, ValueError, AttributeError) as exc:
-            code = FAILED if code == FAILED else failed(exc, debug=debug)
+            code = code if code in {FAILED, PIPED} else failed(exc, debug=debug)
             _into_nothing()
     return code
 
 
 def failed(exc: BaseException, *, debug: bool) -> int:
-    """Say in one line on the error stream what went wrong, and give the exit code."""
+    """Print in one line on the error stream what went wrong, and return the exit code.
+
+    A reader that has left ends a program in silence, as it does any other in a pipe.
+    """
     try:
         exc = _meant(exc)
+        if _broken_pipe(exc):
+            return PIPED
         if _interrupt(exc):
             deafen()
-        said, code = as_called(_said(exc)), INTERRUPTED if _interrupt(exc) else FAILED
+        text, code = (AGAIN, INTERRUPTED) if _interrupt(exc) else (as_called(_said(exc)), FAILED)
     except KeyboardInterrupt:
         deafen()
-        said, code = as_called(AGAIN), INTERRUPTED
-    except BaseException:  # noqa: BLE001  no room to look for better words
-        said, code = f"error: {type(exc).__name__}, and {MEMORY_RAN_OUT}", FAILED
+        text, code = AGAIN, INTERRUPTED
+    except MemoryError:
+        text, code = f"error: {MEMORY_RAN_OUT}", FAILED
+    except BaseException:  # noqa: BLE001  better words are not to be had, as without a package
+        text, code = f"error: {type(exc).__name__}: {exc}", FAILED
     with suppress(OSError, ValueError, AttributeError, MemoryError):
         if debug:
             traceback.print_exception(exc)
-        sys.stderr.write(f"{said}\n")
+        sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     return code
 
@@ -220,14 +222,14 @@ def aside() -> Iterator[None]:
 
 
 def _code_of(left: SystemExit, *, debug: bool) -> int:
-    """Give the code of an exit of the command line itself."""
+    """Return the code of an exit of the command line itself."""
     if _meant(left) is left and (left.code is None or isinstance(left.code, int)):
         return left.code or DONE
     return failed(left, debug=debug)
 
 
 def _meant(exc: BaseException) -> BaseException:
-    """Give what an exit stands for: libraries exit by 1 at a broken pipe or an end of the input."""
+    """Return what an exit stands for: libraries exit by 1 at a broken pipe or an end of input."""
     cause = exc.__context__
     if isinstance(exc, SystemExit) and cause and (_interrupt(cause) or _broken_pipe(cause)):
         return cause
@@ -235,78 +237,28 @@ def _meant(exc: BaseException) -> BaseException:
 
 
 def _said(exc: BaseException) -> str:
+    """Write an error as it is: ours with its remedy, a file's with its name, any other by kind."""
     from harness.core.errors import hint
     from harness.core.files import REMEDIES, refusal
     from harness.core.printable import one_line
     from harness.core.reading import Malformed
 
-    if _interrupt(exc):
-        return AGAIN
-    if _broken_pipe(exc):
-        return "error: the reader of the output is gone"
     if isinstance(exc, Malformed) and exc.path:
         exc = exc.told()
-    if lacking := _lacking(exc):
-        return f"error: {lacking}"
+    if isinstance(exc, MemoryError):
+        return f"error: {MEMORY_RAN_OUT}"
     if isinstance(exc, OSError) and exc.filename is not None:
         remedy = REMEDIES.get(exc.errno or 0, REFUSED)
         exc = BadFile(str(exc.filename), f"it cannot be used ({exc.strerror})", remedy)
-    elif not isinstance(exc, HarnessError) and (told := refusal(exc)):
-        remedy = REMEDIES.get(told.errno or 0, REFUSED)
-        exc = HarnessError(f"a disk refused a file ({told.strerror}){_place(exc)}. {remedy}")
-    if isinstance(exc, RuntimeError) and str(exc).startswith(LOOP):
-        exc = BadFile(str(exc).removeprefix(LOOP).strip("'"), "it is a link to itself", REFUSED)
+    elif not isinstance(exc, HarnessError) and (refused := refusal(exc)):
+        remedy = REMEDIES.get(refused.errno or 0, REFUSED)
+        exc = HarnessError(f"a disk refused a file ({refused.strerror}){_place(exc)}. {remedy}")
     if isinstance(exc, HarnessError):
         return f"error: {_both_ends(one_line(str(exc)))}"
     if isinstance(exc, ModuleNotFoundError) and (missing := hint(exc)):
         return f"error: {missing}"
     what = one_line(f"{type(exc).__name__}: {exc}", LONGEST)
     return f"error: {what}{_place(exc)}. {DEBUG} shows the traceback"
-
-
-def _lacking(exc: BaseException) -> str:
-    """Say what the machine lacks, where the error names no file; empty for any other error."""
-    if isinstance(exc, MemoryError):
-        return MEMORY_RAN_OUT
-    if isinstance(exc, OSError) and exc.errno == errno.EBADF:
-        if _opened_as(1, os.O_RDONLY):
-            return "the output is open for reading alone. Open it for writing, as by > FILE"
-        if _opened_as(0, os.O_WRONLY):
-            return "the input is open for writing alone. Open it for reading, as by < FILE"
-    gone = isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere()
-    return "the current folder is gone. Change to one that is there" if gone else ""
-
-
-def _opened_as(number: int, mode: int) -> bool:
-    return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == mode
-
-
-def _check_clock() -> None:
-    """Refuse times that Python or NumPy does not read: that of the machine, and that of a build.
-
-    Raises:
-        HarnessError: as said.
-    """
-    try:
-        time()
-    except OverflowError:
-        raise HarnessError(
-            "the clock of this machine is past 2262-04-11, the last day that Python counts."
-            " Correct it"
-        ) from None
-    said = os.environ.get(EPOCH, "0")
-    if not (said.isascii() and said.isdecimal() and len(said) <= EPOCH_DIGITS):
-        raise HarnessError(
-            f"{EPOCH} in the environment is not a number of seconds since 1970. Correct or unset it"
-        )
-
-
-def _nowhere() -> bool:
-    try:
-        os.getcwd()  # noqa: PTH109  that it fails is what is asked
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _both_ends(text: str) -> str:
@@ -326,9 +278,8 @@ def _place(exc: BaseException) -> str:
 
 
 def _interrupt(exc: BaseException) -> bool:
-    import typer
-
-    return isinstance(exc, KeyboardInterrupt | typer.Abort)
+    """Recognise a Ctrl-C, and the end of an input that Typer was reading, by its name."""
+    return isinstance(exc, KeyboardInterrupt) or type(exc).__name__ == "Abort"
 
 
 def _broken_pipe(exc: BaseException) -> bool:

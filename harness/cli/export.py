@@ -8,73 +8,69 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import Cluster, Workers, out, shared
-from harness.cli.project import Left, OneDataset, Project, Threads, evidence_at
-
-
-def register_export(app: typer.Typer) -> None:
-    """Put ``export`` on the command line."""
-    app.command()(export)
-
-
-def export(
-    control: Annotated[str, typer.Option(help="The arm that every other one is compared with.")],
-    to: Annotated[Path, typer.Option(help="Folder for the files; an earlier export in it goes.")],
-    dataset: OneDataset = "",
-    left: Left = None,
-    *,
-    arms: Annotated[str, typer.Option(help="Only these, with commas between.")] = "",
-    measures: Annotated[
-        str, typer.Option(help="With commas between; those of params.yaml where none is named.")
-    ] = "",
-    figures: Annotated[
-        str, typer.Option(help="Formats with commas between: png, svg, pdf. None by default.")
-    ] = "",
-    threads: Threads = 1,
-) -> None:
-    """Write runs, values by query, tables with marks of significance and figures.
-
-    In TO: runs/ARM.trec and qrels.trec for any other tool, per_query.csv, the table as table.csv
-    (unrounded), table.md and table.tex (booktabs), and with --figures a forest plot and the
-    differences by query. Marks are of a paired sign-flip test against the control, corrected
-    after Holm over the whole table, which says so below. Nothing is queried or decided. An earlier
-    export in TO, which export.json tells, is replaced whole; a folder that holds anything else is
-    refused.
-
-    Example: harness export --dataset python-docs --control fts5 --to out/paper --figures pdf
-    """
-    from harness.api.export import ExportRequest
-    from harness.api.export import export as write
-
-    layout, project = evidence_at(dataset, left), Project.here()
-    params = project.params.score
-    wanted = ExportRequest(
-        control=control,
-        arms=_words(arms),
-        measures=_words(measures) or params.measures,
-        figures=_words(figures),
-    )
-    reads = (left or layout.root, *project.sources)
-    for file in write(
-        layout, wanted, params.inference(threads), to, reads=reads, project=project.root.name
-    ):
-        out.print(str(file), markup=False)
-
-
-def _words(given: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in given.split(",") if word.strip())
-
+from harness.cli.command import Result, app, command, said
+from harness.cli.options import (
+    Arms,
+    Control,
+    Evidence,
+    MayWrite,
+    Measures,
+    Ran,
+    Shares,
+    Threads,
+    ToFolder,
+    Top,
+    listed,
+)
+from harness.cli.project import Project
 
 ON_GITHUB, SUMMARY = "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"
 
 
-def register_ci(app: typer.Typer) -> None:
-    """Put ``ci`` on the command line."""
-    app.command()(ci)
+@command(app)
+def export(
+    control: Control,
+    to: ToFolder,
+    of: Evidence,
+    *,
+    arms: Arms = "",
+    measures: Measures = "",
+    figures: Annotated[
+        str, typer.Option(help="Formats with commas between: png, svg, pdf. None by default.")
+    ] = "",
+    threads: Threads = 1,
+) -> Result:
+    """Write runs, values by query, tables with marks of significance and figures.
+
+    In OUT: runs/ARM.trec and qrels.trec for any other tool, per_query.csv, the table as table.csv
+    (unrounded), table.md and table.tex (booktabs), and with --figures a forest plot and the
+    differences by query. Marks are of a paired sign-flip test against the control, corrected
+    after Holm over the whole table, which says so below. Nothing is queried or decided. An earlier
+    export in OUT, which export.json tells, is replaced whole; a folder that holds anything else is
+    refused.
+
+    Example: harness export --dataset python-docs --control fts5 --out out/paper --figures pdf
+    """
+    from harness.api.export import ExportRequest
+    from harness.api.export import export as write
+
+    layout, project = of.layout(), Project.here()
+    params = project.params.score
+    wanted = ExportRequest(
+        control=control,
+        arms=listed(arms),
+        measures=listed(measures) or params.measures,
+        figures=listed(figures),
+    )
+    reads = (of.source or layout.root, *project.sources)
+    how = params.inference(threads)
+    files = write(layout, wanted, how, to, reads=reads, project=project.root.name)
+    return said(*map(str, files))
 
 
+@command(app)
 def ci(
-    left: Annotated[Path, typer.Option("--out", help="What a `harness run` wrote.")],
+    left: Ran,
     queries: Annotated[
         Path | None,
         typer.Option(help="The queries.jsonl in your repository, whose lines are noted."),
@@ -83,9 +79,7 @@ def ci(
         Path | None, typer.Option(help="What a `harness run` of the base branch wrote.")
     ] = None,
     *,
-    most: Annotated[
-        int, typer.Option(min=1, help="How many queries are named of each comparison.")
-    ] = 10,
+    top: Top = 10,
     github: Annotated[
         bool | None,
         typer.Option(
@@ -93,22 +87,22 @@ def ci(
             help="Print workflow commands and add to the summary. [default: on GitHub]",
         ),
     ] = None,
-) -> None:
+) -> Result:
     """Write what a build server shows of a run, and exit by its verdict.
 
-    OUT/ci.md is a comment for a pull request: steps, blocking gates, means and queries that
-    lost, next to those of the baseline. OUT/gl-code-quality-report.json notes the lines of these
-    queries for GitLab; OUT/junit.xml is there from the run. On GitHub they are printed as workflow
+    FROM/ci.md is a comment for a pull request: steps, blocking gates, means and queries that
+    lost, next to those of the baseline. FROM/gl-code-quality-report.json notes the lines of these
+    queries for GitLab; FROM/junit.xml is there from the run. On GitHub they are printed as workflow
     commands, and the comment is added to the summary of the step. Exit codes: 0 promote, 1 hold or
     roll back, 2 bad input, 3 inconclusive.
 
-    Example: harness ci --out out --queries data/queries.jsonl
+    Example: harness ci --from out --queries data/queries.jsonl
     """
     from harness.core.errors import BadFile
     from harness.core.folders import RUN, check_apart, check_held
     from harness.core.reading import text_of
     from harness.policy.decision import exit_code
-    from harness.report.decision.ci import github as command
+    from harness.report.decision.ci import github as annotation
     from harness.report.decision.ci import notes
     from harness.stages.report import check, write
 
@@ -119,22 +113,15 @@ def ci(
     checked = check(left, baseline, queries)
     check_held(left, RUN)
     check_apart(left, filter(None, [baseline]))
-    comment = write(checked, left, most)
-    if noted:
-        for note in notes(checked, most):
-            out.print(command(note), markup=False)
-        if summary:
-            with Path(summary).open("a", encoding="utf-8") as file:
-                file.write(text_of(comment))
-    out.print(f"The comment: {comment}", markup=False)
-    raise typer.Exit(exit_code(checked.decisions))
+    comment = write(checked, left, top)
+    lines = [annotation(note) for note in notes(checked, top)] if noted else []
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(text_of(comment))
+    return Result(said(*lines, f"The comment: {comment}").doc, exit_code(checked.decisions))
 
 
-def register_measure(app: typer.Typer) -> None:
-    """Put ``measure`` on the command line."""
-    app.command()(measure)
-
-
+@command(app)
 def measure(
     run: Annotated[
         list[Path],
@@ -142,21 +129,17 @@ def measure(
     ],
     qrels: Annotated[Path, typer.Option(help="TREC judgements.")],
     *,
-    measures: Annotated[
-        str, typer.Option(help="As ir-measures writes them, with commas between.")
-    ] = "nDCG@10,RR@10",
-    to: Annotated[
-        Path | None, typer.Option(help="Write every value to this .parquet as well.")
-    ] = None,
+    measures: Measures = "nDCG@10,RR@10",
+    to: MayWrite = None,
     threads: Threads = 1,
-    workers: Workers = 1,
-    cluster: Cluster = "",
-) -> None:
+    shares: Shares,
+) -> Result:
     """Score a run that does not fit in memory, file by file.
 
     Memory holds the judgements, the values by query and 10,000 queries of a run at a time. Values
-    are those of `harness score`. Each query counts alone in the intervals, since no texts are read
-    that would show near-duplicates. A killed command goes on with the files that are left.
+    are those of `harness stage score`. Each query counts alone in the intervals, since no texts are
+    read that would show near-duplicates. --out, a .parquet, takes every value. A killed command
+    goes on with the files that are left.
 
     Example: harness measure out/runs/fts5.parquet --qrels qrels.trec --measures nDCG@10,RR@10
     """
@@ -168,14 +151,15 @@ def measure(
     from harness.stages.score import measure as stage
 
     project = Project.here()
-    names = tuple(dict.fromkeys(name.strip() for name in measures.split(",") if name.strip()))
+    names = tuple(dict.fromkeys(listed(measures)))
     for name in names:
         parse(name)
     if to:
         check_new(to, reads=(*run, qrels, *project.sources))
     files = files_of(run)
     given = of_json([str(file.absolute()) for file in files])[:32]
-    with shared(workers, cluster, project.cache):
+    lines = []
+    with shares.used(project.cache):
         found = stage(files, qrels, names, project.cache.absolute() / "measured" / given)
         inference = project.params.score.inference(threads)
         for name, scores in found.items():
@@ -187,7 +171,8 @@ def measure(
             else:
                 one = "no value" if scores.mean is None else f"{scores.mean:.4f}"
                 value = f"{one} (no interval from fewer than two queries)"
-            out.print(f"{name}: {value}, n = {len(scores.values):,}{rest}", markup=False)
+            lines.append(f"{name}: {value}, n = {len(scores.values):,}{rest}")
     if to:
         write_partitioned(to, found)
-        out.print(f"wrote {to}", markup=False)
+        lines.append(f"wrote {to}")
+    return said(*lines)

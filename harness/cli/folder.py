@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from engines.kept.kit import Argument, Kit
-from harness.cli.app import err, out
+from harness.cli.command import err, out
 from harness.cli.exit_codes import as_called, aside
 from harness.cli.project import Project
 from harness.core.printable import counted

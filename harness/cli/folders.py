@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import typer
 
 from engines.kept import kit
-from harness.cli.app import err, out
+from harness.cli.command import err, out
 from harness.cli.folder import Group, around, nothing_found, put
 from harness.core.printable import counted, one_line
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
-from contextlib import ExitStack
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -11,11 +16,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import err, logged
+from harness.cli.command import Result, app, command, group, said, tell
 from harness.cli.exit_codes import aside
+from harness.cli.options import (
+    LOCALHOST,
+    ArmName,
+    Dataset,
+    From,
+    Host,
+    Http,
+    ToFolder,
+    Token,
+)
 from harness.cli.project import Project, name_of
 from harness.cli.shadow_proxy import SettingsFile, log_folder, log_of
-from harness.core.printable import counted, many
+from harness.core.errors import HarnessError
+from harness.core.printable import counted, many, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,48 +46,74 @@ SHORTEST_TOKEN = 16
 
 
 ARM = "mail-tantivy"
-Dataset = Annotated[str, typer.Option(help="A data set's name, or that of --out.")]
 Mailbox = Annotated[
     Path | None, typer.Option(help="A folder that `harness mail index` wrote, not a data set.")
 ]
-ArmName = Annotated[str, typer.Option(help="An arm of the stack mail, or a path to one.")]
-Out = Annotated[
-    Path | None, typer.Option(help="Serve the index that `harness run --out` made here.")
-]
+mail = group("mail", "Keep your own mail searchable.")
 
 
-def register(app: typer.Typer) -> None:
-    """Put ``mail-server`` and the group ``mail`` on the command line."""
-    app.command()(mail_server)
-    group = typer.Typer(help="Keep your own mail searchable.", no_args_is_help=True)
-    group.command()(index)
-    group.command()(drop_fts5)
-    app.add_typer(group, name="mail")
+@contextmanager
+def logged(name: str, *, as_json: bool) -> Iterator[None]:
+    """Write what the logger ``name`` and those below it are told, from INFO up, while this runs."""
+    log, handler = logging.getLogger(name), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines(as_json=as_json))
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before[0])
+        log.propagate = before[1]
 
 
+class Lines(logging.Formatter):
+    """Writes what a server logs as one line a record: for people, or a JSON object each."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write time, level, event and values; of a record without an event its message."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        told = getattr(record, "told", None) or {"message": record.getMessage()}
+        if record.exc_info and record.exc_info[0] is not None:
+            told = {**told, "error": record.exc_info[0].__name__}
+        if self._as_json:
+            about = {"time": at, "level": record.levelname, "logger": record.name}
+            return json.dumps({**about, **told})
+        said = [told.get("event", told.get("message", ""))]
+        said += [f"{key}={value}" for key, value in told.items() if key not in {"event", "message"}]
+        return one_line(" ".join([at, record.levelname, *map(str, said)]))
+
+
+@command(mail)
 def index(
     files: Annotated[list[Path], typer.Argument(help="mbox files; each becomes a project.")],
-    to: Annotated[Path, typer.Option(help="Folder to write.")] = Path("mailbox"),
+    to: ToFolder = Path("mailbox"),
     arm: ArmName = ARM,
-) -> None:
+) -> Result:
     """Index mail for `harness mail-server --mailbox`; no queries or judgements are needed.
 
     Each file is a project, named like the file. An index that is there is replaced.
 
-    Example: harness mail index work.mbox lists.mbox --to mailbox
+    Example: harness mail index work.mbox lists.mbox --out mailbox
     """
-    from harness.cli.app import out
     from harness.stages.mail import index_mailbox
 
     made = index_mailbox(files, to, arm, Project.here().cache)
     for note in made.notes:
-        err.print(note, markup=False)
-    out.print(f"{counted(made.documents, 'mail is')} indexed in {to}", markup=False, soft_wrap=True)
+        tell(note)
+    return said(f"{counted(made.documents, 'mail is')} indexed in {to}")
 
 
+@command(mail, "drop-fts5")
 def drop_fts5(
-    dataset: Dataset = "", mailbox: Mailbox = None, arm: ArmName = ARM, out: Out = None
-) -> None:
+    dataset: Dataset = "", mailbox: Mailbox = None, arm: ArmName = ARM, out: From = None
+) -> Result:
     """Remove FTS5 and its triggers from an index for good, once Tantivy alone serves it.
 
     Refused while Tantivy lacks a message. Words are then searched by Tantivy, and by LIKE where
@@ -79,28 +121,23 @@ def drop_fts5(
 
     Example: harness mail drop-fts5 --mailbox mailbox
     """
-    from harness.cli.app import out as printed
     from harness.stages import mail
 
     project = Project.here()
     layout = _layout(project, dataset, out, mailbox)
     documents = mail.drop_fts5(layout, arm, project.cache)
-    printed.print(f"FTS5 is removed; Tantivy serves {many(documents, 'message')}", markup=False)
+    return said(f"FTS5 is removed; Tantivy serves {many(documents, 'message')}")
 
 
+@command(app, serves=True)
 def mail_server(
     dataset: Dataset = "",
     arm: ArmName = ARM,
-    out: Out = None,
+    out: From = None,
     *,
     mailbox: Mailbox = None,
-    http: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Speak HTTP on this port, 0 for a free one."),
-    ] = None,
-    host: Annotated[str, typer.Option(help="A loopback address; no other is served.")] = (
-        "127.0.0.1"
-    ),
+    http: Http = None,
+    host: Host = LOCALHOST,
     search_engine: Annotated[
         str,
         typer.Option(
@@ -151,9 +188,7 @@ def mail_server(
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Log one JSON object a line, for programs.")
     ] = False,
-    token: Annotated[
-        bool, typer.Option("--token/--no-token", help="Ask for a token over HTTP.")
-    ] = True,
+    token: Token = True,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -166,8 +201,8 @@ def mail_server(
 
     Speaks over standard input and output, or over HTTP with --http. The address is then printed on
     the error stream with a token, and a client needs both. The index is the one that
-    `harness index` or `harness mail index` built. That of a data set is built where it is missing.
-    A caller sees every message, unless --viewers says whose token it brings.
+    `harness stage index` or `harness mail index` built. That of a data set is built where it is
+    missing. A caller sees every message, unless --viewers says whose token it brings.
 
     Example: harness mail-server --dataset agent-mail --arm mail-tantivy --http 8765
     """
@@ -175,7 +210,6 @@ def mail_server(
     from engines.mcp_server import check_loopback, digest, serve_http, serve_stdio
     from engines.stacks.agent_mail.mcp_tools.arguments import nobody, scope_of
     from engines.stacks.agent_mail.mcp_tools.server import application
-    from harness.core.errors import HarnessError
     from harness.stages.mail import mail_box, mail_service
     from harness.stages.prepare import prepare
 
@@ -208,7 +242,7 @@ def mail_server(
         default = scopes.get(viewer, nobody()) if listed else None
         app = application(service.by_default(default), box)
         if not listed:
-            err.print("callers are operators: they see every message", markup=False)
+            tell("callers are operators: they see every message")
         if http is None:
             serve_stdio(app)
             return
@@ -221,7 +255,7 @@ def mail_server(
             app,
             host,
             http,
-            lambda url: err.print(f"serving {url}{shown}", markup=False, soft_wrap=True),
+            lambda url: tell(f"serving {url}{shown}"),
             tokens or None,
         )
 
@@ -231,7 +265,7 @@ def _viewers(
 ) -> Mapping[str, Listed]:
     """Read the viewers, none where no file is named."""
     from engines.stacks.agent_mail.mcp_tools.arguments import read_callers
-    from harness.core.errors import HarnessError, UnknownName
+    from harness.core.errors import UnknownName
 
     if file is None:
         if name:
@@ -249,7 +283,6 @@ def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
     """Give what says the kill switch at every question: the file, where one is named."""
     from engines.stacks.agent_mail.budget import SwitchFile
     from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-    from harness.core.errors import HarnessError
 
     fixed = KillSwitch.read(value)
     if file is None:
@@ -262,7 +295,6 @@ def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
 
 
 def _layout(project: Project, dataset: str, out: Path | None, mailbox: Path | None) -> Layout:
-    from harness.core.errors import HarnessError
     from harness.core.folders import MAIL, RUN, check_held
     from harness.stages.layout import Layout
     from harness.stages.mail import in_mailbox
@@ -287,7 +319,7 @@ def _index(layout: Layout, arm: Arm, name: str, cache: Path) -> None:
     from harness.stages.index import index as build
 
     if not layout.index(arm.name).exists():
-        err.print(f"indexing {arm.name} ...", markup=False)
+        tell(f"indexing {arm.name} ...")
         build(layout, name, cache)
     check_settings(layout, arm)
     check_corpus(layout, arm.name, read_manifest(layout, arm.name), Prepared.open(layout.data))

@@ -5,19 +5,29 @@ from __future__ import annotations
 import getpass
 import os
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from harness.cli.app import out
-from harness.cli.project import Left, Project, evidence_at, own
+from harness.cli.command import Result, command, group, said
+from harness.cli.options import (
+    ArmName,
+    Arms,
+    At,
+    Evidence,
+    PolicyFile,
+    Reason,
+    Step,
+    listed,
+    policy_of,
+)
+from harness.cli.project import Project, own
+from harness.core.errors import HarnessError
 from harness.core.printable import many
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator
     from datetime import date, timedelta
 
     from harness.policy.migration import CurrentDecision, Drilled, Observed, Standing, State
@@ -45,54 +55,30 @@ def folder_of(at: Path | None) -> Path:
     return at or Project.own().root / FOLDER
 
 
-def policy_of(policy: Path | None) -> tuple[Policy, Path]:
-    """Read the policy named, or that of the project; with its file."""
-    from harness.policy.load import load_policy
-
-    file = policy or Project.here().policy_file
-    return load_policy(file), file
-
-
-def evidence_of(file: Path, dataset: str, left: Path | None) -> CurrentDecision:
+def evidence_of(file: Path, of: Evidence) -> CurrentDecision:
     """Read the decision, and count every digest below it again."""
     from harness.stages.custody.verify import verify_with_files
     from harness.stages.migrate.ledger import evidence
 
-    layout = evidence_at(dataset, left)
+    layout = of.layout()
     root = Project.here().root
-    return evidence(layout, file, lambda: verify_with_files(layout, left, root))
+    return evidence(layout, file, lambda: verify_with_files(layout, of.source, root))
 
 
-At = Annotated[
-    Path | None, typer.Option("--at", help="Folder of ledger and switch. [default: migration]")
-]
-Judged = Annotated[
-    Path | None, typer.Option("--policy", help="What it follows. [the policy of params.yaml]")
-]
-Data = Annotated[
-    str, typer.Option("--dataset", help="Whose decision; the one of params.yaml if not named.")
-]
-Reason = Annotated[str, typer.Option(help="Why; it is kept in the ledger.")]
 REFUSED, OPEN = 1, 3
+migrate = group(
+    "migrate",
+    "The state of a migration: a ledger that only grows, and the kill switch of the service. Steps"
+    " are taken by decisions; the way back is always open, and is drilled.",
+)
 
 
-def register(app: typer.Typer) -> None:
-    """Put ``migrate`` on the command line."""
-    group = typer.Typer(
-        no_args_is_help=True,
-        help="The state of a migration: a ledger that only grows, and the kill switch of the"
-        " service. Steps are taken by decisions; the way back is always open, and is drilled.",
-    )
-    for command in (begin, observe, status, advance, rollback, drill, mend, interleave):
-        group.command()(command)
-    app.add_typer(group, name="migrate")
-
-
+@command(migrate)
 def begin(
     serving: Annotated[str, typer.Option(help="Value of SEARCH_ENGINE for the old engine.")],
     at: At = None,
-    policy: Judged = None,
-) -> None:
+    policy: PolicyFile = None,
+) -> Result:
     """Begin a migration: write its ledger, and the switch that leaves the old engine in place.
 
     Example: harness migrate begin --policy policy/mail.toml --serving fts5
@@ -104,20 +90,21 @@ def begin(
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
     moves.check_switches(judged_by)
     own(folder, MIGRATION, file, known=ledger.is_ledger)
-    told = partial(begun, folder / SWITCH_FILE)
-    moves.begin(folder, judged_by, serving, now=now(), by=by(), told=told)
+    lines: list[str] = []
+    moves.begin(folder, judged_by, serving, now=now(), by=by(), told=_moved(lines))
+    return said(*lines, f"begun; the service reads {folder / SWITCH_FILE}")
 
 
+@command(migrate)
 def observe(
+    of: Evidence,
     at: At = None,
-    policy: Judged = None,
-    dataset: Data = "",
-    left: Left = None,
+    policy: PolicyFile = None,
     shadow: Annotated[
         list[Path] | None,
         typer.Option(help="A folder of shadow streams of the next step's arms. May come again."),
     ] = None,
-) -> None:
+) -> Result:
     """Note the decision that is there, and the days on which the next step's arms were compared.
 
     Run it whenever evidence was made: days of shadow are counted from what was noted.
@@ -130,22 +117,17 @@ def observe(
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
     step = read(folder).state.next_of(judged_by)
     days = streamed(live(shadow or ()), step) if step else ()
-    noted = moves.observe(folder, evidence_of(file, dataset, left), days, now=now(), by=by())
-    if noted is None:
-        out.print("nothing new")
-        return
-    show_noted(noted)
+    noted = moves.observe(folder, evidence_of(file, of), days, now=now(), by=by())
+    return said("nothing new") if noted is None else said(*_noted(noted))
 
 
+@command(migrate)
 def status(
+    of: Evidence,
     at: At = None,
-    policy: Judged = None,
-    dataset: Data = "",
-    left: Left = None,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
-) -> None:
-    """Say which step is in force, since when, what it rests on, and what is to be done.
+    policy: PolicyFile = None,
+) -> Result:
+    """Print which step is in force, since when, what it rests on, and what is to be done.
 
     Nothing is written. Exit codes: 0 nothing is wrong, 1 a step must be rolled back, 2 bad input,
     3 the switch is not what the ledger says, or evidence expired.
@@ -156,28 +138,24 @@ def status(
     from harness.stages.migrate import moves
 
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
-    found = moves.look(folder, judged_by, evidence_of(file, dataset, left), now=now())
-    if as_json:
-        out.json(status_json(found))
-    else:
-        show(found, judged_by)
+    found = moves.look(folder, judged_by, evidence_of(file, of), now=now())
     actions = {ask.action for ask in found.asks}
-    if Action.ROLLBACK in actions:
-        raise typer.Exit(REFUSED)
-    raise typer.Exit(OPEN if actions & {Action.MEND, Action.MEASURE} else 0)
+    code = OPEN if actions & {Action.MEND, Action.MEASURE} else 0
+    code = REFUSED if Action.ROLLBACK in actions else code
+    return Result(said(*_standing(found, judged_by)).doc, code, status_json(found))
 
 
+@command(migrate)
 def advance(
+    of: Evidence,
     at: At = None,
-    policy: Judged = None,
-    dataset: Data = "",
-    left: Left = None,
+    policy: PolicyFile = None,
     *,
     override: Annotated[
         bool, typer.Option("--override", help="Take the step against the rules; for ever shown.")
     ] = False,
     reason: Reason = "",
-) -> None:
+) -> Result:
     """Take the next step, if a decision that is fresh, right and whole says PROMOTE.
 
     The decision is derived again from its raw evidence (harness verify); the days of shadow must
@@ -186,37 +164,41 @@ def advance(
 
     Example: harness migrate advance --policy policy/mail.toml --dataset agent-mail
     """
-    from harness.core.errors import HarnessError
     from harness.policy.migration import standing
     from harness.stages.migrate import moves
 
     if override != bool(reason.strip()):
         raise HarnessError("--override asks for --reason, and --reason is only for --override")
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
-    found = evidence_of(file, dataset, left)
+    found = evidence_of(file, of)
     before = moves.look(folder, judged_by, found, now=now())
 
+    lines: list[str] = []
+
     def told(resumed: str, state: State) -> None:
-        show_resumed(resumed, state)
-        show(standing(state, judged_by, found, now=now()), judged_by)
+        lines.extend(_resumed(resumed, state))
+        lines.extend(_standing(standing(state, judged_by, found, now=now()), judged_by))
 
     stands = moves.advance(
         folder, judged_by, found, now=now(), by=by(), reason=reason.strip(), told=told
     )
-    if stands:
-        refused(stands, before.next.name if before.next else "")
-        raise typer.Exit(REFUSED)
+    if not stands:
+        return said(*lines)
+    step = before.next.name if before.next else ""
+    lines.append(f"REFUSED {step} was not taken; nothing was changed")
+    return Result(said(*lines, *(_row("", line) for line in stands)).doc, REFUSED)
 
 
+@command(migrate)
 def rollback(
     at: At = None,
-    to: Annotated[str, typer.Option(help="Step to go back to, or start. [one back]")] = "",
+    step: Step = "",
     reason: Reason = "by hand",
     without_ledger: Annotated[
         str, typer.Option(help="Only set the switch to this value: where the ledger is torn.")
     ] = "",
-) -> None:
-    """Go back one step, or to a named one, at once, without evidence.
+) -> Result:
+    """Go back one step, or to the one that --step names (or start), at once, without evidence.
 
     Example: harness migrate rollback --reason "names are not found"
     """
@@ -225,25 +207,30 @@ def rollback(
     folder = folder_of(at)
     if without_ledger:
         moves.rollback_without_ledger(folder, without_ledger)
-        out.print(f"SEARCH_ENGINE={without_ledger}; the ledger must be fixed", markup=False)
-        return
-    told = rolled_back
-    moves.rollback(folder, to=to, reason=reason, now=now(), by=by(), told=told)
+        return said(f"SEARCH_ENGINE={without_ledger}; the ledger must be fixed")
+    lines: list[str] = []
+
+    def told(move: str, state: State) -> None:
+        lines.extend(_resumed(move, state))
+        lines.append(f"back to {state.step or 'start'}: SEARCH_ENGINE={state.switch}")
+
+    moves.rollback(folder, to=step, reason=reason, now=now(), by=by(), told=told)
+    return said(*lines)
 
 
-def mend(at: At = None) -> None:
+@command(migrate)
+def mend(at: At = None) -> Result:
     """Write into the switch what the ledger says, where the two differ."""
     from harness.stages.migrate import moves
 
-    value = moves.set_again(folder_of(at))
-    out.print(f"SEARCH_ENGINE={value}", markup=False)
+    return said(f"SEARCH_ENGINE={moves.set_again(folder_of(at))}")
 
 
+@command(migrate)
 def drill(
-    arm: Annotated[str, typer.Option(help="The arm of message search that serves.")],
+    arm: ArmName,
+    of: Evidence,
     at: At = None,
-    dataset: Data = "",
-    left: Left = None,
     url: Annotated[
         str, typer.Option(help="A running mail-server that reads the switch; else one in here.")
     ] = "",
@@ -252,7 +239,7 @@ def drill(
     patience_s: Annotated[
         float, typer.Option(min=0, help="How long the service may take to follow the switch.")
     ] = 10.0,
-) -> None:
+) -> Result:
     """Switch back, prove that the old engine answers, switch forth, prove it again.
 
     Each answer must carry the fingerprint of who is meant to answer. A drill that fails leaves the
@@ -268,7 +255,7 @@ def drill(
 
     project = Project.here()
     folder = folder_of(at)
-    layout = evidence_at(dataset, left)
+    layout = of.layout()
     asked = [query.text for query in Prepared.open(layout.data).queries() if query.text.strip()]
     clock = Clock(now, perf_counter_ns, lambda: sleep(0.05))
     serving = opened(layout, arm, project.cache, folder, url=url, timeout_s=max(1.0, patience_s))
@@ -281,120 +268,98 @@ def drill(
             clock=clock,
             patience_ns=int(patience_s * 1e9),
         )
-    drilled(event)
-    raise typer.Exit(0 if event.passed else REFUSED)
+    return Result(said(*_drilled(event)).doc, 0 if event.passed else REFUSED)
 
 
+@command(migrate)
 def interleave(
-    arms: Annotated[
-        str, typer.Option(help="Arms with commas between, the one that serves first; none ends it.")
-    ],
-    reason: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")],
-    at: Annotated[
-        Path | None, typer.Option("--at", help="Folder of the ledger. [default: migration]")
-    ] = None,
-) -> None:
+    arms: Arms,
+    reason: Reason,
+    at: At = None,
+) -> Result:
     """Let users see lists that are mixed from several engines, or end it with --arms none.
 
-    A service that interleaves reads the ledger at each query. A step that is taken or taken back
-    ends it too.
+    The arm that serves comes first. A service that interleaves reads the ledger at each query. A
+    step that is taken or taken back ends it too.
 
     Example: harness migrate interleave --arms fts5,tantivy --reason "two weeks of clicks"
     """
     from harness.core.names import checked
     from harness.stages.migrate.ledger import interleave as move
 
-    named = tuple(checked("an arm", one.strip()) for one in arms.split(","))
+    named = tuple(checked("an arm", one) for one in listed(arms))
     chosen = () if named == ("none",) else named
     state = move(folder_of(at), chosen, reason=reason.strip() or "by hand", now=now(), by=by())
     if state.interleaved:
-        out.print(f"on: users see lists of {', '.join(state.interleaved.arms)}", markup=False)
-    else:
-        out.print("off: users see the list of the engine that serves", markup=False)
+        return said(f"on: users see lists of {', '.join(state.interleaved.arms)}")
+    return said("off: users see the list of the engine that serves")
 
 
-COLOURS = {"rollback": "red", "mend": "red", "measure": "yellow", "drill": "yellow"}
 NS_PER_MS = 1e6
 PREFIX = 12
 
 
-def show(standing: Standing, policy: Policy) -> None:
-    """Print what is in force, what it rests on, and what is to be done."""
+def _standing(standing: Standing, policy: Policy) -> Iterator[str]:
+    """Yield what is in force, what it rests on, and what is to be done."""
     state = standing.state
-    out.print(f"\n[bold]{escape(state.policy)}[/bold]")
+    yield f"\n{state.policy}"
     step = state.step or "nothing is taken"
-    _row("in force", f"{step} since {_when(state.since)}; SEARCH_ENGINE={state.switch}")
+    yield _row("in force", f"{step} since {_when(state.since)}; SEARCH_ENGINE={state.switch}")
     if state.taken:
-        _row("rests on", _rests_on(standing, policy))
+        yield _row("rests on", _rests_on(standing, policy))
         drilled = state.taken[-1].drilled_at
-        _row("drilled", _when(drilled) if drilled else "never since it was taken")
+        yield _row("drilled", _when(drilled) if drilled else "never since it was taken")
     if state.interleaved:
         since = f"since {_when(state.interleaved.at)}: {state.interleaved.reason}"
-        _row("interleaved", f"{', '.join(state.interleaved.arms)} {since}")
+        yield _row("interleaved", f"{', '.join(state.interleaved.arms)} {since}")
     if standing.next:
         asked = standing.next.shadow_days
         days = f"; {standing.shadow_days} of {asked} days of shadow" if asked else ""
         arms = f"{standing.next.control} -> {standing.next.candidate}"
-        _row("next", f"{standing.next.name} ({arms}){days}")
+        yield _row("next", f"{standing.next.name} ({arms}){days}")
     for line in standing.hindrances:
-        _row("", f"in its way: {line}")
+        yield _row("", f"in its way: {line}")
     for ask in standing.asks:
-        word = f"[{COLOURS.get(ask.action, 'green')}]{ask.action.upper():<10}[/]"
-        out.print(f"  {word} {escape(f'to {ask.to}: ' if ask.to else '')}{escape(ask.why)}")
-    _overrides(state)
+        yield _row(ask.action.upper(), f"{f'to {ask.to}: ' if ask.to else ''}{ask.why}")
+    for one in state.overrides:
+        yield _row("OVERRIDDEN", f"{one.step} on {_when(one.at)} by {one.by}: {one.reason}")
+        yield from (_row("", f"set aside: {line}") for line in one.overridden)
 
 
-def refused(hindrances: Sequence[str], step: str) -> None:
-    """Print why a step was not taken."""
-    out.print(f"[red]REFUSED[/] {escape(step)} was not taken; nothing was changed")
-    for line in hindrances:
-        _row("", line)
+def _moved(lines: list[str]) -> Callable[[str, State], None]:
+    return lambda move, state: lines.extend(_resumed(move, state))
 
 
-def begun(switch: Path, move: str, state: State) -> None:
-    """Print that a migration began, and what the service is to read."""
-    show_resumed(move, state)
-    out.print(f"begun; the service reads {switch}", markup=False)
-
-
-def rolled_back(move: str, state: State) -> None:
-    """Print which step is in force again."""
-    show_resumed(move, state)
-    out.print(f"back to {state.step or 'start'}: SEARCH_ENGINE={state.switch}", markup=False)
-
-
-def show_resumed(move: str, state: State) -> None:
-    """Print that a move was completed that had been cut off."""
+def _resumed(move: str, state: State) -> Iterator[str]:
+    """Yield that a move was completed that had been cut off."""
     if move:
         step = state.step or "no step"
-        out.print(f"completed: a move that was cut off ({move}); {step} is in force", markup=False)
+        yield f"completed: a move that was cut off ({move}); {step} is in force"
 
 
-def show_noted(event: Observed) -> None:
-    """Print what was noted: the decision, and the days on which each pair of arms was compared.
+def _noted(event: Observed) -> Iterator[str]:
+    """Yield what was noted: the decision, and the days on which each pair of arms was compared.
 
     A day on which a pair was compared in two ways, or is noted again because more was compared on
     it, is one day.
     """
     decision = event.decision.sha256[:PREFIX] if event.decision else "none that is new"
-    out.print(f"noted: decision {decision}")
+    yield f"noted: decision {decision}"
     days: dict[str, set[date]] = {}
     for one in event.days:
         days.setdefault(f"{one.control} -> {one.candidate}", set()).add(one.day)
     for pair, on in days.items():
         shown = ", ".join(str(day) for day in sorted(on))
-        _row("", f"{pair}: {len(on)} day{'s' if len(on) > 1 else ''} of comparison ({shown})")
+        yield _row("", f"{pair}: {len(on)} day{'s' if len(on) > 1 else ''} of comparison ({shown})")
 
 
-def drilled(event: Drilled) -> None:
-    """Print how a drill went."""
-    word = "[green]PROVEN[/]" if event.passed else "[red]FAILED[/]"
-    out.print(f"{word} {escape(event.said)}")
+def _drilled(event: Drilled) -> Iterator[str]:
+    yield f"{'PROVEN' if event.passed else 'FAILED'} {event.said}"
     if event.passed:
         back, forth = event.back_ns / NS_PER_MS, event.forth_ns / NS_PER_MS
-        out.print(f"  back in {back:.1f} ms, forth in {forth:.1f} ms, to the first own answer")
+        yield f"  back in {back:.1f} ms, forth in {forth:.1f} ms, to the first own answer"
     else:
-        out.print(f"  SEARCH_ENGINE={escape(event.old)}: {escape(event.step)} is taken back")
+        yield f"  SEARCH_ENGINE={event.old}: {event.step} is taken back"
 
 
 def status_json(standing: Standing) -> dict[str, Any]:
@@ -431,15 +396,8 @@ def _rests_on(standing: Standing, policy: Policy) -> str:
     )
 
 
-def _overrides(state: State) -> None:
-    for one in state.overrides:
-        _row("OVERRIDDEN", f"{one.step} on {_when(one.at)} by {one.by}: {one.reason}")
-        for line in one.overridden:
-            _row("", f"set aside: {line}")
-
-
-def _row(what: str, said: str) -> None:
-    out.print(f"  {what:<10} {escape(said)}")
+def _row(what: str, text: str) -> str:
+    return f"  {what:<10} {text}"
 
 
 def _when(at: datetime) -> str:

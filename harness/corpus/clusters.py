@@ -280,7 +280,7 @@ def _rarest(items: frozenset[str], counts: Counter[str], least: Fraction) -> lis
 
 
 SIMILAR = "similar.json"
-SIMILAR_HINT = "Run: harness prepare --similar"
+SIMILAR_HINT = "Run: harness stage prepare --similar"
 LEAST_COSINE = 0.85
 """Cosine, rounded, from which on two queries are alike; docs/decisions/0018 has the evidence."""
 DIGITS = 2
@@ -334,7 +334,7 @@ def read_similar(dataset: Path, queries_sha256: str) -> Similar:
 
 
 CLUSTERS = "clusters.json"
-CLUSTER_HINT = "Run: harness prepare"
+CLUSTER_HINT = "Run: harness stage prepare"
 Groups = Sequence[Sequence[str]]
 """Query ids of each cluster of two or more, in the order of the query set."""
 

@@ -163,7 +163,7 @@ def _some(ids: tuple[str, ...]) -> str:
 
 
 CORPUS, QUERIES, QRELS, MANIFEST = "corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json"
-HINT = "Run: harness prepare."
+HINT = "Run: harness stage prepare"
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ def _refuse_repeats(
         raise Malformed(f"{first} is shown one document twice")
 
 
-RUN = Artifact("a run", _run_in, _run_bytes, remedy="Run again: harness replay")
+RUN = Artifact("a run", _run_in, _run_bytes, remedy="Run again: harness stage replay")
 
 
 def _flat(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

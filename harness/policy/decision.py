@@ -160,7 +160,7 @@ def _other_depth(evidence: Evidence, wanted: int | None) -> Iterator[Unmet]:
             yield Unmet(
                 f"RBO, the taus and the classes were computed at {said}; the policy demands"
                 f" {wanted} (policy.evidence.depth)",
-                f"put {wanted} last in compare.depths, and run harness compare",
+                f"put {wanted} last in compare.depths, and run harness stage compare",
             )
 
 
@@ -268,7 +268,7 @@ def open_premises(policy: Policy, step: Step, evidence: Evidence) -> tuple[Findi
     open_ = [key for key in wanted if key not in known]
     said = [f"{key} ({TAKEN[key]}) is neither checked nor declared" for key in open_]
     checks = {
-        "needs": "queries compared by: harness prepare --similar",
+        "needs": "queries compared by: harness stage prepare --similar",
         "starts": f"race.processes of {starts} or more in params.yaml",
     }
     remedies = [f"a reason in the policy for {', '.join(open_)}"] if open_ else []

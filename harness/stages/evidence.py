@@ -41,7 +41,8 @@ def _side(layout: Layout, arm: str, scores: Mapping[Key, Mapping[str, Scores]]) 
     if (arm,) not in scores:
         raise EvidenceError(
             f"{layout.per_query}: the arm {arm} has no scores."
-            f" Add it to arms in params.yaml, and run: harness score --dataset {layout.root.name}"
+            f" Add it to arms in params.yaml, and run:"
+            f" harness stage score --dataset {layout.root.name}"
         )
     run, counted = read_run(layout.run(arm)), replayed_index(layout, arm)
     return ArmResult(arm, read_manifest(layout, arm), run, scores[arm,], counted)

@@ -122,7 +122,7 @@ def mail_box(layout: Layout, arm: str, cache: Path) -> Iterator[Ingest]:
         with ingest.opened(layout.index(served.name) / STORE) as box:
             yield box
     except SearchError as exc:
-        raise IndexNotReady(f"{exc}. Build it again: harness index") from exc
+        raise IndexNotReady(f"{exc}. Build it again: harness stage index") from exc
 
 
 def follow(

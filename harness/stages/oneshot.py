@@ -208,8 +208,8 @@ def oneshot(
         compare=params.compare,
         policy=policy,
         policy_file=wanted.policy_file,
-        pin=shlex.join(["harness", "policy", "pin", str(wanted.policy_file), "--out", str(out)]),
-        place=shlex.join(["--out", str(out)]),
+        pin=shlex.join(["harness", "policy", "pin", str(wanted.policy_file), "--from", str(out)]),
+        place=shlex.join(["--from", str(out)]),
     )
     if policy:
         tell("judging")

@@ -141,7 +141,7 @@ def _with_versions(counted: Card) -> Card:
 
 
 def _hint(about: Card) -> str:
-    update = f"harness prepare --dataset {about.name} --update"
+    update = f"harness stage prepare --dataset {about.name} --update"
     if about.kind == "files":
         return f"Fetch the data again; if the change is meant, run: {update}"
     if not about.packages:

@@ -320,7 +320,7 @@ def check_served(run: Run, searcher: Searcher, queries: Sequence[Query]) -> None
         f"{run.arm}: {len(strange)} of {len(run)} answers were served by another engine than its"
         f" own, the first, of {query_id}, by {who[:PREFIX] or 'an unknown one'}:"
         f" {_why(searcher, first) or OF_ITSELF}. Nothing is scored. Fix that, build the index again"
-        f" (harness index), and replay"
+        f" (harness stage index), and replay"
     )
 
 

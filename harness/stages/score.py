@@ -207,7 +207,7 @@ def check_scores(layout: Layout, arms: Sequence[str]) -> None:
         check_run(layout, arm)
     hint = (
         "See that every arm is among the arms of params.yaml, and run:"
-        f" harness score --dataset {layout.root.name}"
+        f" harness stage score --dataset {layout.root.name}"
     )
     receipts.check(layout.score_receipt, _files(layout, arms), hint)
 

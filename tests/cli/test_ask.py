@@ -112,7 +112,7 @@ def test_json_has_the_very_ids_and_nothing_that_a_terminal_obeys(
     corpus.write_text(corpus.read_text().replace('"d00"', json.dumps(strange)))
     harness("run", "--dataset", "beir", "--arms", "fts5", "--out", "out")
     title = json.loads(corpus.read_text().splitlines()[0])["title"]
-    said = harness("ask", title, "--out", "out", "--arm", "fts5", "--json")
+    said = harness("ask", title, "--from", "out", "--arm", "fts5", "--json")
     (one,) = json.loads(said.out)
     assert strange in {hit["doc_id"] for hit in one["hits"]}
     assert said.out.replace("\n", "").isprintable()

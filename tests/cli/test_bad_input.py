@@ -87,8 +87,14 @@ def test_judgements_of_what_does_not_exist(project: Toy, harness: Harness, line:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("index", "--dataset", "toy", "--arm", "fts4"), "no arm named 'fts4'; there is code-"),
-        (("index", "--dataset", "toys", "--arm", "fts5"), "no dataset named 'toys'; there is toy"),
+        (
+            ("stage", "index", "--dataset", "toy", "--arm", "fts4"),
+            "no arm named 'fts4'; there is code-",
+        ),
+        (
+            ("stage", "index", "--dataset", "toys", "--arm", "fts5"),
+            "no dataset named 'toys'; there is toy",
+        ),
         (("gate", "--step", "hybird"), "no step named 'hybird'; there is tantivy"),
         (("run", "--dataset", "nope", "--arms", "fts5", "--out", "o"), "no dataset named 'nope'"),
         (("run", "--dataset", "toy", "--arms", "x", "--out", "o"), "no arm named 'x'"),
@@ -99,8 +105,8 @@ def test_judgements_of_what_does_not_exist(project: Toy, harness: Harness, line:
         ),
         (("import", "beir", "none", "--name", "x"), "missing file"),
         (
-            ("replay", "--dataset", "toy", "--arm", "dense"),
-            "harness index --dataset toy --arm dense",
+            ("stage", "replay", "--dataset", "toy", "--arm", "dense"),
+            "harness stage index --dataset toy --arm dense",
         ),
     ],
 )
@@ -116,7 +122,7 @@ def test_what_does_not_exist_is_told_what_does(
         ("nDCG@10,", "nDGC@10,", "nDGC@10"),
         ("k: 50,", "k: fifty,", r"params\.yaml: replay\.k: .*integer"),
         ("k: 50,", "k: 50", r"params\.yaml:\d+: not YAML"),
-        ("arms: [fts5,", "arms: [dense, fts5,", "harness index --dataset toy --arm dense"),
+        ("arms: [fts5,", "arms: [dense, fts5,", "harness stage index --dataset toy --arm dense"),
     ],
 )
 def test_params_that_are_wrong(
@@ -124,7 +130,7 @@ def test_params_that_are_wrong(
 ) -> None:
     assert old in PARAMS
     (project.root / "params.yaml").write_text(PARAMS.replace(old, new, 1))
-    assert re.search(says, harness("score", "--dataset", "toy").error)
+    assert re.search(says, harness("stage", "score", "--dataset", "toy").error)
 
 
 @pytest.mark.parametrize(
@@ -164,16 +170,18 @@ def test_a_policy_that_is_wrong(
 )
 def test_an_arm_that_is_wrong(project: Toy, harness: Harness, text: str, says: str) -> None:
     (project.root / "mine.toml").write_text(text)
-    assert re.search(says, harness("index", "--dataset", "toy", "--arm", "mine.toml").error)
+    assert re.search(
+        says, harness("stage", "index", "--dataset", "toy", "--arm", "mine.toml").error
+    )
 
 
 def test_a_dropped_table_is_invalid(project: Toy, harness: Harness) -> None:
     assert harness("gate").code == 0
     with closing(sqlite3.connect(project.layout.index("fts5") / FILE)) as db, db:
         db.execute("DROP TABLE search")
-    said = harness("replay", "--dataset", "toy", "--arm", "fts5").error
+    said = harness("stage", "replay", "--dataset", "toy", "--arm", "fts5").error
     assert "fts5.db: was changed since" in said
-    assert "harness index" in said
+    assert "harness stage index" in said
     assert "fts5.db: was changed since" in harness("race", "--dataset", "toy").error
 
 
@@ -253,5 +261,5 @@ def test_a_policy_that_is_not_there(project: Toy, harness: Harness) -> None:
 def test_the_old_scores_are_kept_where_scoring_fails(project: Toy, harness: Harness) -> None:
     before = json.loads(project.layout.scores.read_text())
     (project.root / "params.yaml").write_text(PARAMS.replace("RR@10", "RX@10"))
-    assert "RX@10" in harness("score", "--dataset", "toy").error
+    assert "RX@10" in harness("stage", "score", "--dataset", "toy").error
     assert json.loads(project.layout.scores.read_text()) == before

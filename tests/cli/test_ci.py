@@ -154,7 +154,7 @@ def test_what_the_action_keeps_is_a_baseline(
     before = artifact(story.green, tmp_path / "before")
     monkeypatch.chdir(story.folder)
     for ran, code in ((story.green, 0), (story.red, 1)):
-        words = ["regress", "--baseline", str(before), "--out", str(ran.out)]
+        words = ["regress", "--baseline", str(before), "--from", str(ran.out)]
         said = CliRunner().invoke(application(), words)
         assert said.exit_code == code, said.output
     assert "WORSE" in said.output
@@ -219,7 +219,7 @@ def test_a_summary_that_is_no_file_is_refused_before_a_word(
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "pipe"))
-    done = CliRunner().invoke(application(), ["ci", "--out", str(story.red.out), "--github"])
+    done = CliRunner().invoke(application(), ["ci", "--from", str(story.red.out), "--github"])
     assert done.exit_code == 2
     assert "is not a file" in done.output
     assert "::" not in done.output
@@ -227,7 +227,7 @@ def test_a_summary_that_is_no_file_is_refused_before_a_word(
 
 def test_values_of_another_run_are_refused(story: Story, tmp_path: Path) -> None:
     out = spoilt(story, tmp_path / "out", "per_query.parquet")
-    said = CliRunner().invoke(application(), ["ci", "--out", str(out)])
+    said = CliRunner().invoke(application(), ["ci", "--from", str(out)])
     assert "not the values that" in said.output
 
 
@@ -236,18 +236,18 @@ def test_values_without_an_arm_are_refused(story: Story, tmp_path: Path) -> None
     values = read_scores(out / "per_query.parquet", ["arm"])
     del values["own",]
     write_scores(out / "per_query.parquet", ["arm"], values)
-    said = CliRunner().invoke(application(), ["ci", "--out", str(out)])
+    said = CliRunner().invoke(application(), ["ci", "--from", str(out)])
     assert "not the values that" in said.output
 
 
 def test_a_run_without_a_decision_is_bad_input(tmp_path: Path) -> None:
-    said = CliRunner().invoke(application(), ["ci", "--out", str(tmp_path)])
+    said = CliRunner().invoke(application(), ["ci", "--from", str(tmp_path)])
     assert "decision.json: no decision" in said.output
 
 
 def test_queries_of_another_file_are_refused(story: Story, tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text('{"_id": "x", "text": "y"}\n')
-    words = ["ci", "--out", str(story.red.out), "--queries", str(tmp_path / "q.jsonl")]
+    words = ["ci", "--from", str(story.red.out), "--queries", str(tmp_path / "q.jsonl")]
     said = CliRunner().invoke(application(), words)
     assert "it lacks 240 queries of the run, for example q-archive-board" in said.output
 

@@ -1,4 +1,4 @@
-"""``harness decide``: old evidence under a new policy."""
+"""``harness gate``: old evidence under a new policy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_old_evidence_is_judged_without_an_index_and_nothing_is_written(
     shutil.rmtree(project.cache)
     new = policy(project, HEAD + STEP + gates)
     before = listing(project.root)
-    said = harness("decide", "--policy", new, "--dataset", NAME)
+    said = harness("gate", "--policy", new, "--dataset", NAME)
     assert said.code == code, said
     assert says in said.out
     assert listing(project.root) == before
@@ -55,27 +55,27 @@ def test_old_evidence_is_judged_without_an_index_and_nothing_is_written(
 
 def test_it_says_what_gate_would_say(project: Toy, harness: Harness) -> None:
     new = policy(project, HEAD + STEP + FAILS)
-    decided = harness("decide", "--policy", new)
+    decided = harness("gate", "--policy", new)
     project.policy(new.read_text())
     assert decided == harness("gate")
 
 
 def test_a_policy_that_is_wrong_is_two_and_named(project: Toy, harness: Harness) -> None:
     new = policy(project, HEAD + STEP + GATES.replace("margin = 0.15", "margin = 2.0"))
-    assert "new.toml:" in harness("decide", "--policy", new).error
-    assert "margin is 2.0" in harness("decide", "--policy", new).error
+    assert "new.toml:" in harness("gate", "--policy", new).error
+    assert "margin is 2.0" in harness("gate", "--policy", new).error
 
 
 def test_evidence_that_was_changed_is_refused(project: Toy, harness: Harness) -> None:
     new = policy(project, HEAD + STEP + GATES)
     qrels = project.layout.data / "qrels.trec"
     qrels.write_text(qrels.read_text() + "q00 0 d01 1\n")
-    assert "qrels.trec: was changed since" in harness("decide", "--policy", new).error
+    assert "qrels.trec: was changed since" in harness("gate", "--policy", new).error
 
 
 def test_arms_that_were_never_compared_are_left_open(project: Toy, harness: Harness) -> None:
     new = policy(project, HEAD + STEP.replace('"fts5"', '"hash-hybrid"') + GATES)
-    said = harness("decide", "--policy", new)
+    said = harness("gate", "--policy", new)
     assert said.code == 3
     assert "evidence of tantivy against hash-hybrid is missing" in said.out
 
@@ -83,9 +83,9 @@ def test_arms_that_were_never_compared_are_left_open(project: Toy, harness: Harn
 def test_a_named_step_decides_alone(project: Toy, harness: Harness) -> None:
     later = STEP.replace('name = "tantivy"', 'name = "again"')
     new = policy(project, HEAD + STEP + GATES + later + FAILS)
-    assert harness("decide", "--policy", new).code == 1
-    assert harness("decide", "--policy", new, "--step", "tantivy").code == 0
-    assert "no step named 'none'" in harness("decide", "--policy", new, "--step", "none").error
+    assert harness("gate", "--policy", new).code == 1
+    assert harness("gate", "--policy", new, "--step", "tantivy").code == 0
+    assert "no step named 'none'" in harness("gate", "--policy", new, "--step", "none").error
 
 
 def test_what_harness_run_left_is_decided_anew(
@@ -95,12 +95,12 @@ def test_what_harness_run_left_is_decided_anew(
     words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", CONTROL)
     assert harness(*words, "--out", left).code == 0
     new = policy(project, HEAD + STEP + FAILS)
-    said = harness("decide", "--policy", new, "--out", left, "--control", CONTROL)
+    said = harness("gate", "--policy", new, "--from", left, "--control", CONTROL)
     assert said.code == 1
     assert "tantivy    HOLD  fts5 -> tantivy" in said.out
     assert (
         "only fts5, tantivy"
-        in harness("decide", "--policy", new, "--out", left, "--control", "none").error
+        in harness("gate", "--policy", new, "--from", left, "--control", "none").error
     )
     (one,) = decide_again(
         project.layout, load_policy(new), Path(new), control="", now=datetime.now(UTC)

@@ -35,7 +35,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 def test_every_query_is_in_the_file_and_its_parts_sum_to_its_difference(
     project: Toy, harness: Harness, tmp_path: Path
 ) -> None:
-    said = harness(*WORDS, "--dataset", NAME, "--to", tmp_path / "parts.csv", "--top", "3")
+    said = harness(*WORDS, "--dataset", NAME, "--out", tmp_path / "parts.csv", "--top", "3")
     assert said.code == 0, said
     scores = read_scores(project.layout.per_query, ["arm"])
     old, new = (scores[(arm,)]["nDCG@10"].by_query for arm in ("fts5", "hash-hybrid"))
@@ -72,7 +72,7 @@ def test_json_has_means_that_sum_to_the_mean_and_slices_that_are_adjusted(
     project: Toy, harness: Harness, tmp_path: Path
 ) -> None:
     assert project
-    assert harness(*WORDS, "--dataset", NAME, "--to", tmp_path / "parts.json").code == 0
+    assert harness(*WORDS, "--dataset", NAME, "--out", tmp_path / "parts.json").code == 0
     found = json.loads((tmp_path / "parts.json").read_text(encoding="utf-8"))
     total = sum(step["shown"] + step["order"] for step in found["steps"])
     differences = [query["difference"] for query in found["queries"]]
@@ -88,7 +88,7 @@ def test_an_arm_without_stages_and_an_imported_run_have_one_step(
     project: Toy, harness: Harness, tmp_path: Path
 ) -> None:
     words = ("decompose", "--dataset", NAME, "--control", "fts5", "--candidate", "tantivy")
-    assert harness(*words, "--to", tmp_path / "one.csv").code == 0
+    assert harness(*words, "--out", tmp_path / "one.csv").code == 0
     assert {"answer_shown", "answer_order"} < set(rows(tmp_path / "one.csv")[0])
     from harness.corpus.runs import read_run
 
@@ -97,7 +97,7 @@ def test_an_arm_without_stages_and_an_imported_run_have_one_step(
     run = ("run", "--dataset", NAME, "--arms", "fts5", "--control", "fts5", "--out", left)
     imported = ("--trec-run", f"other={tmp_path / 'other.trec'}", "--missing", "empty")
     assert harness(*run, *imported).code == 0
-    said = harness(*WORDS[:-1], "other", "--out", left, "--to", tmp_path / "two.csv")
+    said = harness(*WORDS[:-1], "other", "--out", left, "--out", tmp_path / "two.csv")
     assert said.code == 0, said
     assert rows(tmp_path / "two.csv") == rows(tmp_path / "one.csv")
 
@@ -110,8 +110,8 @@ def test_an_engine_of_ones_own_is_taken_apart_by_its_file(
     shutil.copytree(ROOT / "examples" / "own_engine", own.parent)
     run = ("run", "--dataset", NAME, "--arms", f"fts5,{own}", "--control", "fts5")
     assert harness(*run, "--out", tmp_path / "ran").code == 0
-    words = ("decompose", "--control", "fts5", "--candidate", own, "--out", tmp_path / "ran")
-    said = harness(*words, "--to", tmp_path / "own.csv")
+    words = ("decompose", "--control", "fts5", "--candidate", own, "--from", tmp_path / "ran")
+    said = harness(*words, "--out", tmp_path / "own.csv")
     assert said.code == 0, said
     assert "own - fts5" in said.out
     difference = [float(row["difference"]) for row in rows(tmp_path / "own.csv")]
@@ -133,7 +133,7 @@ def test_stages_that_are_not_of_this_answer_are_refused(
     [
         (("--dataset", NAME, "--out", "somewhere"), "leave --dataset out"),
         (("--dataset", NAME, "--measure", "nDGC@10"), "no measure named 'nDGC@10'"),
-        (("--dataset", NAME, "--to", "parts.xlsx"), "ends in .csv or .json"),
+        (("--dataset", NAME, "--out", "parts.xlsx"), "ends in .csv or .json"),
         (("--dataset", NAME, "--control", "dense"), "dense"),
     ],
 )

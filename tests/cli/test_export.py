@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 def test_the_pipeline_is_exported(project: Toy, harness: Harness) -> None:
     said = harness(
-        "export", "--dataset", "toy", "--control", "fts5", "--to", "paper", "--figures", "pdf, png"
+        "export", "--dataset", "toy", "--control", "fts5", "--out", "paper", "--figures", "pdf, png"
     )
     assert said.code == 0
     files = said.out.split()
@@ -27,7 +27,7 @@ def test_a_run_is_exported(project: Toy, harness: Harness) -> None:
         "run", "--dataset", "toy", "--arms", "fts5,tantivy", "--control", "fts5", "--out", "out"
     )
     said = harness(
-        "export", "--out", "out", "--control", "fts5", "--measures", "RR@10", "--to", "paper"
+        "export", "--from", "out", "--control", "fts5", "--measures", "RR@10", "--out", "paper"
     )
     assert said.code == 0
     lines = (project.root / "paper" / "table.csv").read_text().splitlines()
@@ -35,7 +35,6 @@ def test_a_run_is_exported(project: Toy, harness: Harness) -> None:
 
 
 def test_bad_input_is_one_line(harness: Harness) -> None:
-    words = ("export", "--control", "fts5", "--to", "paper")
-    assert "leave --dataset out" in harness(*words, "--dataset", "toy", "--out", "x").error
-    assert "evidence of none" in harness(*words, "--out", "absent").error
+    words = ("export", "--control", "fts5", "--out", "paper")
+    assert "evidence of none" in harness(*words, "--from", "absent").error
     assert "'gif'" in harness(*words, "--dataset", "toy", "--figures", "gif").error

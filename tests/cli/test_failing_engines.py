@@ -94,8 +94,8 @@ def whole(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     (made.root / "policy" / "accepted.toml").write_text("")
     arm, shell = str(broken_engine.write(made.root / "broken")), Shell(made.root)
     live_log.write(made, made.root / "log")
-    shell.harness("index", *DATA, "--arm", arm)
-    shell.harness("replay", *DATA, "--arm", arm)
+    shell.harness("stage", "index", *DATA, "--arm", arm)
+    shell.harness("stage", "replay", *DATA, "--arm", arm)
     shell.harness("run", *DATA, "--arms", f"fts5,{arm}", "--control", "fts5", "--out", "ran")
     shell.harness("gate", "--exit-zero")
     return made

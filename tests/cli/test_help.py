@@ -1,4 +1,4 @@
-"""Every command of ``harness.cli.app`` says what it does, what it takes, and how it exits."""
+"""Every command of ``harness.cli`` says what it does, what it takes, and how it exits."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ import typer
 from typer.testing import CliRunner
 
 import harness.cli
-from harness.cli import application
+from harness.cli import application, parser
+from harness.cli.command import PANELS, RENAMED
+from tests.cli.conftest import Harness
 
 pytestmark = pytest.mark.slow
-STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
+STAGES = ("prepare", "index", "replay", "score", "compare")
 COMMANDS = (
-    *STAGES, "demo", "run", "decide", "decompose", "verify", "sign", "selftest", "export", "load",
-    "measure", "traffic", "tune", "pool", "judge", "serve", "ask", "doctor", "init", "ci",
-    "mail-server", "migrate begin", "migrate observe", "migrate status", "migrate advance",
-    "migrate rollback",
-    "migrate drill", "migrate mend", "regress", "reproduce", "history add", "history page",
-    "import beir", "import trec", "import jsonl", "import ratings", "import ir-datasets",
-    "convert", "plan", "policy pin", "arm check",
-    "shadow run", "shadow receive", "shadow mcp",
-    "shadow watch", "notes index", "notes ask", "notes serve", "code index", "code ask",
-    "code serve", "docs index", "docs ask", "docs serve",
-    "shadow replay", "shadow report", "shadow accept", "queries from-log", "queries drift",
-    "queries pool",
-    "assisted", "clicks report", "migrate interleave",
-    "labels", "import mbox", "panel settle",
-    "panel report",
+    *(f"stage {name}" for name in STAGES),
+    "race", "gate", "report", "demo", "run", "decompose", "verify", "sign", "selftest", "export",
+    "load", "measure", "shadow traffic", "tune", "pool", "judge", "serve", "ask", "doctor",
+    "init", "ci", "mail-server", "mail index",
+    "mail drop-fts5", "migrate begin", "migrate observe", "migrate status",
+    "migrate advance", "migrate rollback", "migrate drill", "migrate mend", "regress",
+    "reproduce", "history add", "history page", "import beir", "import trec", "import jsonl",
+    "import ratings", "import ir-datasets", "convert", "plan", "policy pin", "arm check",
+    "shadow run", "shadow receive", "shadow mcp", "shadow watch", "notes index", "notes ask",
+    "notes serve", "code index", "code ask", "code serve", "docs index", "docs ask",
+    "docs serve", "shadow replay", "shadow report", "shadow accept", "queries from-log",
+    "queries drift", "queries pool", "clicks report", "migrate interleave", "labels",
+    "import mbox", "panel settle", "panel report",
 )  # fmt: skip
 
 
@@ -72,6 +72,37 @@ def test_every_option_says_what_it_is_for(command: str) -> None:
     for parameter in found.params:
         if parameter.name not in {"help", "install_completion", "show_completion"}:
             assert getattr(parameter, "help", ""), parameter.name
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_an_old_name_is_answered_with_the_new_one(old: str, harness: Harness) -> None:
+    said = harness(old, "--dataset", "toy").error
+    assert said == f"{old} has another name. Run: harness {RENAMED[old]}"
+
+
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [(("verify", "--out", "x"), "--from"), (("shadow", "replay", "x", "--run", "y"), "--from"),
+     (("history", "page", "--to", "x"), "--out")],
+)  # fmt: skip
+def test_an_old_option_is_answered_with_the_new_one(
+    words: tuple[str, ...], now: str, harness: Harness
+) -> None:
+    said = harness(*words)
+    assert said.code == 2
+    assert f"It is {now} now" in " ".join(said.err.split())
+
+
+def test_the_version_and_a_short_help(harness: Harness) -> None:
+    assert harness("--version").out.startswith("harness 0.")
+    assert harness("-h").out == harness("--help").out
+    assert harness("shadow", "run", "-h").code == 0
+
+
+def test_every_command_stands_in_a_group_of_the_help() -> None:
+    panels = [one.rich_help_panel for one in parser().commands.values()]
+    assert list(dict.fromkeys(panels)) == list(PANELS)
+    assert {name for names in PANELS.values() for name in names} == set(tree().commands)
 
 
 def test_the_exit_codes_are_written_down() -> None:

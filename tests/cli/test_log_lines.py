@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from engines.stacks.agent_mail.contract import Event, to_log
-from harness.cli.app import logged
+from harness.cli.mail import logged
 
 EVENT = {"requested": "hybrid", "actual": "lexical", "reason": "no\nmodel"}
 OTHER = logging.getLogger("engines.mail.surface")

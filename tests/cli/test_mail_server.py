@@ -264,7 +264,7 @@ def test_only_message_search_is_served(harness: Harness) -> None:
 
 
 def test_an_index_of_other_data_is_not_served(project: Toy, harness: Harness) -> None:
-    assert harness("index", "--dataset", "toy", "--arm", ARM).code == 0
+    assert harness("stage", "index", "--dataset", "toy", "--arm", ARM).code == 0
     corpus = project.layout.data / "manifest.json"
     about = json.loads(corpus.read_text())
     corpus.write_text(json.dumps({**about, "corpus_sha256": "0" * 64}))

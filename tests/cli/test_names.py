@@ -76,15 +76,15 @@ def test_a_hostile_name_of_a_run_touches_nothing(
 @pytest.mark.parametrize(
     "words",
     [
-        ("prepare", "--dataset={}"),
+        ("stage", "prepare", "--dataset={}"),
         ("gate", "--dataset={}"),
-        ("index", "--dataset", "toy", "--arm={}"),
-        ("replay", "--dataset", "toy", "--arm={}"),
+        ("stage", "index", "--dataset", "toy", "--arm={}"),
+        ("stage", "replay", "--dataset", "toy", "--arm={}"),
         ("ask", "x", "--dataset", "toy", "--arm={}"),
         ("decompose", "--dataset", "toy", "--control", "fts5", "--candidate={}"),
         ("pool", "--dataset", "toy", "--control={}", "--candidate", "fts5", "--measure", "nDCG@10",
          "--size", "1", "--out", "new.pool"),
-        ("traffic", "log", "--dataset", "toy", "--control={}", "--candidate", "fts5"),
+        ("shadow", "traffic", "log", "--dataset", "toy", "--control={}", "--candidate", "fts5"),
         ("judge", "x.pool", "--by", "a", "--merge={}"),
         (*RUN, "--arms={}"),
     ],
@@ -132,14 +132,14 @@ def test_a_hostile_name_in_a_file_is_refused_where_it_stands(
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    words = ("prepare", "--dataset", "toy") if path.name == "card.toml" else ("gate",)
+    words = ("stage", "prepare", "--dataset", "toy") if path.name == "card.toml" else ("gate",)
     assert path.name in harness(*words).error
 
 
 def test_an_arm_has_the_name_of_its_file(project: Toy, harness: Harness) -> None:
     arm = project.root / "my arm.toml"
     arm.write_text('summary = "s"\nstack = "fts5"\n')
-    said = harness("index", "--dataset", "toy", "--arm", arm).error
+    said = harness("stage", "index", "--dataset", "toy", "--arm", arm).error
     assert "'my arm' is not a name of an arm" in said
 
 

@@ -94,5 +94,5 @@ def test_the_whole_demo_needs_no_network(tmp_path: Path) -> None:
 def test_whoever_asks_is_killed(project: Toy, tmp_path: Path) -> None:
     (tmp_path / "asks.toml").write_text('summary = "fts5"\nstack = "asks.py"\n')
     (tmp_path / "asks.py").write_text(ASKS)
-    done = offline(project, "index", "--dataset", "toy", "--arm", tmp_path / "asks.toml")
+    done = offline(project, "stage", "index", "--dataset", "toy", "--arm", tmp_path / "asks.toml")
     assert done.returncode == -signal.SIGSYS

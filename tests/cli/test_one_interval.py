@@ -62,7 +62,7 @@ def test_intervals_of_another_policy_decide_nothing(project: Toy, harness: Harne
     with pytest.raises(EvidenceError, match="not those of the policy as it is now"):
         project.decide()
     assert not project.layout.decision.exists()
-    assert harness("compare", "--dataset", NAME).code == 0
+    assert harness("stage", "compare", "--dataset", NAME).code == 0
     project.decide()
 
 
@@ -77,4 +77,4 @@ def test_a_run_draws_as_its_policy_does(project: Toy, harness: Harness) -> None:
     for name in ("index.html", "report.md"):
         ends = intervals((out / name).read_text(), f"{gated['value']:+.4f}")
         assert ends == {(round(gated["low"], 4), round(gated["high"], 4))}, name
-    assert harness("verify", "--out", "out").code == 0
+    assert harness("verify", "--from", "out").code == 0

@@ -222,7 +222,7 @@ def test_what_is_no_file_is_no_page_of_ours(ready: Toy, harness: Harness) -> Non
     harness("history", "add", "--dataset", "toy")
     (ready.root / "gone").symlink_to("nowhere")
     for place, says in (("/dev/null", "is there already"), ("gone", "is a link to nothing")):
-        assert says in harness("history", "page", "--to", place).error
+        assert says in harness("history", "page", "--out", place).error
 
 
 def test_a_run_whose_log_is_refused_makes_no_folder(

@@ -22,11 +22,11 @@ FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
 
 def test_every_stage_by_its_command(project: Toy, harness: Harness) -> None:
     for words in (
-        ("prepare", "--dataset", "toy"),
-        *(("index", "--dataset", "toy", "--arm", arm) for arm in project.params.arms),
-        *(("replay", "--dataset", "toy", "--arm", arm) for arm in project.params.arms),
-        ("score", "--dataset", "toy"),
-        ("compare", "--dataset", "toy"),
+        ("stage", "prepare", "--dataset", "toy"),
+        *(("stage", "index", "--dataset", "toy", "--arm", arm) for arm in project.params.arms),
+        *(("stage", "replay", "--dataset", "toy", "--arm", arm) for arm in project.params.arms),
+        ("stage", "score", "--dataset", "toy"),
+        ("stage", "compare", "--dataset", "toy"),
         ("race", "--dataset", "toy"),
         ("gate", "--dataset", "toy"),
         ("report",),
@@ -39,8 +39,9 @@ def test_every_stage_by_its_command(project: Toy, harness: Harness) -> None:
 
 
 def test_a_stage_takes_all_that_the_settings_name(project: Toy, harness: Harness) -> None:
-    for stage in ("prepare", "index", "replay", "score", "compare", "race", "gate", "report"):
-        said = harness(stage)
+    stages = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
+    for stage in stages:
+        said = harness(*(["stage"] if stage in stages[:5] else []), stage)
         assert said.code == 0, (stage, said)
     assert all(project.layout.run(arm).is_file() for arm in project.params.arms)
     assert json.loads(project.layout.decision.read_text())["summary"]["verdict"] == "pass"
@@ -51,7 +52,7 @@ def test_one_index_is_named_that_follows_its_messages(
     words: tuple[str, ...], project: Toy, harness: Harness
 ) -> None:
     assert project.root
-    said = harness("index", "--follow", *words)
+    said = harness("stage", "index", "--follow", *words)
     assert said.code == 2
     assert "name --dataset and --arm" in " ".join(said.err.split())
 

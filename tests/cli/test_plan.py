@@ -70,8 +70,7 @@ def test_a_policy_of_one_step_is_planned_for_every_arm(project: Toy, harness: Ha
     ("words", "says"),
     [
         (("--dataset", "none"), "no dataset named 'none'"),
-        (("--dataset", NAME, "--out", "x"), "--out has its own data"),
-        (("--out", "x"), "x"),
+        (("--from", "x"), "x"),
         (("--dataset", NAME, "--control", "nobody"), "no arm is compared with nobody"),
         (("--policy", "policy/none.toml"), "none.toml: cannot be read"),
     ],

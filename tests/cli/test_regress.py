@@ -30,7 +30,7 @@ def test_worse_is_exit_code_one_and_the_queries_are_printed(
     harness: Harness, project: Toy, before: Path
 ) -> None:
     spoil(project, "tantivy", LOST)
-    said = harness("regress", "--baseline", before, "--arms", "tantivy", "--worst", "2")
+    said = harness("regress", "--baseline", before, "--arms", "tantivy", "--top", "2")
     assert said.code == 1, said
     assert "WORSE     tantivy\n            FAIL: Quality" in said.out
     assert f"{LOST} answers got worse; the worst of them:" in said.out

@@ -31,9 +31,9 @@ COMMANDS = (
     ("run", "--dataset", "toy", "--arms", "fts5,tantivy", "--control", "fts5", "--out", "out"),
     ("shadow", "run", "--dataset", "toy", "--control", "fts5", "--candidate", "tantivy",
      "--out", "log", "--count", "5", "--shadow-settings", "shadow.toml"),
-    ("export", "--dataset", "toy", "--control", "fts5", "--to", "tables"),
+    ("export", "--dataset", "toy", "--control", "fts5", "--out", "tables"),
     ("doctor",),
-    ("index", "--dataset", "toy", "--arm", "none", "--debug"),
+    ("stage", "index", "--dataset", "toy", "--arm", "none", "--debug"),
 )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_no_secret_of_the_environment_is_written_or_said(planted: Toy, harness: 
 def test_a_secret_that_is_written_would_be_seen(planted: Toy, harness: Harness) -> None:
     (planted.root / "leaks.toml").write_text('summary = "fts5"\nstack = "leaks.py"\n')
     (planted.root / "leaks.py").write_text(LEAKS)
-    assert PLANTED in harness("index", "--dataset", "toy", "--arm", "leaks.toml").err
+    assert PLANTED in harness("stage", "index", "--dataset", "toy", "--arm", "leaks.toml").err
     (planted.root / "log.txt").write_text(PLANTED)
     assert holding(planted.root) == ["log.txt"]
 

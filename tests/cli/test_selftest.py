@@ -33,7 +33,7 @@ def test_a_control_that_is_named_chooses_the_steps(project: Toy, harness: Harnes
     later = STEP.replace('"tantivy"', '"hash-hybrid"')
     project.policy(HEAD + STEP + GATES + later + GATES)
     project.judge_again()
-    assert "  hash-hybrid:" in harness("selftest", *FEW, "--control", CONTROL).out
+    assert "hash-hybrid:" in harness("selftest", *FEW, "--control", CONTROL).out
     two = (project.root / "policy" / "toy.toml").read_text().replace('"fts5"', '"tantivy"')
     project.policy(two.replace('candidate = "tantivy"', 'candidate = "fts5"'))
     assert "no control of a step named" in harness("selftest", *FEW, "--control", CONTROL).error
@@ -44,7 +44,7 @@ def test_what_harness_run_left_is_tried_too(project: Toy, harness: Harness, tmp_
     words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", CONTROL)
     assert harness(*words, "--out", left).code == 0
     policy = project.root / "policy" / "pairwise.toml"
-    said = harness("selftest", "--out", left, "--policy", policy, "--control", CONTROL, *FEW)
+    said = harness("selftest", "--from", left, "--policy", policy, "--control", CONTROL, *FEW)
     assert said.code == 0, said
     assert "tantivy: Quality" in said.out
 

@@ -16,8 +16,8 @@ from tests.make.toy import NAME, Toy
 
 pytestmark = pytest.mark.slow
 DRAWING = (
-    ("score", "--dataset", NAME),
-    ("compare", "--dataset", NAME),
+    ("stage", "score", "--dataset", NAME),
+    ("stage", "compare", "--dataset", NAME),
     ("gate", "--dataset", NAME),
     ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", "fts5", "--out", "out"),
 )
@@ -70,8 +70,8 @@ def test_no_byte_of_a_decision_depends_on_them(
     made = []
     for threads in (1, 2):
         shutil.rmtree(layout.experiments, ignore_errors=True)
-        for command in ("score", "compare"):
-            words = (command, "--dataset", NAME, "--threads", str(threads))
+        for command in (("stage", "score"), ("stage", "compare")):
+            words = (*command, "--dataset", NAME, "--threads", str(threads))
             assert harness(*words).code == 0
         gate(layout, counts.project.subject(NAME, threads), now=now)
         made.append([path.read_bytes() for path in files])

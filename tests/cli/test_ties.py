@@ -59,7 +59,7 @@ def test_a_gate_holds_for_every_order_of_ties(project: Toy, harness: Harness) ->
     low, high = (spread["nDCG@10"][end] - means["nDCG@10"]["mean"] for end in ("least", "most"))
     assert over["estimate"]["low"] < low < over["estimate"]["value"] < high
     left = ("--out", "out", "--policy", "policy/pairwise.toml", "--control", "fts5")
-    assert "INCONCLUSIVE: Quality" in harness("decide", *left).out
+    assert "INCONCLUSIVE: Quality" in harness("gate", *left).out
 
 
 def test_a_control_whose_scores_are_constant_is_not_beaten_by_the_order_of_its_ids(

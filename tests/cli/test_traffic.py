@@ -1,4 +1,4 @@
-"""``harness traffic``: a log of live comparisons, taken in and judged."""
+"""``harness shadow traffic``: a log of live comparisons, taken in and judged."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def policy(project: Toy) -> Path:
 
 
 def test_a_log_that_was_taken_in_is_judged(project: Toy, harness: Harness, tmp_path: Path) -> None:
-    decide = ("decide", "--policy", policy(project))
+    decide = ("gate", "--policy", policy(project))
     before = harness(*decide)
     assert before.code == 3
     assert "no live traffic of tantivy beside fts5" in before.out
-    said = harness("traffic", written(tmp_path / "log", pairs(project, 300)), *WORDS)
+    said = harness("shadow", "traffic", written(tmp_path / "log", pairs(project, 300)), *WORDS)
     assert said.code == 0, said
     assert "300 attempts" in said.out
     assert "300 count, 0 of them unanswered" in said.out
@@ -101,23 +101,26 @@ def test_a_candidate_that_fails_live_is_held_though_it_is_good_offline(
     project: Toy, harness: Harness, tmp_path: Path
 ) -> None:
     log = written(tmp_path / "log", pairs(project, 300, failing=90))
-    assert "90 of them unanswered" in harness("traffic", log, *WORDS).out
-    said = harness("decide", "--policy", policy(project))
+    assert "90 of them unanswered" in harness("shadow", "traffic", log, *WORDS).out
+    said = harness("gate", "--policy", policy(project))
     assert said.code == 1
     assert "FAIL: Live answers" in said.out
 
 
 def test_old_traffic_is_stale(project: Toy, harness: Harness, tmp_path: Path) -> None:
     log = written(tmp_path / "log", pairs(project, 300, at_s=time.time() - 3 * 86_400))
-    assert harness("traffic", log, *WORDS).code == 0
-    assert "is 3 days old" in harness("decide", "--policy", policy(project)).error
+    assert harness("shadow", "traffic", log, *WORDS).code == 0
+    assert "is 3 days old" in harness("gate", "--policy", policy(project)).error
 
 
 def test_a_decision_rests_on_the_traffic_that_was_taken_in(
     project: Toy, harness: Harness, tmp_path: Path
 ) -> None:
     project.policy(policy(project).read_text())
-    assert harness("traffic", written(tmp_path / "log", pairs(project, 300)), *WORDS).code == 0
+    assert (
+        harness("shadow", "traffic", written(tmp_path / "log", pairs(project, 300)), *WORDS).code
+        == 0
+    )
     assert harness("gate").code == 0
     (path,) = taken_in(project.layout)
     path.write_text(path.read_text().replace("1.0", "0.9", 1))
@@ -129,11 +132,14 @@ def test_a_decision_rests_on_the_traffic_that_was_taken_in(
 def test_traffic_of_another_index_is_not_of_these_arms(
     project: Toy, harness: Harness, tmp_path: Path
 ) -> None:
-    assert harness("traffic", written(tmp_path / "log", pairs(project, 300)), *WORDS).code == 0
+    assert (
+        harness("shadow", "traffic", written(tmp_path / "log", pairs(project, 300)), *WORDS).code
+        == 0
+    )
     path = path_of(project.layout, "fts5", "tantivy")
     own = read_manifest(project.layout, "tantivy").fingerprint
     path.write_text(path.read_text().replace(own, "0" * 64))
-    said = harness("decide", "--policy", policy(project))
+    said = harness("gate", "--policy", policy(project))
     assert "no live traffic of tantivy beside fts5" in said.out
 
 
@@ -141,15 +147,18 @@ def test_traffic_of_another_index_is_not_of_these_arms(
 def test_a_file_that_is_none_is_refused(
     project: Toy, harness: Harness, tmp_path: Path, spoilt: str
 ) -> None:
-    assert harness("traffic", written(tmp_path / "log", pairs(project, 60)), *WORDS).code == 0
+    assert (
+        harness("shadow", "traffic", written(tmp_path / "log", pairs(project, 60)), *WORDS).code
+        == 0
+    )
     path_of(project.layout, "fts5", "tantivy").write_text(spoilt)
-    error = harness("decide", "--policy", policy(project)).error
+    error = harness("gate", "--policy", policy(project)).error
     assert "fts5~tantivy.json" in error
-    assert "harness traffic" in error
+    assert "harness shadow traffic" in error
 
 
 def test_bad_input_is_two(project: Toy, harness: Harness, tmp_path: Path) -> None:
     log = written(tmp_path / "log", pairs(project, 60))
-    assert "its log is missing" in harness("traffic", tmp_path, *WORDS).error
-    assert "there twice" in harness("traffic", log, log, *WORDS).error
-    assert "dense has no index" in harness("traffic", log, *WORDS[:-1], "dense").error
+    assert "its log is missing" in harness("shadow", "traffic", tmp_path, *WORDS).error
+    assert "there twice" in harness("shadow", "traffic", log, log, *WORDS).error
+    assert "dense has no index" in harness("shadow", "traffic", log, *WORDS[:-1], "dense").error

@@ -85,7 +85,7 @@ def test_planted_leakage_is_found_and_a_split_that_was_not_seen_decides(
     assert outcome == "hold"
     assert f"INVALID: {tuned_on}" in page
     again = harness(
-        "decide", "--out", "out", "--control", "fts5", "--policy", "policy/pairwise.toml"
+        "gate", "--from", "out", "--control", "fts5", "--policy", "policy/pairwise.toml"
     )
     assert again.code == 3
 
@@ -96,7 +96,7 @@ def test_planted_leakage_is_found_and_a_split_that_was_not_seen_decides(
     outcome, page = decided(split)
     assert outcome == "promote"
     assert f"Allowed by the policy: {tuned_on}. Its reason: a smoke test." in page
-    assert harness("verify", "--out", "out").code == 0
+    assert harness("verify", "--from", "out").code == 0
 
 
 def test_another_id_and_one_query_of_many_hide_nothing(split: Toy, harness: Harness) -> None:

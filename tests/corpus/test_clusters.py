@@ -85,7 +85,7 @@ def test_clusters_of_something_else_are_refused(
 
 def test_clusters_that_are_not_there_are_missed(data: Prepared) -> None:
     (data.folder / CLUSTERS).unlink()
-    with pytest.raises(BadFile, match=r"clusters\.json: no such file. Run: harness prepare"):
+    with pytest.raises(BadFile, match=r"clusters\.json: no such file. Run: harness stage prepare"):
         clusters.read_clusters(data.folder / CLUSTERS, DataSha256("0", "0"))
 
 

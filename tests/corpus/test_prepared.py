@@ -54,7 +54,7 @@ def test_the_same_data_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_a_missing_file_names_the_hint(tmp_path: Path, name: str) -> None:
     prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, QUERIES, QRELS)
     (tmp_path / "data" / name).unlink()
-    with pytest.raises(BadFile, match=f"{name}: missing file. Run: harness prepare"):
+    with pytest.raises(BadFile, match=f"{name}: missing file. Run: harness stage prepare"):
         Prepared.open(tmp_path / "data")
 
 

@@ -60,7 +60,7 @@ def test_retries_are_kept_and_a_run_without_any_has_the_bytes_of_before(tmp_path
     write_run(RUN, path)
     assert b"retries" not in path.read_bytes()
     pq.write_table(pq.read_table(path).replace_schema_metadata({"arm": "a", "retries": "-1"}), path)
-    with pytest.raises(BadFile, match=r"says '-1' retries.*Run again: harness replay"):
+    with pytest.raises(BadFile, match=r"says '-1' retries.*Run again: harness stage replay"):
         read_run(path)
 
 
@@ -116,7 +116,7 @@ def refused(path: Path, why: str) -> None:
     with pytest.raises(BadFile, match=why) as told:
         read_run(path)
     assert told.value.path == path
-    assert "harness replay" in told.value.hint
+    assert "harness stage replay" in told.value.hint
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ STEPS = HEAD + SWITCHED + GATES + HYBRID + GATES
 ACCEPT = ("shadow", "accept", "--until", "2099-01-31", "--reason", "why", "--by")
 MERGE = ("judge", "pool.qrels", "--merge", NAME, "--by", "me")
 MERGE_SECOND = ("judge", "second.qrels", "--merge", NAME, "--by", "you")
-UPDATE = ("prepare", "--dataset", NAME, "--update")
+UPDATE = ("stage", "prepare", "--dataset", NAME, "--update")
 REPLACE = ("import", "beir", "beir", "--name", NAME, "--force")
 OVERRIDE = ("migrate", "advance", "--override", "--reason", "the disk is full")
 
@@ -179,7 +179,7 @@ COMMANDS = {
         known="exists",
     ),
     "import --force": Command(REPLACE, changed, ("datasets/toy", QRELS), told="imported toy"),
-    "prepare": Command(("prepare", "--dataset", NAME), unprepared, told="prepared"),
+    "prepare": Command(("stage", "prepare", "--dataset", NAME), unprepared, told="prepared"),
     "prepare --update": Command(UPDATE, changed, (CARD, QRELS), told="prepared"),
     "merge": Command(MERGE, pooled, (CARD, QRELS, JUDGED)),
     "a machine": Command(

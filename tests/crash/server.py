@@ -68,10 +68,10 @@ def _prepared() -> None:
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
             importlib.import_module(found.name)
     importlib.import_module("pandas")
-    from harness.cli import command
+    from harness.cli import parser
     from harness.report.html import environment
 
-    command()
+    parser()
     templates = environment()
     for template in templates.list_templates():
         templates.get_template(template)

@@ -94,7 +94,7 @@ CASES = {
         "harness/cli/data.py",
     ),
     "convert": Case(
-        ("convert", NAME, "--to", "quepid", "--out", "quepid"), "harness/cli/data.py"
+        ("convert", NAME, "--format", "quepid", "--out", "quepid"), "harness/cli/data.py"
     ),
     "import mbox": Case(
         ("import", "mbox", "box", "--name", "mail", "--queries", "q.jsonl", "--qrels", "q.qrels"),

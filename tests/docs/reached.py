@@ -18,7 +18,7 @@ from engines.stacks.agent_mail.mcp_tools.arguments import (
     InsertMessage,
 )
 from engines.stacks.agent_mail.mcp_tools.server import TOOLS
-from harness.cli import command
+from harness.cli import parser
 from tests.docs.pages import pages
 
 TOOL = re.compile(r"(\w+)\(([\w, ]+)\)")
@@ -36,7 +36,7 @@ def missing(way: str) -> str:
 
 
 def _command(words: list[str]) -> str:
-    group: Any = command()
+    group: Any = parser()
     while words and not words[0].startswith("-"):
         group = getattr(group, "commands", {}).get(words[0])
         if group is None:

@@ -77,7 +77,7 @@ PIPELINE: Mapping[str, str] = {
     "perf/NAME/experiments/inventory-DIGEST.json": "Queries and judgements that one was made on.",
     "perf/NAME/load.html": "The last load, for people.",
     "perf/NAME/load.jsonl": "Every trial under load, a line each; it only grows.",
-    "perf/NAME/traffic/CONTROL~CANDIDATE.json": "What `harness traffic` took in.",
+    "perf/NAME/traffic/CONTROL~CANDIDATE.json": "What `harness shadow traffic` took in.",
 }
 FILES: Mapping[str, Mapping[str, str]] = {
     "The report, in `reports/` or in `--out` of `harness run`": {
@@ -118,7 +118,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
         "LABELS": "By `harness judge --machine --out`: a label a line, which says who judged.",
         ".cache/judges/NAME": "What the machine of that name answered and cost; deleting it pays"
         " for all of it anew.",
-        "TO/runs/ARM.trec": "By `harness export --to`: rankings.",
+        "TO/runs/ARM.trec": "By `harness export --out`: rankings.",
         "TO/qrels.trec": "Judgements.",
         "TO/per_query.csv": "Values by query.",
         "TO/table.csv": "The table, unrounded; `table.md` and `table.tex` are for a paper.",

@@ -30,8 +30,8 @@ FILLED = {
 VERDICTS = frozenset({0, 1, 3})
 CODES = {
     "harness ci": VERDICTS,
-    "harness decide": VERDICTS,
     "harness gate": VERDICTS,
+    "harness labels": VERDICTS,
     "harness load": VERDICTS,
     "harness panel settle": frozenset({0, 3}),
     "harness regress": VERDICTS,
@@ -131,7 +131,7 @@ ELSEWHERE = {
         "it builds this project, from its root",
         "tests/test_package.py::test_the_core_alone_judges_an_engine_of_ones_own",
     ),
-    "harness assisted": Elsewhere(
+    "harness labels": Elsewhere(
         "it reads judgements of people and of a machine",
         "tests/cli/assessors/test_assisted.py::test_people_decide_and_the_machine_describes",
     ),
@@ -248,15 +248,18 @@ MAIL = f"{RUN} agent-mail --policy policy/mail.toml --out out/agent-mail"
 HARNESS = "python3 run.py harness"
 OF_MAIL = "--dataset agent-mail"
 ARMS_OF_MAIL = ("mail-fts5", "mail-tantivy")
-INDEXED_MAIL = tuple(f"{HARNESS} index {OF_MAIL} --arm {arm}" for arm in ARMS_OF_MAIL)
+INDEXED_MAIL = tuple(f"{HARNESS} stage index {OF_MAIL} --arm {arm}" for arm in ARMS_OF_MAIL)
 SHADOW_OF_MAIL = (
     f"{HARNESS} shadow run {OF_MAIL} --control mail-fts5 --candidate mail-tantivy --out"
 )
 PIPELINE_OF_MAIL = (
     "cp mail.yaml params.yaml",
     *INDEXED_MAIL,
-    *(f"{HARNESS} replay {OF_MAIL} --arm {arm}" for arm in ARMS_OF_MAIL),
-    *(f"{HARNESS} {stage} {OF_MAIL}" for stage in ("score", "compare", "gate --exit-zero")),
+    *(f"{HARNESS} stage replay {OF_MAIL} --arm {arm}" for arm in ARMS_OF_MAIL),
+    *(
+        f"{HARNESS} {stage} {OF_MAIL}"
+        for stage in ("stage score", "stage compare", "gate --exit-zero")
+    ),
 )
 BEFORE = {
     "docs/api.md": ("cp build/python-docs/data/qrels.trec .", "cp -r build/python-docs/runs runs"),
@@ -294,7 +297,7 @@ WRITES = {
     "harness migrate begin": ("migration/ledger.json", "migration/switch.env"),
     "harness pool": ("{--out}", "{--out}.jsonl"),
     "harness queries from-log": ("{--out}", "{--out}.card.json"),
-    "harness prepare": ("build/{--dataset}/data/corpus.jsonl",),
+    "harness stage prepare": ("build/{--dataset}/data/corpus.jsonl",),
     "harness run": (
         "{--out}/index.html", "{--out}/explore.html", "{--out}/report.md", "{--out}/scores.json",
     ),

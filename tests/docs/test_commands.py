@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from harness.cli import application
-from harness.cli.app import NO_CODE
+from harness.cli.command import NO_CODE, QUIET
 from harness.cli.exit_codes import DEBUG
 from tests.docs.pages import ASSIGNED, COMMAND, FENCE, ROOT, Page, pages
 
@@ -40,10 +40,10 @@ def short() -> dict[str, list[str]]:
 def parse(words: list[str]) -> None:
     """Parse the words of one command of ``harness``, and run nothing."""
     group, names = cli(), []
-    words = [word for word in words if word not in {DEBUG, NO_CODE}]
+    words = [word for word in words if word not in {DEBUG, NO_CODE, *QUIET}]
     while hasattr(group, "commands"):
         if not words or words[0].startswith("-"):
-            assert set(words) <= {"--help"}
+            assert set(words) <= {"--help", "--version"}
             return
         names.append(words[0])
         assert words[0] in group.commands, f"no command {' '.join(names)}"
@@ -79,8 +79,8 @@ def test_a_command_can_be_typed(page: str, line: str) -> None:
     "line",
     [
         "python3 run.py harness judge --dataset python-docs",
-        "python3 run.py harness index --dataset python-docs --arm fts5 --fast",
-        "python3 run.py harness plan",
+        "python3 run.py harness stage index --dataset python-docs --arm fts5 --fast",
+        "python3 run.py harness tune",
         "python3 run.py harness import xml FILE",
         "python3 run.py python benchmarks/absent.py",
         "python3 run.py no-such-program",

@@ -152,7 +152,7 @@ def test_each_run_types_the_commands_of_the_pages_that_it_leaves_out() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "python3 run.py harness prepare --dataset no-such-set",
+        "python3 run.py harness stage prepare --dataset no-such-set",
         "python3 run.py harness pool --dataset python-docs",
         "python3 run.py harness gate --step no-such-step",
         "python3 run.py python no-such-script.py",

@@ -26,7 +26,7 @@ PYTHON = re.findall(r"^```python\n(.*)\n```", PAGE.text, re.MULTILINE)
 BETTER, WORSE = PYTHON
 LINES = [line for line in PAGE.commands() if not row(ELSEWHERE, line)]
 RUN, TUNED, SEEN = (line for line in LINES if "harness run" in line)
-(DECIDE,) = (line for line in LINES if "harness decide" in line)
+(DECIDE,) = (line for line in LINES if "harness gate" in line)
 
 
 class Reader:

@@ -114,12 +114,13 @@ def make(root: Path) -> World:
     _cards(root)
     shell = Shell(root)
     for name in (NAME, "agent-mail", "package-texts"):
-        shell.harness("prepare", "--dataset", name, "--update")
+        shell.harness("stage", "prepare", "--dataset", name, "--update")
     for arm in _params(root)["arms"]:
-        shell.harness("index", "--dataset", NAME, "--arm", arm)
-        shell.harness("replay", "--dataset", NAME, "--arm", arm)
-    for stage in ("score", "compare", "race"):
-        shell.harness(stage, "--dataset", NAME)
+        shell.harness("stage", "index", "--dataset", NAME, "--arm", arm)
+        shell.harness("stage", "replay", "--dataset", NAME, "--arm", arm)
+    for stage in ("score", "compare"):
+        shell.harness("stage", stage, "--dataset", NAME)
+    shell.harness("race", "--dataset", NAME)
     shell.harness("gate", "--exit-zero")
     shell.harness("report")
     _collections(root)

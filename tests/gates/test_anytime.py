@@ -149,7 +149,7 @@ def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
     finding = judged(rule, gate_inputs.evidence(5))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.NO_EVIDENCE
-    assert "harness traffic" in finding.remedy
+    assert "harness shadow traffic" in finding.remedy
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -258,7 +258,9 @@ def test_6_the_control_answers_for_the_candidate(
 def test_8_scores_of_an_earlier_run(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TantivySearcher, "search", lambda s, text, _: HONEST(s, text, 1))
     replay(planted.layout, CANDIDATE, planted.cache, planted.params.replay)
-    with pytest.raises(EvidenceError, match=r"tantivy\.parquet: was changed since .*harness score"):
+    with pytest.raises(
+        EvidenceError, match=r"tantivy\.parquet: was changed since .*harness stage score"
+    ):
         planted.decide()
 
 
@@ -268,7 +270,7 @@ def test_8_a_comparison_of_an_earlier_run(planted: Toy, monkeypatch: pytest.Monk
     measure(planted)
     for path, content in compared.items():
         path.write_bytes(content)
-    with pytest.raises(EvidenceError, match=r"was changed since .*harness compare"):
+    with pytest.raises(EvidenceError, match=r"was changed since .*harness stage compare"):
         planted.decide()
 
 

@@ -79,7 +79,7 @@ def test_a_model_or_intents_check_for_unlike_words_but_not_where_texts_do_not_co
     known = policy(tmp_path, undeclared("needs"))
     found = premise(known, given())
     assert found is not None
-    assert "harness prepare --similar" in found.remedy
+    assert "harness stage prepare --similar" in found.remedy
     assert premise(known, compared) is None
     assert premise(replace(known, clusters="none"), compared) is not None
 

@@ -33,7 +33,7 @@ class Opens:
     @contextmanager
     def __call__(self) -> Iterator[Searcher]:
         if self.trouble == "no index":
-            raise IndexNotReady("toy: no index here. Run: harness index")
+            raise IndexNotReady("toy: no index here. Run: harness stage index")
         if self.trouble == "killed":
             os._exit(9)
         if self.trouble == "fat":

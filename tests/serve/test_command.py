@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from harness.cli import main, server
-from harness.cli.app import err
+from harness.cli.command import err
 from tests.programs import PYTHON, Program
 from tests.serve.conftest import make_pool
 

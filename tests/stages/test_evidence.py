@@ -37,7 +37,7 @@ def test_the_steps_of_a_policy_are_its_pairs(measured: Toy) -> None:
 
 def test_a_pair_that_was_not_compared_is_refused(measured: Toy) -> None:
     pairs = {"other": (CONTROL, "hash-hybrid")}
-    with pytest.raises(EvidenceError, match="harness compare --dataset toy"):
+    with pytest.raises(EvidenceError, match="harness stage compare --dataset toy"):
         gathered(measured.layout, pairs, sides(measured.layout, ARMS), None)
 
 

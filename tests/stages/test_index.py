@@ -62,7 +62,7 @@ def test_an_arm_changed_since_its_index_was_built_is_refused(project: Toy, tmp_p
     check_settings(project.layout, arms.load(str(own), project.cache))
     own.write_text(own.read_text().replace("title_weight = 2.0", "title_weight = 9.0"))
     with pytest.raises(
-        IndexNotReady, match=r"mine\.toml: was changed since .*harness index .*mine"
+        IndexNotReady, match=r"mine\.toml: was changed since .*harness stage index .*mine"
     ):
         check_settings(project.layout, arms.load(str(own), project.cache))
 
@@ -76,7 +76,9 @@ def test_the_python_beside_an_arm_is_part_of_it(project: Toy, tmp_path: Path) ->
 
 
 def test_an_index_that_was_never_built_is_named(project: Toy) -> None:
-    with pytest.raises(IndexNotReady, match=r"index/dense: no index here\. Run: harness index"):
+    with pytest.raises(
+        IndexNotReady, match=r"index/dense: no index here\. Run: harness stage index"
+    ):
         check_settings(project.layout, arms.load("dense", project.cache))
 
 

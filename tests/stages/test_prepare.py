@@ -188,7 +188,7 @@ def test_another_version_of_a_package_is_named_with_the_hint(zoo: Folders) -> No
     assert str(caught.value) == (
         "toy: not what its card says: content of corpus. Installed: zoo 1.1 (card 1.0)."
         " Run: pip install zoo==1.0; if the change is meant,"
-        " run: harness prepare --dataset toy --update"
+        " run: harness stage prepare --dataset toy --update"
     )
 
 

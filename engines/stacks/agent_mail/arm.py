@@ -409,7 +409,7 @@ class Mail:
                 made = as_it_is(index, made, opened)
                 service = self._service(index, opened, watched)
             except (contract.SearchError, OSError, ValueError) as exc:
-                raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+                raise IndexNotReady(f"{index}: {exc}. Build it again: harness stage index") from exc
             mode = SearchMode(self.settings.mode)
             yield MailSearcher(service, doc_ids, made, mode, watched)
 

@@ -99,7 +99,7 @@ class Code:
                 opening = self.backend.open(index, self.settings.fields.model_dump())
                 opened = until_closed.enter_context(opening)
             except (OSError, ValueError, TypeError, KeyError, BadFile) as exc:
-                raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+                raise IndexNotReady(f"{index}: {exc}. Build it again: harness stage index") from exc
             for count in (len(known), len(signatures), opened.units):
                 contract.check_count(index, made, count)
             dense = self._dense(index, made, embedder)

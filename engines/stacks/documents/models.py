@@ -81,11 +81,11 @@ class Projection:
             with path.open("rb") as file, np.load(file) as part:
                 found = cls(part["components"], float(part["kept"]))
         except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile) as exc:
-            raise IndexNotReady(f"{path}: {exc}. Build it again: harness index") from exc
+            raise IndexNotReady(f"{path}: {exc}. Build it again: harness stage index") from exc
         if found.components.shape != (width, DIMENSION):
             raise IndexNotReady(
                 f"{path}: maps {found.components.shape} and not {(width, DIMENSION)}."
-                " Build it again: harness index"
+                " Build it again: harness stage index"
             )
         return found
 
@@ -341,7 +341,7 @@ def _late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path) -> Late:
         where = _late_file(folder, TOKENS, embedder, texts)
         tokens = TokenStore.open(where, embedder.identity, DIMENSION)
     except contract.IndexUnavailable as exc:
-        raise IndexNotReady(f"{exc}. Build it again: harness index") from exc
+        raise IndexNotReady(f"{exc}. Build it again: harness stage index") from exc
     return Late(embedder, projection, tokens)
 
 

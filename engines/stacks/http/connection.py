@@ -391,5 +391,5 @@ def watched(to: Connection, began: Identity) -> Iterator[Watch]:
     if watch.moved:
         raise InvalidArm(
             f"{to.settings.url}: {watch.moved}. Nothing is scored."
-            " Let indexing end, build again (harness index), and replay"
+            " Let indexing end, build again (harness stage index), and replay"
         )

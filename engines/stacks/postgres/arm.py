@@ -87,7 +87,9 @@ class Postgres:
             about = json_file(index / ABOUT)
             schema, told = str(about["schema"]), str(about["generation"])
         except (OSError, ValueError, TypeError, KeyError) as exc:
-            raise IndexNotReady(f"{index / ABOUT}: {exc!r}. Build again: harness index") from exc
+            raise IndexNotReady(
+                f"{index / ABOUT}: {exc!r}. Build again: harness stage index"
+            ) from exc
         embedder = self._embedder()
         with self._server(index) as dsn, session(dsn, self.settings, schema) as to:
             contract.check_made_by(index, made, **self._made_by(to, embedder))
@@ -171,7 +173,7 @@ def _proven(to: Session, told: str) -> int:
         raise IndexNotReady(f"the server does not have the index: {exc}") from exc
     if len(rows) != 1 or rows[0][0] != told:
         raise IndexNotReady(
-            "the server has another generation of the index. Build it again: harness index"
+            "the server has another generation of the index. Build it again: harness stage index"
         )
     return int(rows[0][1])
 

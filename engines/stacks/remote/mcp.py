@@ -516,7 +516,7 @@ def _doc_ids(index: Path) -> tuple[str, ...]:
     try:
         return tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
     except (OSError, ValueError, TypeError) as exc:
-        raise IndexNotReady(f"{index / IDS}: {exc}. Build it again: harness index") from exc
+        raise IndexNotReady(f"{index / IDS}: {exc}. Build it again: harness stage index") from exc
 
 
 def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:

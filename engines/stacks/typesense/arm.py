@@ -102,7 +102,9 @@ class Typesense:
         try:
             what = Holding(**json_file(index / ABOUT))
         except (OSError, ValueError, TypeError) as exc:
-            raise IndexNotReady(f"{index / ABOUT}: {exc!r}. Build again: harness index") from exc
+            raise IndexNotReady(
+                f"{index / ABOUT}: {exc!r}. Build again: harness stage index"
+            ) from exc
         contract.check_count(index, made, what.documents)
         with self._nodes() as nodes:
             version = nodes.version()

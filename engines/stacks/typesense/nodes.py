@@ -112,7 +112,7 @@ class Nodes:
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise NodeFailed(f"{why} The node refuses the API key: check {self._key_name}")
         if status == HTTPStatus.NOT_FOUND:
-            raise Missing(f"{why} The node does not have the collection. Run: harness index")
+            raise Missing(f"{why} The node does not have the collection. Run: harness stage index")
         if status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.TOO_MANY_REQUESTS:
             raise Refused(why)
         raise NodeFailed(why)
@@ -199,7 +199,9 @@ class Nodes:
         for node in self.addresses:
             while problem := self._missing(node, what):
                 if monotonic() >= until:
-                    raise IndexNotReady(f"{problem}. Wait for it, or build again: harness index")
+                    raise IndexNotReady(
+                        f"{problem}. Wait for it, or build again: harness stage index"
+                    )
                 sleep(TURN_S)
 
     def prove_rest(self, what: Holding, version: str) -> None:
@@ -264,7 +266,7 @@ class Nodes:
                 holds = len(lines)
                 if holds == what.documents and digest_of(lines) != what.digest:
                     raise IndexNotReady(
-                        f"{node}: holds other documents than were loaded. Build: harness index"
+                        f"{node}: holds other documents than were loaded. Run: harness stage index"
                     )
         except (NodeFailed, Refused) as exc:
             return str(exc)

@@ -130,7 +130,7 @@ class Writing:
             notes = Store.open(index / store.FILE, settings.title_weight, settings.snippet_tokens)
             stored = notes.documents()
         except sqlite3.DatabaseError as exc:
-            raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+            raise IndexNotReady(f"{index}: {exc}. Build it again: harness stage index") from exc
         with closing(notes.db):
             contract.check_count(index, made, stored)
             cache = VectorCache(settings.cache_entries, settings.cache_bytes)

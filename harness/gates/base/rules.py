@@ -182,7 +182,7 @@ ABSENT: Mapping[type, tuple[str, str]] = {
     ),
     Traffic: (
         "no live traffic of {candidate} beside {control} is there",
-        "compare the two on live queries, and take their log in: harness traffic",
+        "compare the two on live queries, and take their log in: harness shadow traffic",
     ),
 }
 """Reason and remedy where a kind of evidence is missing, with the arms and the gate's keys."""

@@ -79,7 +79,8 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
     if noted is not None and noted != index_files(layout, name):
         raise EvidenceError(
             f"{layout.index(name)}: its files are not those that the run of {name} was made from."
-            f" Run: harness replay --dataset {layout.root.name} --arm {name}, and decide anew"
+            f" Run: harness stage replay --dataset {layout.root.name} --arm {name}, and decide"
+            " anew"
         )
     rows = {row.query_id: row for row in run.rows()}
     own = Prepared.open(layout.data).ids().own
@@ -94,8 +95,9 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
                 found = found._replace(hits=others)
             if why := _answer_difference(rows[query.query_id], found):
                 raise EvidenceError(
-                    f"{layout.run(name)}: query {query.query_id} of {name}: {why}. Run: harness"
-                    f" replay --dataset {layout.root.name} --arm {name}, and decide anew"
+                    f"{layout.run(name)}: query {query.query_id} of {name}: {why}. Run:"
+                    f" harness stage replay --dataset {layout.root.name} --arm {name}, and decide"
+                    " anew"
                 )
     return Requeried(name, len(answered), len(drawn) - len(answered), imported=False)
 

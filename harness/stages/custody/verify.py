@@ -145,7 +145,7 @@ def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
     """
     name = layout.root.name
     data = Prepared.open(layout.data).manifest
-    hint = f"Bring the file back, or run: harness prepare --dataset {name}"
+    hint = f"Bring the file back, or run: harness stage prepare --dataset {name}"
     about = card.read(root / "datasets" / name)
     said = {"corpus": data.corpus_sha256, "queries": data.queries_sha256}
     for kind, sha in {**said, "qrels": data.qrels_sha256}.items():

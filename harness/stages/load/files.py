@@ -114,8 +114,9 @@ class Opener:
         with arm.open(self.index) as searcher:
             if searcher.manifest.fingerprint != self.fingerprint:
                 raise IndexNotReady(
-                    f"{self.index}: is not the index that {arm.name} was replayed on. Run: harness"
-                    f" index --arm {arm.name}, then: harness replay --arm {arm.name}"
+                    f"{self.index}: is not the index that {arm.name} was replayed on. Run:"
+                    f" harness stage index --arm {arm.name}, then:"
+                    f" harness stage replay --arm {arm.name}"
                 )
             yield searcher
 

@@ -85,8 +85,9 @@ def _curve(loading: Loading) -> None:
                     if record.trial.strays:
                         raise EvidenceError(
                             f"{arm}: {record.trial.strays} of {record.trial.arrivals} answers were"
-                            " not those of its run, so its times mean nothing. Run: harness replay"
-                            f" --arm {arm}, and look whether it answers alike twice"
+                            " not those of its run, so its times mean nothing. Run:"
+                            f" harness stage replay --arm {arm}, and look whether it answers alike"
+                            " twice"
                         )
                     advance(1)
 

@@ -51,7 +51,7 @@ def read_traffic(layout: Layout, control: ArmResult, candidate: ArmResult) -> Tr
     """Read what live traffic said of two arms; None where none of these indexes was taken in.
 
     Raises:
-        BadFile: the file is not what ``harness traffic`` wrote.
+        BadFile: the file is not what ``harness shadow traffic`` wrote.
     """
     path = path_of(layout, control.arm, candidate.arm)
     if not path.is_file():
@@ -64,7 +64,7 @@ def read_traffic(layout: Layout, control: ArmResult, candidate: ArmResult) -> Tr
         same = written.pop("by") == by
         found = _from_json(written)
     except (ValueError, TypeError, KeyError) as exc:
-        hint = "Take the log in again: harness traffic"
+        hint = "Take the log in again: harness shadow traffic"
         raise BadFile(path, f"is not imported traffic ({exc})", hint) from exc
     return found if same else None
 

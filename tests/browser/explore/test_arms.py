@@ -38,7 +38,7 @@ def test_arms_change_while_a_query_is_open(page: Page) -> None:
     expect(page.locator(".ranking").nth(1)).to_contain_text("other")
     assert "Both show the same" in page.locator("#panel .why").first.inner_text()
     expect(page.locator("#candidate")).to_be_focused()
-    command = "harness decompose --out out/small --control old --candidate other"
+    command = "harness decompose --from out/small --control old --candidate other"
     assert command in page.locator("#panel pre").inner_text()
 
 

@@ -1,4 +1,4 @@
-"""``harness assisted``: two files of judgements, one verdict, and what is refused."""
+"""``harness labels``: two files of judgements, one verdict, and what is refused."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def write(toy: Toy, *, opposite: bool = False) -> tuple[Path, Path]:
 
 def typed(harness: Harness, *more: str, measure: str = "P@10") -> Said:
     arms = ("--control", CONTROL, "--candidate", CANDIDATE, "--measure", measure)
-    files = ("--human", "human.qrels", "--machine", "machine.qrels")
-    return harness("assisted", "--dataset", "toy", *arms, *files, "--margin", "0.5", *more)
+    files = ("human.qrels", "--machine", "machine.qrels")
+    return harness("labels", *files, "--dataset", "toy", *arms, "--margin", "0.5", *more)
 
 
 @pytest.mark.parametrize("opposite", [False, True])

@@ -28,7 +28,7 @@ def sparse(project: Toy, harness: Harness) -> Toy:
     judged = project.root / "qrels" / "toy" / "test.qrels"
     lines = judged.read_text().splitlines(keepends=True)
     judged.write_text("".join(line for line in lines if line.split()[3] == "2" or "q99" in line))
-    assert harness("prepare", "--dataset", "toy", "--update").code == 0
+    assert harness("stage", "prepare", "--dataset", "toy", "--update").code == 0
     return project
 
 
@@ -76,7 +76,7 @@ def test_all_of_the_question_and_of_the_document_is_shown(
     )
     said = piped(harness, monkeypatch, "q", pooled)
     for at in range(60):
-        assert said.out.count(f"[red]word{at}") >= 3
+        assert said.err.count(f"[red]word{at}") >= 3
 
 
 def test_arms_that_were_compared_in_one_go_have_their_pool_too(
@@ -85,7 +85,7 @@ def test_arms_that_were_compared_in_one_go_have_their_pool_too(
     ran, path = sparse.root / "out", sparse.root / "p.qrels"
     run = ("--dataset", "toy", "--arms", f"{CONTROL},{CANDIDATE}", "--control", CONTROL)
     assert harness("run", *run, "--out", ran).code == 0
-    words = ("--run", ran, "--measure", "nDCG@10", "--size", "3", "--out", path)
+    words = ("--from", ran, "--measure", "nDCG@10", "--size", "3", "--out", path)
     said = harness("pool", "--dataset", "toy", *ARMS, *words)
     assert said.code == 0, said
     assert "over 41 queries" in said.out
@@ -102,12 +102,12 @@ def test_a_pool_is_not_written_over(pooled: Path, harness: Harness) -> None:
     ("words", "says"),
     [
         (("--dataset", "nope"), "no dataset named 'nope'; there is toy"),
-        (("--dataset", "beir"), "beir is a folder and no data set of the project; its evidence"),
-        (("--run", "out/ran", "--dataset", "toy"),
+        (("--dataset", "beir"), "beir is a folder and no data set of the project. Name"),
+        (("--from", "out/ran", "--dataset", "toy"),
          "no data set in out/ran named 'toy'; there is beir"),
-        (("--run", "out/none"), "out/none/work/build: holds the evidence of none"),
-        (("--run", "out"), "out/work/build: holds the evidence of none"),
-        (("--run", "out/ran", "--candidate", "dense"),
+        (("--from", "out/none"), "out/none/work/build: holds the evidence of none"),
+        (("--from", "out"), "out/work/build: holds the evidence of none"),
+        (("--from", "out/ran", "--candidate", "dense"),
          "no arm that beir was run with named 'dense'; there is fts5, tantivy"),
         (("--dataset", "toy", "--candidate", "dense"),
          "no arm that toy was run with named 'dense'; there is fts5, hash-hybrid, tantivy"),
@@ -128,7 +128,7 @@ def test_the_data_set_of_a_run_need_not_be_named(sparse: Toy, harness: Harness) 
     run = ("run", "--dataset", "toy", "--arms", "fts5,tantivy", "--control", "fts5")
     assert harness(*run, "--out", "out/ran").code == 0
     size = ("--measure", "nDCG@10", "--size", "5", "--out")
-    for name, words in (("a", ("--run", "out/ran")), ("b", ())):
+    for name, words in (("a", ("--from", "out/ran")), ("b", ())):
         assert harness("pool", *ARMS, *size, name, *words).code == 0
     assert (sparse.root / "a").read_bytes() == (sparse.root / "b").read_bytes()
 
@@ -147,7 +147,7 @@ def test_keys_give_grades_and_may_be_taken_back(
     said = piped(harness, monkeypatch, "1 s 9 2 u 0\n", pooled)
     assert said.code == 0, said
     assert judgements.read_pool(pooled).grades == (1, None, 0, None, None)
-    assert "'9' is not a key" in said.out
+    assert "'9' is not a key" in said.err
     assert "2 of 5 pairs are judged" in said.out
 
 
@@ -209,7 +209,7 @@ def test_judgements_come_back_into_the_data_set_with_who_made_them(
     (line,) = judged.with_name("test.judged.jsonl").read_text().splitlines()
     assert json.loads(line)["by"] == "two editors"
     assert len(json.loads(line)["judgements"]) == 4
-    assert harness("prepare", "--dataset", "toy").code == 0
+    assert harness("stage", "prepare", "--dataset", "toy").code == 0
     again = harness("judge", pooled, "--merge", "toy", "--by", "two editors")
     assert "added 0 judgements to toy; 4 were known" in again.out
 

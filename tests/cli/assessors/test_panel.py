@@ -58,7 +58,7 @@ def test_two_people_judge_and_disagreements_are_settled(begun: Path, harness: Ha
     settle = ("panel", "settle", ADA, BEN, "--out", "settled.qrels")
     open_ = harness(*settle)
     assert open_.code == 3
-    assert "9 disagreements are open. Judge them: harness judge settled.disag" in open_.out
+    assert "9 disagreements are open.\nJudge them: harness judge settled.disag" in open_.out
     path = begun / "settled.disagreements.qrels"
     for pair in judgements.read_pool(path).pairs:
         judgements.regrade(path, pair, None, 2)

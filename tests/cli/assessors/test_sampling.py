@@ -29,7 +29,7 @@ def judged(project: Toy, harness: Harness) -> Judgements:
     lines = path.read_text().splitlines(keepends=True)
     grades = {(line.split()[0], line.split()[2]): int(line.split()[3]) for line in lines}
     path.write_text("".join(line for line in lines if line.split()[3] == "2" or "q99" in line))
-    assert harness("prepare", "--dataset", "toy", "--update").code == 0
+    assert harness("stage", "prepare", "--dataset", "toy", "--update").code == 0
     return grades
 
 
@@ -95,8 +95,8 @@ def test_a_gate_decides_by_the_sample_and_the_decision_is_derived_again(
     begun, policy = project.root / "pool.qrels", project.root / "policy" / "toy.toml"
     policy.write_text(policy.read_text().replace('control = "fts5"', 'control = "hash-hybrid"'))
     assert sample(harness, begun, "60", "--control", "hash-hybrid").code == 0
-    for stage in ("score", "compare", "gate"):
-        harness(stage, "--dataset", "toy")
+    for stage in (("stage", "score"), ("stage", "compare"), ("gate",)):
+        harness(*stage, "--dataset", "toy")
     before = quality(project)
     assert before["cause"] == "unjudged"
     assert "--order sample --size" in before["settle"]

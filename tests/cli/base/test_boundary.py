@@ -19,7 +19,7 @@ import pytest
 import typer
 
 from harness.cli import exit_codes
-from harness.cli.exit_codes import ended
+from harness.cli.exit_codes import PIPED, ended
 from harness.core.errors import HarnessError
 from harness.core.files import NO_ROOM, replacing
 from harness.stages.custody.receipts import read_manifest
@@ -52,8 +52,8 @@ def broken(project: Toy, harness: Harness) -> Callable[[str, str], Path]:
 
     def make(moment: str, how: str) -> Path:
         arm = broken_engine.write(project.root / "broken")
-        assert harness("index", "--dataset", "toy", "--arm", arm).code == 0
-        assert harness("replay", "--dataset", "toy", "--arm", arm).code == 0
+        assert harness("stage", "index", "--dataset", "toy", "--arm", arm).code == 0
+        assert harness("stage", "replay", "--dataset", "toy", "--arm", arm).code == 0
         broken_engine.write(project.root / "broken", moment, how)
         stamped(project.layout.index("own"), arm)
         return arm
@@ -82,7 +82,7 @@ def test_an_engine_that_fails_in_a_run_is_named(
 
 def test_an_engine_that_is_no_python_is_named_with_its_line(project: Toy, harness: Harness) -> None:
     arm = broken_engine.spoken(project.root / "broken", "def engine(settings, cache:\n    pass\n")
-    said = harness("index", "--dataset", "toy", "--arm", arm).error
+    said = harness("stage", "index", "--dataset", "toy", "--arm", arm).error
     assert "own: " in said
     assert "own.py cannot be imported: SyntaxError: " in said
     assert "line 1" in said
@@ -93,7 +93,7 @@ def test_an_engine_that_fails_while_it_is_asked_ends_by_two(
     broken: Callable[[str, str], Path], harness: Harness, how: str
 ) -> None:
     arm = broken("search", FAILURES[how])
-    for words in (("replay", "--dataset", "toy", "--arm", arm), (*ASK, arm)):
+    for words in (("stage", "replay", "--dataset", "toy", "--arm", arm), (*ASK, arm)):
         said = harness(*words)
         assert said.code == 2, (words, said)
         assert said.err.splitlines()[-1].startswith("error: "), said
@@ -111,7 +111,7 @@ def test_an_engine_that_leaves_is_no_verdict_in_any_command(
         "ask": (*ASK, arm),
         "decompose": ("decompose", *pair),
         "load": ("load", "--dataset", "toy", "--arm", arm, "--rate", "50"),
-        "replay": ("replay", "--dataset", "toy", "--arm", arm),
+        "replay": ("stage", "replay", "--dataset", "toy", "--arm", arm),
         "shadow run": ("shadow", "run", *pair, "--out", "log", "--count", "2", *settings),
     }
     for name, words in commands.items():
@@ -123,7 +123,7 @@ def test_hits_that_never_end_are_a_failure_and_no_wait(
 ) -> None:
     arm = broken(ENDLESS, "pass")
     assert "hits are a repeat instead of a tuple" in harness(*ASK, arm).error
-    said = harness("replay", "--dataset", "toy", "--arm", arm).error
+    said = harness("stage", "replay", "--dataset", "toy", "--arm", arm).error
     assert "own: not one of 41 queries was answered" in said
     assert read_manifest(project.layout, "own").documents == 60
 
@@ -139,7 +139,11 @@ def test_whatever_is_raised_is_one_line_and_no_verdict(
         raise raised
 
     interrupt = isinstance(raised, KeyboardInterrupt | typer.Abort)
-    assert ended(fails) == (130 if interrupt else 2)
+    piped = isinstance(raised, BrokenPipeError)
+    assert ended(fails) == (130 if interrupt else PIPED if piped else 2)
+    if piped:
+        assert capsys.readouterr().err == ""
+        return
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("interrupted; " if interrupt else "error: ")
     assert len(line) < 500
@@ -171,7 +175,10 @@ def test_a_file_that_the_system_refuses_is_named_with_what_to_check(
     card = project.root / "datasets" / "toy" / "card.toml"
     card.unlink()
     os.mknod(card, stat.S_IFSOCK | 0o600)
-    for words in (("prepare", "--dataset", "toy"), ("prepare", "--dataset", "toy", "--update")):
+    for words in (
+        ("stage", "prepare", "--dataset", "toy"),
+        ("stage", "prepare", "--dataset", "toy", "--update"),
+    ):
         said = harness(*words).error
         assert f"{card}: it cannot be used (No such device or address). Check that" in said
 
@@ -186,20 +193,6 @@ def test_a_full_disk_is_told_with_the_file_and_what_to_do(
     assert ended(fails) == 2
     said = capsys.readouterr().err
     assert f"{tmp_path / 'runs.parquet'}: it cannot be used (No space left on device). Free" in said
-
-
-def test_a_folder_that_is_gone_is_said_to_be(project: Toy) -> None:
-    here = project.root / "here"
-    here.mkdir()
-    script = f"import os, shutil; os.chdir({str(here)!r}); shutil.rmtree({str(here)!r});"
-    script += "import sys; sys.argv = ['harness', 'score', '--dataset', 'toy'];"
-    script += "from harness.cli import main; main()"
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
-    )
-    assert done.stderr == "error: the current folder is gone. Change to one that is there\n"
-    assert done.returncode == 2
 
 
 def test_an_output_that_a_shell_closed_is_nothing_and_no_file_of_ours(project: Toy) -> None:
@@ -228,13 +221,17 @@ def test_where_no_words_have_room_it_is_still_no_verdict(
 ) -> None:
     monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=MemoryError))
     assert exit_codes.failed(ValueError("large"), debug=False) == 2
-    assert capsys.readouterr().err.startswith("error: ValueError, and memory ran out. End other")
+    assert capsys.readouterr().err.startswith("error: memory ran out. End other")
 
 
-def test_a_link_to_itself_is_named(project: Toy, harness: Harness) -> None:
-    (project.root / "migration").mkdir()
-    (project.root / "migration" / "ledger.json").symlink_to("ledger.json")
-    assert "ledger.json: it is a link to itself. Check" in harness("migrate", "rollback").error
+def test_a_failure_without_better_words_is_printed_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a package missing, a newcomer was told that memory ran out."""
+    missing = ModuleNotFoundError("No module named 'typer'", name="typer")
+    monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=missing))
+    assert exit_codes.failed(ValueError("large"), debug=False) == 2
+    assert capsys.readouterr().err == "error: ValueError: large\n"
 
 
 def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +239,7 @@ def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr("harness.stages.score.score", interrupted)
-    said = harness("score", "--dataset", "toy")
+    said = harness("stage", "score", "--dataset", "toy")
     assert said.code == 130
     assert "run the same command again to go on" in said.err
 
@@ -254,10 +251,10 @@ def test_an_error_of_our_own_is_two_and_its_traceback_is_shown_where_it_is_asked
         raise ZeroDivisionError("by nothing")
 
     monkeypatch.setattr("harness.stages.score.score", broken)
-    said = harness("score", "--dataset", "toy").error
+    said = harness("stage", "score", "--dataset", "toy").error
     assert said.startswith("ZeroDivisionError: by nothing (test_boundary.py:")
     assert said.endswith("--debug shows the traceback")
-    for words in (("--debug", "score"), ("score", "--debug")):
+    for words in (("--debug", "stage", "score"), ("stage", "score", "--debug")):
         shown = harness(*words, "--dataset", "toy")
         assert shown.code == 2
         assert "Traceback (most recent call last)" in shown.err
@@ -271,7 +268,7 @@ def test_a_full_disk_has_its_remedy_whoever_was_told(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("harness.stages.score.score", broken)
-    said = harness("score", "--dataset", "toy").error
+    said = harness("stage", "score", "--dataset", "toy").error
     assert said.startswith("a disk refused a file (No space left on device)")
     assert said.endswith("Free some space on that disk, then run the same command again")
 
@@ -305,13 +302,13 @@ def test_an_answer_that_cannot_be_written_is_no_success(project: Toy, full: int)
 
 
 @pytest.mark.parametrize("words", [("--help",), (*ASK, "fts5")])
-def test_a_reader_that_leaves_is_no_verdict(project: Toy, words: tuple[str, ...]) -> None:
+def test_a_reader_that_leaves_ends_it_in_silence(project: Toy, words: tuple[str, ...]) -> None:
     reads, writes = os.pipe()
     os.close(reads)
     with typed(project, *words, stdout=writes) as running:
         os.close(writes)
         _, said = running.communicate()
-    assert (running.returncode, said) == (2, "error: the reader of the output is gone\n")
+    assert (running.returncode, said) == (PIPED, "")
 
 
 def test_what_an_engine_prints_does_not_spoil_an_answer(
@@ -335,7 +332,7 @@ def test_what_an_engine_prints_does_not_spoil_an_answer(
 def test_what_ends_a_program_ends_as_a_ctrl_c_does(project: Toy, number: signal.Signals) -> None:
     signal.signal(number, signal.SIG_DFL)  # a suite under nohup would hand on its deafness
     arm = broken_engine.spoken(project.root / "broken", SLOW)
-    with typed(project, "index", "--dataset", "toy", "--arm", arm) as running:
+    with typed(project, "stage", "index", "--dataset", "toy", "--arm", arm) as running:
         assert running.stderr is not None
         assert running.stderr.readline() == "ready\n"
         running.send_signal(number)
@@ -348,7 +345,7 @@ def test_what_ends_a_program_ends_as_a_ctrl_c_does(project: Toy, number: signal.
 def test_signals_at_once_are_one(project: Toy, second: signal.Signals) -> None:
     """A supervisor sends two at once; the second was called memory that ran out."""
     arm = broken_engine.spoken(project.root / "broken", SLOW)
-    with typed(project, "index", "--dataset", "toy", "--arm", arm) as running:
+    with typed(project, "stage", "index", "--dataset", "toy", "--arm", arm) as running:
         assert running.stderr is not None
         assert running.stderr.readline() == "ready\n"
         running.send_signal(signal.SIGTERM)
@@ -359,7 +356,7 @@ def test_signals_at_once_are_one(project: Toy, second: signal.Signals) -> None:
 
 def test_a_second_signal_changes_nothing(project: Toy) -> None:
     arm = broken_engine.spoken(project.root / "broken", SLOW)
-    with typed(project, "index", "--dataset", "toy", "--arm", arm) as running:
+    with typed(project, "stage", "index", "--dataset", "toy", "--arm", arm) as running:
         assert running.stderr is not None
         assert running.stderr.readline() == "ready\n"
         running.send_signal(signal.SIGTERM)
@@ -367,40 +364,3 @@ def test_a_second_signal_changes_nothing(project: Toy) -> None:
         running.send_signal(signal.SIGTERM)
         assert running.stderr.read() == ""
     assert running.returncode == 130
-
-
-def test_an_output_that_can_only_be_read_is_named(project: Toy) -> None:
-    """It was an unforeseen failure in the file of a library."""
-    with (
-        Path(os.devnull).open("rb") as reads,
-        typed(project, *ASK, "fts5", stdout=reads.fileno()) as running,
-    ):
-        _, said = running.communicate()
-    assert running.returncode == 2
-    assert said == (
-        "error: the output is open for reading alone. Open it for writing, as by > FILE\n"
-    )
-
-
-@pytest.mark.usefixtures("project")
-@pytest.mark.parametrize("value", ["garbage", "-1", "9" * 20, "", "1e9"])
-def test_a_time_of_a_build_that_is_none_is_named(
-    value: str, monkeypatch: pytest.MonkeyPatch, harness: Harness
-) -> None:
-    """NumPy reads it where it is imported, and ended in an unforeseen failure."""
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", value)
-    said = harness("score", "--dataset", "toy").error
-    assert said.startswith("SOURCE_DATE_EPOCH in the environment is not a number of seconds")
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1764000000")
-    assert harness("score", "--dataset", "toy").code == 0
-
-
-def test_a_clock_that_python_cannot_read_is_named(
-    monkeypatch: pytest.MonkeyPatch, harness: Harness
-) -> None:
-    """Past 2262-04-11 every command ended in an unforeseen failure."""
-    too_late = mock.Mock(side_effect=OverflowError("timestamp too large"))
-    with monkeypatch.context() as patched:
-        patched.setattr("harness.cli.exit_codes.time", too_late)
-        said = harness("doctor").error
-    assert said.startswith("the clock of this machine is past 2262-04-11, the last day")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import application, exit_codes
-from harness.cli.app import Plain
+from harness.cli.command import Plain
 from harness.cli.exit_codes import CALLED, as_called, failed
 from harness.core.errors import HarnessError
 from tests.docs.test_commands import cli
@@ -21,8 +21,7 @@ from tests.source import known, modules
 pytestmark = pytest.mark.slow
 
 BY = "python3 ../run.py"
-CONSOLES = {"harness.cli.app", "harness.cli.shadow"}
-"""The second shows a table that names no command."""
+CONSOLES = {"harness.cli.command"}
 
 
 @pytest.fixture(autouse=True)
@@ -101,10 +100,10 @@ def test_messages_and_errors_pass_through_and_data_does_not(
     out = Plain(highlight=False, soft_wrap=True)
     out.print("Next: harness gate")
     out.data('{"command": "harness gate"}')
-    assert failed(HarnessError("x: no runs. Run: harness replay"), debug=False) == 2
+    assert failed(HarnessError("x: no runs. Run: harness stage replay"), debug=False) == 2
     shown = capsys.readouterr()
     assert shown.out == f'Next: {BY} harness gate\n{{"command": "harness gate"}}\n'
-    assert shown.err == f"error: x: no runs. Run: {BY} harness replay\n"
+    assert shown.err == f"error: x: no runs. Run: {BY} harness stage replay\n"
 
 
 @pytest.mark.parametrize(

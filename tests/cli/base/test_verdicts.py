@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.verdicts import leaderboard, show
+from harness.cli.command import out
+from harness.cli.verdicts import leaderboard, section
 from harness.core.gate import OF_VERDICT, Cause, Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
+from harness.report.doc import Section, render_terminal
 
 FINDING = Finding(
     gate="Speed [p95]",
@@ -25,16 +27,20 @@ FINDING = Finding(
 STEP = StepDecision("tantivy", "fts5", "tantivy", taken=False, findings=(FINDING,))
 
 
+def show(dataset: str, decisions: list[StepDecision]) -> None:
+    out.print(render_terminal(section(dataset, decisions)))
+
+
 def test_what_stands_in_the_way_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
     long = replace(FINDING, reason="word " * 60 + "[end]")
     show("toy", [replace(STEP, findings=(long,))])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "toy"
-    assert lines[2] == "  tantivy    HOLD (inconclusive)  fts5 -> tantivy"
-    assert lines[3].strip().startswith("INCONCLUSIVE: Speed [p95]: word word")
-    assert lines[3].endswith("[end]")
-    assert lines[4].strip() == "to reach a decision: a quiet machine"
-    assert len(lines) == 5
+    assert lines[0] == "toy"
+    assert lines[1] == "  tantivy    HOLD (inconclusive)  fts5 -> tantivy"
+    assert lines[2].strip().startswith("INCONCLUSIVE: Speed [p95]: word word")
+    assert lines[2].endswith("[end]")
+    assert lines[3].strip() == "to reach a decision: a quiet machine"
+    assert len(lines) == 4
 
 
 def test_what_was_measured_stands_before_what_is_required(
@@ -45,7 +51,7 @@ def test_what_was_measured_stands_before_what_is_required(
         estimate=Estimate(18.2517, 17.2954, 19.2625, 400), reason="p95 of 400 queries",
     )  # fmt: skip
     show("toy", [replace(STEP, findings=(slow,))])
-    assert [line.strip() for line in capsys.readouterr().out.splitlines()[3:]] == [
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()[2:]] == [
         "FAIL: Speed [p95]: 18.3 times [17.3, 19.3]; required: less than 3",
         "p95 of 400 queries",
     ]
@@ -56,7 +62,7 @@ def test_one_cause_of_many_gates_is_said_once(capsys: pytest.CaptureFixture[str]
     measured = replace(busy, estimate=Estimate(2.0, 1.0, 4.0, 400))
     rows = (busy, replace(busy, gate="Mean"), measured, replace(measured, gate="p99"), FINDING)
     show("toy", [replace(STEP, findings=rows)])
-    assert [line.strip() for line in capsys.readouterr().out.splitlines()[3:]] == [
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()[2:]] == [
         *(
             line
             for gate in ("Speed [p95]", "p99")
@@ -109,8 +115,8 @@ def test_the_best_arm_comes_first_and_no_value_is_a_dash(
         "none": {},
         "best": {"RR@10": mean(0.5), "P@10": mean(0.125)},
     }
-    leaderboard(means, ["RR@10", "P@10"])
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    out.print(render_terminal(Section("", (leaderboard(means, ["RR@10", "P@10"]),))))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line]
     assert rows == [
         ["arm", "RR@10", "P@10"],
         ["best", "0.5000", "0.1250"],

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cli.project import left_by_run
 from harness.core.errors import BadFile, EvidenceError
 from harness.corpus.runs import read_run, write_run
 from harness.stages.custody.receipts import read_manifest
 from harness.stages.custody.reproduce import check_recorded
 from harness.stages.custody.verify import _answers, verify
+from harness.stages.layout import left_by_run
 from tests.cli.conftest import Harness
 from tests.make.toy import ARMS, CANDIDATE, NAME, Toy
 
@@ -156,22 +156,23 @@ def test_what_harness_run_left_is_verified_too(
     left = tmp_path / "left"
     words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", "fts5")
     assert harness(*words, "--out", left).code == 0
-    said = harness("verify", "--out", left)
+    said = harness("verify", "--from", left)
     assert said.code == 0, said
     assert f"12 files in {left}, rebuilt and compared" in said.out
     assert "  not checked          nothing" in said.out
-    assert "--out has its own data" in harness("verify", "--out", left, "--dataset", NAME).error
+    assert harness("verify", "--from", left, "--dataset", NAME).code == 0
+    assert "there is toy" in harness("verify", "--from", left, "--dataset", "other").error
     qrels = left_by_run(left).data / "qrels.trec"
     whole = flipped(qrels, 20)
-    assert "qrels.trec" in harness("verify", "--out", left).error
+    assert "qrels.trec" in harness("verify", "--from", left).error
     qrels.write_bytes(whole)
     (left / "ci.md").write_text("**PROMOTE**")
-    assert "  not checked          ci.md" in harness("verify", "--out", left).out
+    assert "  not checked          ci.md" in harness("verify", "--from", left).out
     files = [path for path in (*left.glob("*.*"), *left.glob("runs/*")) if path.name not in OTHERS]
     assert len(files) == 12
     for path in files:
         whole = flipped(path, path.stat().st_size // 2)
-        assert path.name in harness("verify", "--out", left).error
+        assert path.name in harness("verify", "--from", left).error
         path.write_bytes(whole)
     assert project.root.is_dir()
 
@@ -183,11 +184,11 @@ def test_counts_of_ties_are_made_again(project: Toy, harness: Harness, tmp_path:
     hits.write_text("\n".join(lines) + "\n")
     words = ("run", "--dataset", NAME, "--arms", "fts5", "--trec-run", f"tied={hits}")
     assert harness(*words, "--control", "fts5", "--out", left).code == 0
-    assert f"13 files in {left}" in harness("verify", "--out", left).out
+    assert f"13 files in {left}" in harness("verify", "--from", left).out
     counts = json.loads((left / "ties.json").read_text())
     counts["tied"]["tied"] = 0
     (left / "ties.json").write_text(json.dumps(counts))
-    assert "ties.json: is not what its evidence gives" in harness("verify", "--out", left).error
+    assert "ties.json: is not what its evidence gives" in harness("verify", "--from", left).error
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_a_sample_of_queries_is_run_again(project: Toy, harness: Harness, tmp_pa
     left = tmp_path / "left"
     words = ("run", "--dataset", NAME, "--arms", "fts5", "--trec-run", f"mine={hits}")
     assert harness(*words, "--control", "fts5", "--out", left).code == 0
-    said = harness("verify", "--out", left, "--requery", "3")
+    said = harness("verify", "--from", left, "--requery", "3")
     assert said.code == 0, said
     assert "queried mine         no: its run came as a file" in said.out
     assert "queried fts5         3 of 3, seed " in said.out

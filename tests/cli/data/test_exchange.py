@@ -25,7 +25,7 @@ FILES = {
 
 @pytest.mark.parametrize("kind", RATED)
 def test_a_data_set_comes_back_from_its_ratings(project: Toy, harness: Harness, kind: str) -> None:
-    said = harness("convert", "toy", "--to", kind, "--out", "theirs")
+    said = harness("convert", "toy", "--format", kind, "--out", "theirs")
     assert said.code == 0, said
     file = f"theirs/{FILES[kind]}"
     assert said.out.splitlines() == [file, "theirs/harness-convert.txt"] or file in said.out
@@ -38,7 +38,7 @@ def test_a_data_set_comes_back_from_its_ratings(project: Toy, harness: Harness, 
 
 
 def test_a_folder_is_converted_to_beir_and_imported(project: Toy, harness: Harness) -> None:
-    assert harness("convert", "beir", "--to", "trec", "--out", "theirs").code == 0
+    assert harness("convert", "beir", "--format", "trec", "--out", "theirs").code == 0
     files = [f"theirs/{name}" for name in ("topics.tsv", "qrels.trec", "corpus.jsonl")]
     assert harness("import", "trec", *files, "--name", "back").code == 0
     own, first = (card.read(project.root / "datasets" / name) for name in ("back", "toy"))
@@ -59,7 +59,7 @@ def test_a_case_of_quepid_is_judged_to_a_verdict(project: Toy, harness: Harness)
     (about,) = json.loads((project.root / "out" / "decision.json").read_text())["datasets"]
     (step,) = about["steps"]
     assert {found["verdict"] for found in step["findings"]} >= {"inconclusive"}
-    assert harness("convert", "shop", "--to", "quepid", "--out", "theirs").code == 0
+    assert harness("convert", "shop", "--format", "quepid", "--out", "theirs").code == 0
     back = ("import", "ratings", "theirs/ratings.csv", corpus, "--format", "quepid")
     assert "6 queries, 24 judgements" in harness(*back, "--name", "back").out
     own, first = (card.read(project.root / "datasets" / name) for name in ("back", "shop"))
@@ -69,10 +69,13 @@ def test_a_case_of_quepid_is_judged_to_a_verdict(project: Toy, harness: Harness)
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("convert", "toy", "--to", "csv", "--out", "o"), "no format named 'csv'; there is beir"),
-        (("convert", "nope", "--to", "beir", "--out", "o"), "no dataset named 'nope'"),
-        (("convert", "beir", "--to", "beir", "--out", "beir/x"), "which is read"),
-        (("convert", "toy", "--to", "beir", "--out", "build"), "did not write"),
+        (
+            ("convert", "toy", "--format", "csv", "--out", "o"),
+            "no format named 'csv'; there is beir",
+        ),
+        (("convert", "nope", "--format", "beir", "--out", "o"), "no dataset named 'nope'"),
+        (("convert", "beir", "--format", "beir", "--out", "beir/x"), "which is read"),
+        (("convert", "toy", "--format", "beir", "--out", "build"), "did not write"),
         (
             ("import", "ratings", "r.csv", "c", "--format", "csv", "--name", "n"),
             "no format of ratings named 'csv'; there is quepid",

@@ -36,7 +36,7 @@ def test_a_collection_is_imported_and_prepared(
     assert said.code == 0, said.err
     assert "imported other (test): 60 documents, 41 queries, 2401 judgements" in said.out
     assert "harness run --dataset other" in said.out
-    assert harness("prepare", "--dataset", "other").code == 0
+    assert harness("stage", "prepare", "--dataset", "other").code == 0
     own, first = (card.read(project.root / "datasets" / name) for name in ("other", "toy"))
     assert (own.licence, own.source) == ("CC0-1.0", "a test")
     assert own.sha256.corpus == first.sha256.corpus
@@ -49,7 +49,7 @@ def test_an_import_of_the_text_alone_says_so(project: Toy, harness: Harness) -> 
     about = card.read(project.root / "datasets" / "bare")
     assert about.fields == ["text"]
     assert about.slices["form-natural-language"] > 30
-    assert harness("prepare", "--dataset", "bare").code == 0
+    assert harness("stage", "prepare", "--dataset", "bare").code == 0
     data = prepared.Prepared.open(project.root / "build" / "bare" / "data")
     assert data.manifest.fields == ("text",)
     assert {document.title for document in data.documents()} == {""}

@@ -10,13 +10,14 @@ from rich.live import Live
 
 from harness.cli import shadow
 from harness.cli.shadow import screen
+from harness.report.doc import render_terminal
 from harness.report.shadow_words import Shadowed
 from tests.report.shadow.test_page import HOSTILE, empty, found
 
 
 def printed(shown: Shadowed, width: int, *, top: int = 10) -> str:
     said = StringIO()
-    Console(file=said, width=width, highlight=False).print(screen(shown, top=top))
+    Console(file=said, width=width, highlight=False).print(render_terminal(screen(shown, top=top)))
     return said.getvalue()
 
 
@@ -52,6 +53,6 @@ def test_it_can_be_shown_live() -> None:
     said = StringIO()
     console = Console(file=said, width=100, height=30, force_terminal=True)
     with Live(console=console, auto_refresh=False) as live:
-        live.update(screen(found(), top=5), refresh=True)
-        live.update(screen(empty(), top=5), refresh=True)
+        live.update(render_terminal(screen(found(), top=5)), refresh=True)
+        live.update(render_terminal(screen(empty(), top=5)), refresh=True)
     assert "nothing yet" in said.getvalue()

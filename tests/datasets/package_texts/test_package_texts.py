@@ -123,7 +123,7 @@ def test_packages_are_named_with_what_to_do(installed: Path) -> None:
 
 
 def test_the_card_and_the_judgements_are_of_what_is_installed() -> None:
-    """What the texts are is checked by ``harness prepare``, which takes 20 seconds."""
+    """What the texts are is checked by ``harness stage prepare``, which takes 20 seconds."""
     about = card.read(ROOT / "datasets" / "package-texts")
     assert card.installed(about.packages) == about.packages
     judged = trec.qrels(ROOT / "qrels" / "package-texts" / "test.qrels")

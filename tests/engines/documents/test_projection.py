@@ -67,5 +67,5 @@ def test_a_file_gives_back_what_was_written_and_a_broken_one_is_not_ready(tmp_pa
     with pytest.raises(IndexNotReady, match="maps"):
         Projection.open(path, WIDTH + 1)
     path.write_bytes(path.read_bytes()[:60])
-    with pytest.raises(IndexNotReady, match="harness index"):
+    with pytest.raises(IndexNotReady, match="harness stage index"):
         Projection.open(path, WIDTH)

@@ -169,7 +169,7 @@ def test_a_broken_file_of_an_index_is_not_ready(name: str, cache: Path, tmp_path
             is_broken = path.name.endswith(name)
             (tmp_path / path.name).write_bytes(content[:40] if is_broken else content)
     with (
-        pytest.raises(IndexNotReady, match="harness index"),
+        pytest.raises(IndexNotReady, match="harness stage index"),
         collection.opened(tmp_path, settings(), "broken"),
     ):
         pass

@@ -92,7 +92,7 @@ def test_an_index_that_is_missing_or_broken_is_not_ready(content: bytes, tmp_pat
         if at:
             (tmp_path / index.FILE).write_bytes(content)
         with (
-            pytest.raises(IndexNotReady, match="Build it again: harness index"),
+            pytest.raises(IndexNotReady, match="Build it again: harness stage index"),
             collection.opened(tmp_path, words, "broken"),
         ):
             pass

@@ -49,7 +49,7 @@ def test_a_dropped_table_is_not_ready(built: Path, table: str) -> None:
     allow = "PRAGMA writable_schema = ON"
     drop = f"DROP TABLE {table}" if own else f"DELETE FROM sqlite_master WHERE name = '{table}'"  # noqa: S608  our own names
     run_sql(built / FILE, allow, drop)
-    refused(built, "harness index")
+    refused(built, "harness stage index")
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_token_vectors_that_are_broken_are_not_ready(
 @pytest.mark.parametrize("content", ["{", "[]", json.dumps(["a"] * len(DOCUMENTS))])
 def test_ids_that_are_broken_are_not_ready(engine: Rerank, built: Path, content: str) -> None:
     (built / IDS).write_text(content)
-    refused(engine, built, "harness index")
+    refused(engine, built, "harness stage index")
 
 
 def test_the_fused_stack_of_another_building_is_not_ready(

@@ -152,7 +152,7 @@ def built(index: Path) -> Path:
 
 
 def refused(index: Path) -> None:
-    with pytest.raises(IndexNotReady, match="harness index"), engine().open(index):
+    with pytest.raises(IndexNotReady, match="harness stage index"), engine().open(index):
         pass
 
 

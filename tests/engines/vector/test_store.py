@@ -112,7 +112,7 @@ def test_a_damaged_file_is_not_ready(tmp_path: Path, file: str, damage: str) -> 
         path.mkdir()
     elif damage != "gone":
         path.write_bytes({"empty": b"", "cut": whole[:-5], "garbage": b"\x93" * 400}[damage])
-    with pytest.raises(IndexNotReady, match="harness index"):
+    with pytest.raises(IndexNotReady, match="harness stage index"):
         open_store(tmp_path, 4)
 
 
@@ -136,7 +136,7 @@ def test_vectors_that_are_not_one_for_each_document_are_not_written(
 
 def test_vectors_of_another_dimension_or_number_are_not_ready(tmp_path: Path) -> None:
     write_store(tmp_path, ["a", "b", "c"], AXES)
-    with pytest.raises(IndexNotReady, match=r"dimension 4.*harness index"):
+    with pytest.raises(IndexNotReady, match=r"dimension 4.*harness stage index"):
         open_store(tmp_path, 3)
     write_store(tmp_path / "two", ["a", "b"], AXES[:2])
     (tmp_path / "two" / VECTORS).replace(tmp_path / VECTORS)

@@ -76,7 +76,9 @@ def test_memory_is_that_of_the_arm() -> None:
 
 
 def test_an_arm_that_cannot_be_opened_is_named() -> None:
-    with pytest.raises(InvalidArm, match=r"IndexNotReady: toy: no index here\. Run: harness index"):
+    with pytest.raises(
+        InvalidArm, match=r"IndexNotReady: toy: no index here\. Run: harness stage index"
+    ):
         run_pool(Opens("no index"), plan(), WorkerPool(2, 2))
 
 

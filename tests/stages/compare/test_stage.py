@@ -77,7 +77,7 @@ def test_no_pair_is_no_comparison(project: Toy) -> None:
 
 def test_comparing_before_scoring_is_refused(project: Toy) -> None:
     project.layout.score_receipt.unlink()
-    with pytest.raises(EvidenceError, match=r"nothing was measured yet\. .*harness score"):
+    with pytest.raises(EvidenceError, match=r"nothing was measured yet\. .*harness stage score"):
         compare(project.layout, [PAIR], project.params.compare, project.params.score.inference())
 
 
@@ -91,13 +91,15 @@ def test_a_comparison_is_of_the_runs_it_was_made_from(project: Toy) -> None:
     check_compared(project.layout, [PAIR])
     path = project.layout.again(CONTROL)
     path.write_bytes(project.layout.again(CANDIDATE).read_bytes())
-    with pytest.raises(EvidenceError, match=r"again\.parquet: was changed .*harness compare"):
+    with pytest.raises(EvidenceError, match=r"again\.parquet: was changed .*harness stage compare"):
         check_compared(project.layout, [PAIR])
 
 
 def test_classes_that_are_gone_are_named(project: Toy) -> None:
     project.layout.classes.unlink()
-    with pytest.raises(BadFile, match=r"classes\.parquet: no such file. Run: harness compare"):
+    with pytest.raises(
+        BadFile, match=r"classes\.parquet: no such file. Run: harness stage compare"
+    ):
         read_agreement(project.layout)
 
 

@@ -85,7 +85,7 @@ def test_a_pin_of_the_future_is_refused(held: Toy) -> None:
 
 def test_a_replay_of_the_future_is_refused(held: Toy) -> None:
     note_replayed(held.layout, CONTROL, datetime.now(UTC) + AHEAD)
-    with pytest.raises(BadFile, match=r"from the future .*harness replay"):
+    with pytest.raises(BadFile, match=r"from the future .*harness stage replay"):
         replayed(held.layout, CONTROL)
 
 

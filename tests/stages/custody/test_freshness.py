@@ -25,7 +25,7 @@ from harness.stages.replay import import_run, replay
 from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
 
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
-HINT = rf"Run: harness replay --dataset {NAME} --arm {CONTROL}"
+HINT = rf"Run: harness stage replay --dataset {NAME} --arm {CONTROL}"
 
 
 def aged(project: Toy, days: float) -> None:

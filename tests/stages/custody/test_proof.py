@@ -28,7 +28,7 @@ def test_a_measured_arm_is_proven(measured: Toy, arm: str) -> None:
 @pytest.mark.parametrize("text", ["{", "[]", '{"engine": "x"}', '{"engine": 1, "colour": 2}'])
 def test_a_manifest_that_is_none_is_named(project: Toy, text: str) -> None:
     project.layout.manifest("fts5").write_text(text)
-    with pytest.raises(BadFile, match=r"fts5\.json.*harness index --dataset toy"):
+    with pytest.raises(BadFile, match=r"fts5\.json.*harness stage index --dataset toy"):
         read_manifest(project.layout, "fts5")
 
 
@@ -48,7 +48,9 @@ def test_other_documents_are_told_apart(measured: Toy) -> None:
 
 def test_a_run_that_was_changed_is_refused_until_it_is_noted(project: Toy) -> None:
     project.layout.run("fts5").write_bytes(project.layout.run("tantivy").read_bytes())
-    with pytest.raises(EvidenceError, match=r"fts5\.parquet: was changed since .*harness replay"):
+    with pytest.raises(
+        EvidenceError, match=r"fts5\.parquet: was changed since .*harness stage replay"
+    ):
         check_run(project.layout, "fts5")
     note_run(project.layout, "fts5")
     check_run(project.layout, "fts5")

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import data
-from harness.cli.app import app
+from harness.cli import application
 from harness.core.errors import DatasetError
 from harness.corpus import card
 from harness.corpus.prepared import Prepared
@@ -72,9 +71,8 @@ def test_the_command_takes_files_of_questions_and_tells_odd_mails(
 ) -> None:
     (tmp_path / "params.yaml").write_text("")
     monkeypatch.chdir(tmp_path)
-    data.register_importing(app)
     words = ["import", "mbox", str(given / "box"), "--name", "mail"]
     words += ["--queries", str(given / "queries.jsonl"), "--qrels", str(given / "test.qrels")]
-    done = CliRunner().invoke(app, words)
+    done = CliRunner().invoke(application(), words)
     assert done.exit_code == 0, done.output
     assert (tmp_path / "datasets" / "mail" / "corpus.jsonl").exists()

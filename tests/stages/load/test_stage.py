@@ -216,7 +216,7 @@ def test_an_answer_that_is_not_the_runs_stops_it(project: Toy) -> None:
 
 def test_an_arm_that_was_not_replayed_is_refused(project: Toy) -> None:
     project.layout.run_receipt("tantivy").unlink()
-    with pytest.raises(EvidenceError, match="Run: harness replay"):
+    with pytest.raises(EvidenceError, match="Run: harness stage replay"):
         loaded(project)
 
 

@@ -51,7 +51,7 @@ def test_an_index_follows_until_it_has_caught_up(letters: Project) -> None:
 
 
 def test_the_command_follows_until_it_is_interrupted(letters: Project) -> None:
-    words = [*PYTHON, "index", "--dataset", NAME, "--arm", ARM, "--follow"]
+    words = [*PYTHON, "stage", "index", "--dataset", NAME, "--arm", ARM, "--follow"]
     with Program(words, cwd=letters.root, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == f"{ARM} has reached change 0\n"

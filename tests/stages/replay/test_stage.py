@@ -51,7 +51,7 @@ def test_no_part_is_left_behind(measured: Toy) -> None:
 def test_a_replay_without_an_index_says_how_to_build_one(project: Toy) -> None:
     project.layout.manifest("fts5").unlink()
     with pytest.raises(
-        IndexNotReady, match=r"has no index\. Run: harness index --dataset toy --ar"
+        IndexNotReady, match=r"has no index\. Run: harness stage index --dataset toy --ar"
     ):
         again(project)
 

@@ -73,7 +73,7 @@ def test_slices_are_in_byte_order() -> None:
 
 def test_an_arm_without_a_run_is_named(project: Toy) -> None:
     project.layout.run("fts5").unlink()
-    with pytest.raises(EvidenceError, match=r"fts5\.parquet: is gone since .*harness replay"):
+    with pytest.raises(EvidenceError, match=r"fts5\.parquet: is gone since .*harness stage replay"):
         score(project.layout, ["fts5"], project.params.score)
 
 
@@ -89,7 +89,9 @@ def test_a_run_that_is_cut_short_is_refused(project: Toy) -> None:
 def test_a_run_of_other_queries_is_refused(project: Toy) -> None:
     path = project.layout.data / "queries.jsonl"
     path.write_text(path.read_text().replace("xyzzy", "xyzzyx"))
-    with pytest.raises(EvidenceError, match=r"queries\.jsonl: was changed since .*harness replay"):
+    with pytest.raises(
+        EvidenceError, match=r"queries\.jsonl: was changed since .*harness stage replay"
+    ):
         score(project.layout, ARMS, project.params.score)
 
 
@@ -108,7 +110,9 @@ def test_scores_know_the_runs_and_judgements_that_they_are_of(project: Toy) -> N
     check_scores(project.layout, ARMS)
     path = project.layout.data / QRELS
     path.write_text(path.read_text().replace("q00 0 d00 0", "q00 0 d00 2"))
-    with pytest.raises(EvidenceError, match=r"qrels\.trec: was changed since .*harness score"):
+    with pytest.raises(
+        EvidenceError, match=r"qrels\.trec: was changed since .*harness stage score"
+    ):
         check_scores(project.layout, ARMS)
 
 

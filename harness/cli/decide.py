@@ -1,0 +1,471 @@
+"""``harness plan``, ``policy``, ``gate``, ``regress`` and ``tune``: what may be decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.command import Result, app, command, group, said, shown
+from harness.cli.migration import by, now
+from harness.cli.options import (
+    Arms,
+    Control,
+    Evidence,
+    Fields,
+    Forms,
+    PolicyFile,
+    SetOrFolder,
+    Split,
+    Step,
+    Threads,
+    ToFile,
+    Top,
+    listed,
+    policy_of,
+    prepare,
+)
+from harness.cli.project import Project, name_of
+from harness.cli.verdicts import blocking_lines, decided
+from harness.core.errors import DatasetError, HarnessError, UnknownName
+from harness.core.printable import counted, many
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.corpus.prepared import Prepared
+    from harness.corpus.tuning import TuningRecord
+    from harness.gates.base.rules import Rules
+    from harness.policy.model import Policy
+    from harness.policy.plan import Counted, Need, Planned, PlannedStep
+    from harness.report.doc import Block
+    from harness.stages.plan import Ground
+    from harness.stages.regress import Regression
+
+
+USUAL = 0.3
+"""Share of the queries that most candidates move."""
+LONGEST = 100
+TONES = {
+    "pass": ("no worse", "good"),
+    "fail": ("WORSE   ", "bad"),
+    "inconclusive": ("not sure", "open"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Of(Evidence):
+    """Evidence, or the queries of a folder in BEIR layout."""
+
+    dataset: SetOrFolder = ""
+    split: Split = "test"
+    forms: Forms = False
+
+    def folder(self) -> Path | None:
+        """Return the folder that is named as a data set; None where none is."""
+        named = self.dataset and not self.source and Path(self.dataset).is_dir()
+        return Path(self.dataset) if named else None
+
+
+@command(app)
+def plan(
+    of: Of,
+    policy: PolicyFile = None,
+    control: Control = "",
+    *,
+    gain: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="True gain where a gate asks for one. [twice its margin]"),
+    ] = None,
+    spread: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Deviation of a query's difference, without a pilot."),
+    ] = None,
+) -> Result:
+    """Print how many queries each gate needs, how many there are, and how many are lacking.
+
+    At the very least, by margin and confidence: fewer leave room for a loss that none of them
+    shows. And with the policy's power where the true difference is 0, or the gain assumed: for
+    each gate alone, and for all gates of the step together. Runs that were scored and compared are
+    the pilot that spread, design effect and rates are taken from. Without any, --spread assumes
+    one. Without a data set, margin and confidence alone are answered. With --control, a policy of
+    one step is planned for every other arm. Runs no query. Exit codes: 0 planned, 2 bad input.
+
+    Example: harness plan --policy policy/migration.toml --dataset python-docs
+    """
+    from harness.policy.plan import Assumed
+    from harness.policy.plan import plan as planned
+    from harness.stages.plan import for_control, ground
+
+    whole, _ = policy_of(policy)
+    about = None
+    if control:
+        layout = of.layout()
+        whole = for_control(layout, whole, control)
+        about = ground(layout, whole, None)
+    elif of.dataset or of.source:
+        about = _ground(whole, of)
+    at_hand, pilots = (about.at_hand, about.pilots) if about else (None, {})
+    steps = planned(whole, at_hand, pilots, Assumed(gain, spread))
+    return said(*_planned(whole, about, steps))
+
+
+def _ground(policy: Policy, of: Of) -> Ground:
+    from harness.policy.plan import Raced
+    from harness.stages.custody.pins import Folder
+    from harness.stages.plan import ground, ground_of_folder
+
+    if of.source:
+        return ground(of.layout(), policy, None)
+    race = Project.here().params.race
+    set_up = Raced(race.processes, race.queries)
+    if folder := of.folder():
+        return ground_of_folder(Folder(folder, of.split, forms=of.forms), policy, set_up)
+    return ground(of.layout(), policy, set_up)
+
+
+def _planned(policy: Policy, about: Ground | None, steps: tuple[PlannedStep, ...]) -> Iterator[str]:
+    rules = policy.rules
+    where = f"on {about.dataset}" if about else "by margin and confidence alone"
+    yield (
+        f"{policy.name}, {where}: {many(policy.attempts, 'planned attempt')}, each at confidence"
+        f" {rules.confidence:g}; power {rules.power:g}"
+    )
+    for planned in steps:
+        step = planned.step
+        yield f"\nstep {step.name}: {step.candidate} against {step.control}"
+        for one in planned.needs:
+            yield f"  {one.gate.name}: {_bound(one)}"
+            yield from (f"    {line}" for line in _lines(one, rules))
+        if planned.lacking:
+            yield f"  step {step.name} lacks: {', '.join(planned.lacking)}"
+        elif about:
+            yield f"  step {step.name} lacks no query that is planned"
+
+
+def _bound(one: Planned) -> str:
+    means = f" ({one.need.means})" if one.need.means else ""
+    return f"{one.gate.settings.bound}{means}"
+
+
+def _lines(one: Planned, rules: Rules) -> Iterator[str]:
+    """Yield least, power, what is not planned, and what is at hand."""
+    need = one.need
+    if need.equal:
+        yield _equal(need)
+    if need.least:
+        kind = "" if need.processes else "independent "
+        again = f" in {many(need.processes, 'process')} or more" if need.processes else ""
+        yield f"needs {need.least:,} {kind}{need.of}{again} at the very least"
+    if need.forecast and one.alone is not None:
+        kind = "independent " if need.independent else ""
+        yield (
+            f"needs {max(one.alone, need.least):,} {kind}{need.of} for power {rules.power:g} alone,"
+            f" {one.queries:,} for all gates together, with {need.forecast.said}"
+        )
+    elif need.forecast:
+        yield f"no number passes it with {need.forecast.said}"
+    if need.note:
+        yield f"not planned further: {need.note}" if need.least else need.note
+    if need.have is not None:
+        yield _at_hand(one, need.have)
+    if ends := one.decides(rules):
+        yield (
+            f"so many pass from a measured {ends[0]:+.3f} on, and fail below {ends[1]:+.3f}, if"
+            " they differ as in the pilot"
+        )
+
+
+def _equal(need: Need) -> str:
+    """Word what an equal candidate takes, by the share of the queries that it moves."""
+    counts = dict(need.equal)
+    usual = USUAL if USUAL in counts else max(counts)
+    others = ", ".join(f"{of:.0%}: {count:,}" for of, count in need.equal if of != usual)
+    return (
+        f"an equal candidate needs about {counts[usual]:,} judged {need.of} where {usual:.0%} of"
+        f" them move by half ({others})"
+    )
+
+
+def _at_hand(one: Planned, have: Counted) -> str:
+    some = "" if have.independent == have.queries else f", {have.independent:,} independent"
+    some += f" in {many(one.need.raced, 'process')}" if one.need.processes else ""
+    short = [f"{one.lacks:,}"] if one.lacks else []
+    short += [many(one.lacks_processes, "process")] if one.lacks_processes else []
+    said = f"lacks {', '.join(short)}" if short else "enough"
+    return f"has {have.queries:,}{some}: {said}"
+
+
+policies = group("policy", "A policy, and the queries, judgements and race it is pinned to.")
+
+
+@command(policies)
+def pin(
+    policy: Annotated[Path, typer.Argument(help="The policy's file.")],
+    of: Of,
+) -> Result:
+    """Pin queries, judgements and race settings, as they are now, beside a policy.
+
+    Writes POLICY.pins.json: a digest a query, and one for its judgements. From then on a decision
+    on other evidence is INCONCLUSIVE and names what was added, removed or changed, until it is
+    pinned again. When, by whom and over which changes is kept. Exit codes: 0 pinned, 2 bad input.
+
+    Example: harness policy pin policy/migration.toml --dataset python-docs
+    """
+    from harness.policy.pins import path_of
+    from harness.stages.custody.pins import Folder, pin, pin_folder
+
+    if not (of.dataset or of.source):
+        raise HarnessError("name what is pinned: --dataset, or --from what a harness run wrote")
+    policy_of(policy)
+    if place := of.folder():
+        folder = Folder(place, of.split, forms=of.forms)
+        made = pin_folder(folder, policy, at=now(), by=by())
+    else:
+        made = pin(of.layout(), policy, at=now(), by=by())
+    found = made.inventory
+    race = f"{many(len(made.race), 'setting')} of the race"
+    if not made.race:
+        race = "no race, for none was run"
+    return said(
+        *(f"changed: {line}" for line in made.made[-1].changes),
+        f"pinned in {path_of(policy)}: {many(len(found.queries), 'query')},"
+        f" {many(found.judged, 'judgement')} of {many(len(found.judgements), 'query')}, {race}",
+    )
+
+
+@command(app)
+def gate(
+    of: Evidence,
+    policy: PolicyFile = None,
+    control: Control = "",
+    step: Step = "",
+    threads: Threads = 1,
+    *,
+    exit_zero: Annotated[
+        bool, typer.Option(help="Exit 0 whatever the verdict, so that a pipeline goes on.")
+    ] = False,
+) -> Result:
+    """Judge every step of the policy, write the decision, and exit by it.
+
+    With --policy or --from, evidence that is there is judged by another policy: no index is
+    opened and no decision is written; the experiment log gets a line. With --control, a policy of
+    one step judges every other arm. With --step, that step alone decides the exit code. Exit
+    codes: 0 every step may be taken, 1 a gate failed (hold, or roll back), 2 bad input or an arm
+    that did not run, 3 inconclusive. The page says what would settle it.
+
+    Example: harness gate --policy policy/stricter.toml --dataset python-docs
+    """
+    from harness.stages.gate import decide_again
+    from harness.stages.gate import gate as write
+
+    at, found = datetime.now(UTC), {}
+    if policy or of.source or control:
+        judged_by, file = policy_of(policy)
+        for layout in of.layouts():
+            decisions = decide_again(layout, judged_by, file, control=control, now=at)
+            _known(step, [one.step for one in decisions])
+            found[layout.root.name] = decisions
+    else:
+        project = Project.own()
+        _known(step, [one.name for one in project.policy().steps])
+        for name in project.datasets(of.dataset):
+            subject = project.subject(name, threads)
+            found[name] = write(project.layout(name), subject, now=at).decisions
+    return decided(found, step=step, exits=not exit_zero)
+
+
+def _known(step: str, names: list[str]) -> None:
+    if step and step not in names:
+        raise UnknownName("step", step, names)
+
+
+@command(app)
+def regress(
+    baseline: Annotated[
+        str,
+        typer.Option(
+            help="A git revision whose outputs DVC's cache holds, or a folder: a project, its"
+            " build folder, or what a harness run wrote."
+        ),
+    ],
+    of: Evidence,
+    policy: PolicyFile = None,
+    arms: Arms = "",
+    top: Top = 10,
+) -> Result:
+    """Compare every arm with an earlier release of itself, and exit by it.
+
+    Paired by query, by the statistics and gates of every comparison: those of the policy's one
+    step, or of policy/regress.toml. It runs no query and writes nothing. Evidence on other
+    documents, queries or judgements is refused. Times are not compared: a clock of another day
+    says nothing. Exit codes: 0 no worse, 1 a gate fails, 2 bad input or not comparable, 3
+    inconclusive.
+
+    Example: harness regress --baseline HEAD~1 --dataset python-docs
+    """
+    from harness.core.files import scratch
+    from harness.policy.decision import exit_code, worst
+    from harness.stages.regress import of_folder, of_revision
+    from harness.stages.regress import regress as compare
+
+    project = Project.here()
+    judged_by, _ = policy_of(policy or project.root / "policy" / "regress.toml")
+    codes: list[int] = []
+    blocks: list[Block] = []
+    for layout in of.layouts():
+        with scratch() as brought:
+            if Path(baseline).is_dir():
+                then = of_folder(Path(baseline), layout.root.name)
+            else:
+                then = of_revision(project.root, baseline, layout.root.name, brought)
+            found = compare(layout, then, judged_by, project.params.compare, arms=listed(arms))
+        blocks += _regressed(found, baseline, top)
+        codes.append(exit_code(found.decisions))
+    return shown(*blocks, code=worst(codes))
+
+
+def _regressed(found: Regression, baseline: str, top: int) -> Iterator[Block]:
+    from harness.core.printable import one_line
+    from harness.report.doc import Num, Text, table
+
+    yield Text(f"\n{found.dataset}, each arm compared with itself in {baseline}", "headline")
+    for decision in found.decisions:
+        word, tone = TONES[decision.verdict.value]
+        yield Text(f"  {word}  {decision.step}", tone)
+        yield from (Text(f"{'':12}{line}") for line in blocking_lines(decision.blocking))
+    for word, arms in (("only then", found.gone), ("only now", found.new)):
+        if arms:
+            yield Text(f"  {word}: {', '.join(arms)}")
+    for one in found.verdicts:
+        yield Text(f"  step {one.step} was {one.then} without times, and is {one.now}")
+    rows = [
+        (row.arm, row.measure, Num(row.then), Num(row.now), Num.of(row.difference, signed=True))
+        for row in found.moved
+        if row.arm not in found.same
+    ]
+    if rows:
+        yield table("", ("arm", "measure", "then", "now", "now - then"), rows)
+    if found.same:
+        yield Text(f"the same answers, hit for hit: {', '.join(sorted(found.same))}")
+    if found.worse:
+        yield Text(f"\n{many(len(found.worse), 'answer')} got worse; the worst of them:")
+    for lost in found.worse[:top]:
+        about = f"{lost.arm}  {lost.query_id}: {one_line(lost.text, LONGEST)}"
+        yield Text(f"  {lost.then:.3f} -> {lost.now:.3f}  {about}")
+
+
+@command(app)
+def tune(
+    arm: Annotated[str, typer.Argument(help="Name of an arm, or path to its TOML file.")],
+    dataset: SetOrFolder,
+    search: Annotated[Path, typer.Option(help="TOML file: the values to try, measure and folds.")],
+    to: ToFile,
+    split: Split = "train",
+    *,
+    fields: Fields = "title,text",
+    forms: Forms = False,
+) -> Result:
+    """Search an arm's settings, and estimate what the choice is worth on queries it has not seen.
+
+    Every combination of the values in --search is an engine. The best mean over the data sets (with
+    commas between) wins. With `first` in the file, all engines answer a few queries, and those that
+    do well answer more. Nested cross-validation repeats the choice without each fold: this is the
+    mean to expect. With several data sets the choice is also made without each of them. Writes the
+    arm, and beside it the record: space, seed, means and a digest of every judged query. A decision
+    about the arm on one of these queries is never PROMOTE, unless its policy says why it may be
+    (`tuned_reason`). A killed search goes on where it was. Exit codes: 0 written, 2 bad input.
+
+    Example: harness tune examples/own_engine/own.toml --dataset mine --split train --search
+    examples/own_engine/space.toml --out examples/own_engine/own-tuned.toml
+    """
+    from engines import registry
+    from harness.core.digest import of_json
+    from harness.core.files import held
+    from harness.core.folders import check_new
+    from harness.core.formats import toml_file
+    from harness.corpus.tuning import SUFFIX, is_record
+    from harness.stages.tune import TuneRequest
+    from harness.stages.tune import tune as stage
+    from harness.stages.tune_files import check_place, is_ours, read
+
+    project = Project.here()
+    given = registry.load(arm, project.cache)
+    folders = [Path(one) for one in listed(dataset) if Path(one).is_dir()]
+    check_new(to, reads=(search, given.path, *folders, *project.sources), ours=is_ours)
+    check_new(to.with_name(to.stem + SUFFIX), ours=is_record)
+    check_place(to, given.path, toml_file(given.path)["stack"])
+    space = read(search)
+    work = project.cache / "tune" / of_json([str(given.path.resolve()), split])[:16]
+    work.mkdir(parents=True, exist_ok=True)
+    with held(work, patience_s=0):
+        data = _prepared(project, dataset, work, split, fields, forms=forms)
+        found = stage(
+            TuneRequest(
+                arm=arm,
+                space=space,
+                space_file=search,
+                data=data,
+                replay=project.params.replay,
+                to=to,
+                folder=work,
+                cache=project.cache,
+            )
+        )
+    return shown(*_tuned(found.record, to, found.path))
+
+
+def _prepared(
+    project: Project, dataset: str, work: Path, split: str, fields: str, *, forms: bool
+) -> Sequence[Prepared]:
+    """Prepare each data set; one of the project has the split that its card names."""
+    from harness.core.names import checked
+    from harness.corpus.prepared import Prepared
+
+    checked("a split", split)
+    found = []
+    for named in dict.fromkeys(listed(dataset)):
+        place = work / "data" / name_of(named)
+        prepare(project, named, place, split, fields, forms=forms)
+        data = Prepared.open(place)
+        if data.manifest.split != split:
+            raise DatasetError(
+                f"{named}: has the split {data.manifest.split}, not {split}; name it with --split"
+            )
+        found.append(data)
+    if not found:
+        raise DatasetError("no data set is named; give --dataset")
+    return found
+
+
+def _tuned(record: TuningRecord, arm: Path, beside: Path) -> Iterator[Block]:
+    from harness.report.doc import Num, Text, table
+    from harness.stages.tune import said
+
+    seen = ", ".join(f"{one.dataset}/{one.split}" for one in record.collections)
+    yield Text(
+        f"{record.arm}: {many(record.candidates, 'setting')} on"
+        f" {counted(len(record.words), 'query')} of {seen}"
+    )
+    yield Text(f"best: {said(record.settings)}\n")
+    gain = record.gain
+    rows = [
+        ("as given", Num(record.given)),
+        ("best, on the queries that chose it", Num(record.apparent)),
+        ("best, expected on other queries", Num(record.expected)),
+        ("optimism of the choice", Num(record.optimism, signed=True)),
+        ("expected less as given", Num(gain.value, low=gain.low, high=gain.high, signed=True)),
+    ]
+    for one in record.collections:
+        if one.left_out:
+            of = one.left_out.gain
+            label = f"chosen without {one.dataset}, less as given there"
+            rows.append((label, Num(of.value, low=of.low, high=of.high, signed=True)))
+    yield table("", ("", record.measure), rows)
+    for settings, why in record.failed.items():
+        yield Text(f"left out, because it failed: {settings} ({why})")
+    yield Text(f"\nThe arm: {arm}")
+    yield Text(f"What it was tuned on: {beside}")
