@@ -44,6 +44,13 @@ _BEGUN = re.compile(
     rb'"id"\s*+:\s*+(\d{1,18}(?![\d.eE])|"[^"\\]{1,200}+")'
 )
 """How clients begin a request: with its id before its arguments."""
+_ENDED = re.compile(
+    rb'"id"\s*+:\s*+(\d{1,18}|"[^"\\]{1,200}+")\s*+'
+    rb'(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+\Z'
+)
+"""How other clients end it: with its id behind its arguments."""
+END_BYTES = 512
+"""Kept of the end of a line that is too long."""
 CANCELLED = "notifications/cancelled"
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO)
 """What a pipe, a socket and a terminal say when nothing is at their other end."""
@@ -84,17 +91,20 @@ class Streams:
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """Return each message; end when those before the end of the input are answered."""
-        held, data = bytearray(), b" "
+        held, end, data = bytearray(), b"", b" "
         while data:
             await _ready(anyio.wait_readable, self._reads)
             data = self._read()
             *ended, begun = (data or b"\n").split(b"\n")
             for piece in ended:
                 line = bytes(held + piece)[: self._most + 1]
+                end = (end + piece)[-END_BYTES:]
                 held.clear()
-                if line.strip() and await self._passes(line):
+                if line.strip() and await self._passes(line, end):
                     yield line.decode()
+                end = b""
             held += begun[: self._most + 1 - len(held)]
+            end = (end + begun)[-END_BYTES:]
         with anyio.move_on_after(DRAIN_S):
             await self.fewer_than(1)
 
@@ -132,14 +142,14 @@ class Streams:
                 return b""
             raise
 
-    async def _passes(self, line: bytes) -> bool:
+    async def _passes(self, line: bytes, end: bytes) -> bool:
         """Check a line, which the SDK would drop without an answer; note what will be answered."""
         try:
             message = jsonrpc_message_adapter.validate_json(line[: self._most], by_name=False)
         except ValidationError:
             told = f"Send one message of JSON-RPC on a line, of at most {self._most} bytes"
             error = {"code": INVALID, "message": f"the line is not a message. {told}"}
-            known = self._id_of(line)
+            known = self._id_of(line, end)
             await self.write(json.dumps({"jsonrpc": "2.0", "id": known, "error": error}) + "\n")
             return False
         if isinstance(message, JSONRPCRequest):
@@ -149,11 +159,11 @@ class Streams:
             self._settle((message.params or {}).get("requestId"))
         return True
 
-    def _id_of(self, line: bytes) -> Any:  # noqa: ANN401  a number or a text
+    def _id_of(self, line: bytes, end: bytes) -> Any:  # noqa: ANN401  a number or a text
         """Return the id of a request that is too long or malformed, unless another has it."""
-        begun = _BEGUN.match(line)
+        found = _BEGUN.match(line) or _ENDED.search(end)
         with suppress(ValueError):
-            given = json.loads(begun[1]) if begun else None
+            given = json.loads(found[1]) if found else None
             return None if _key(given) in self._unanswered else given
         return None
 

@@ -306,22 +306,25 @@ def test_what_breaks_while_it_is_called_off_does_not_hide_the_signal(sent: signa
         run_until_signalled(breaking)
 
 
-LONG = b'"params":{"id":7,"x":"' + b"a" * MAX_MESSAGE_BYTES + b'"}}\n'
+LONG = b'"params":{"id":7,"x":"' + b"a" * MAX_MESSAGE_BYTES + b'"}'
 
 
 @pytest.mark.parametrize(
-    ("begun", "known"),
+    ("begun", "ended", "known"),
     [
-        (b'{"jsonrpc":"2.0","id":5,"method":"ping",', 5),
-        (b'{ "method": "ping", "id" : "b",', "b"),
-        (b'{"jsonrpc":"2.0","id":1.5,', None),
-        (b"{", None),
+        (b'{"jsonrpc":"2.0","id":5,"method":"ping",', b"}", 5),
+        (b'{ "method": "ping", "id" : "b",', b"}", "b"),
+        (b'{"method":"tools/call",', b',"jsonrpc":"2.0","id":9}', 9),
+        (b'{"method":"tools/call",', b',"id" : "z", "jsonrpc":"2.0"} ', "z"),
+        (b'{"jsonrpc":"2.0","id":1.5,', b"}", None),
+        (b"{", b',"x":{"id":3}}', None),
+        (b"{", b"}", None),
     ],
 )
 def test_a_request_that_is_too_long_gets_its_id_back(
-    tmp_path: Path, begun: bytes, known: object
+    tmp_path: Path, begun: bytes, ended: bytes, known: object
 ) -> None:
-    (tmp_path / "in").write_bytes(begun + LONG)
+    (tmp_path / "in").write_bytes(begun + LONG + ended + b"\n")
 
     async def answered() -> list[str]:
         with (tmp_path / "in").open("rb") as reads, (tmp_path / "out").open("wb") as writes:
