@@ -37,7 +37,6 @@ from harness.report.doc import (
     Text,
 )
 from harness.report.page.remains import listed
-from harness.report.rounding import interval
 from harness.report.rounding import number as number_text
 from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, logarithmic, quiet
 
@@ -440,7 +439,8 @@ def _card(entries: Sequence[Entry], step: StepKept) -> Card:
     if len(known) == len(row):
         blocks.append(Text(f"{last.measure} {' → '.join(known)}", "measured"))
     if p95 := step.ratios.get("p95"):
-        blocks.append(Text(f"p95 {number_text(p95.value)} times {_ends(p95)}", "measured"))
+        time = Num.of(_estimate(p95), "ratio")
+        blocks.append(Text(f"p95 {time.text} {time.note}", "measured"))
     moved = _moved(entries, step)
     blocks.append(Items(moved, "Other than at the decision before"))
     against = tuple(
@@ -510,10 +510,6 @@ def _changes(entries: Sequence[Entry]) -> Table:
 def _row(entry: Entry, said: str) -> tuple[Cell, ...]:
     decision = entry.decision_sha256[:PREFIX]
     return Cell(_day(entry)), Cell(decision), Cell(entry.commit or "none"), Cell(said)
-
-
-def _ends(found: Interval) -> str:
-    return interval(_estimate(found))
 
 
 def _estimate(found: Interval) -> Estimate:
