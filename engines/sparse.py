@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -369,16 +368,8 @@ def _write(part: bulk.Part, made: Sequence[list[Terms]], path: Path) -> None:
 
 
 def _parts(folder: Path, wanted: Collection[bytes]) -> Iterator[Kept]:
-    """Read the part files that hold wanted texts; what a broken one held is not there."""
-    for path in sorted(folder.glob("*.npz")):
-        try:
-            with path.open("rb") as file, np.load(file) as part:
-                keys = [key.tobytes() for key in part["keys"]]
-                if not any(key in wanted for key in keys):
-                    continue
-                ends, terms = np.cumsum(part["lengths"]), part["terms"]
-                weights = part["vectors"]
-        except (OSError, EOFError, ValueError, KeyError, BadZipFile):
-            continue
+    columns = bulk.parts_of(folder, "lengths", "terms", "vectors", wanted=wanted)
+    for keys, (lengths, terms, weights) in columns:
+        ends = np.cumsum(lengths)
         if len(ends) == len(keys) and ends[-1] == len(terms) == len(weights):
             yield Kept(keys, ends, terms, weights)

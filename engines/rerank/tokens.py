@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
-from zipfile import BadZipFile
 
 import numkong
 import numpy as np
@@ -305,17 +304,8 @@ class _Write:
 
 
 def _parts(folder: Path, wanted: Collection[bytes]) -> Iterator[Kept]:
-    """Read the part files that hold wanted texts; what a broken one held is not there."""
-    for path in sorted(folder.glob("*.npz")):
-        try:
-            with path.open("rb") as file, np.load(file) as part:
-                keys = [key.tobytes() for key in part["keys"]]
-                if not any(key in wanted for key in keys):
-                    continue
-                ends = np.cumsum(part["lengths"])
-                vectors = part["vectors"]
-        except (OSError, EOFError, ValueError, KeyError, BadZipFile):
-            continue
+    for keys, (lengths, vectors) in bulk.parts_of(folder, "lengths", "vectors", wanted=wanted):
+        ends = np.cumsum(lengths)
         if len(ends) == len(keys) and ends[-1] == len(vectors):
             yield Kept(keys, ends, vectors)
 

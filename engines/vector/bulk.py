@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import repeat
@@ -218,16 +218,30 @@ def _stored(folder: Path) -> Iterator[tuple[list[bytes], Half]]:
 
     What a broken file held is embedded again.
     """
+    for keys, (vectors,) in parts_of(folder, "vectors"):
+        if len(keys) == len(vectors):
+            yield keys, vectors
+    if recorded := read_recorded(folder / RECORDED):
+        yield list(recorded), np.stack(list(recorded.values()))
+
+
+def parts_of(
+    folder: Path, *columns: str, wanted: Collection[bytes] | None = None
+) -> Iterator[tuple[list[bytes], list[NDArray[Any]]]]:
+    """Yield keys and columns of the part files that hold wanted texts (None: all).
+
+    What a broken one held is not there.
+    """
     for path in sorted(folder.glob("*.npz")):
         try:
             with path.open("rb") as file, np.load(file) as part:
-                keys, vectors = part["keys"], part["vectors"]
+                keys = [key.tobytes() for key in part["keys"]]
+                if wanted is not None and not any(key in wanted for key in keys):
+                    continue
+                found = [part[name] for name in columns]
         except (OSError, EOFError, ValueError, KeyError, BadZipFile):
             continue
-        if len(keys) == len(vectors):
-            yield [key.tobytes() for key in keys], vectors
-    if recorded := read_recorded(folder / RECORDED):
-        yield list(recorded), np.stack(list(recorded.values()))
+        yield keys, found
 
 
 def read_recorded(path: Path) -> dict[bytes, Half]:

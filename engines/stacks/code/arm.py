@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from engines import contract
+from engines.contract import FileEngine
 from engines.stacks.code import ranking, units
 from engines.stacks.code.ranking import Graph
 from engines.stacks.code.ranking import Settings as CodeSettings
@@ -22,10 +23,9 @@ from engines.vector import amvi
 from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder, embedder_of
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
-from harness.core.errors import BadFile, IndexNotReady
+from harness.core.errors import BadFile
 from harness.core.records import Document, Scalar
 
-ENGINE = "code"
 REVISION = 3
 """Raised with every change of code that moves a ranking."""
 BACKENDS: Mapping[str, Backend] = {one.name: one for one in (SqliteBackend(), TantivyBackend())}
@@ -36,7 +36,8 @@ class Settings(CodeSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class Code(FileEngine["CodeSearcher"]):
+    ENGINE: ClassVar = "code"
     settings: Settings
     cache: Path
 
@@ -50,59 +51,40 @@ class Code:
         named = self.settings.embedder
         return embedder_of(named, self.settings.max_tokens) if named else None
 
-    def version(self, embedder: Embedder | None) -> str:
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
+        return self.version_with(self.embedder())
+
+    def version_with(self, embedder: Embedder | None) -> str:
         """Say what answers depend on beside settings and documents."""
         vectors = embedder.identity if embedder else "no vectors"
         read_by = syntax.identity(), ranking.identity()
         return ", ".join((f"code {REVISION}", self.backend.version, vectors, *read_by))
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
         embedder = self.embedder()
-
-        def fill(passing: Iterable[Document]) -> None:
-            in_order = sorted(passing, key=lambda document: document.doc_id.encode())
-            entries = [self.entry(document) for document in in_order]
-            units.write(index / units.FILE, entries)
-            weights = self.settings.fields.model_dump()
-            self.backend.build(index, [entry.terms for entry in entries], weights)
-            texts = [embedded(document) for document in in_order]
-            language = self.settings.language
-            ranking.write(index, [words(text, language)[0] for text in texts])
-            if embedder is not None:
-                ids = [document.doc_id for document in in_order]
-                amvi.write_store(index, ids, embed_all(texts, embedder, self.cache))
-
-        return contract.record(
-            index,
-            documents,
-            fill,
-            engine=ENGINE,
-            version=self.version(embedder),
-            settings=self.settings.model_dump(),
-        )
+        in_order = sorted(documents, key=lambda document: document.doc_id.encode())
+        entries = [self.entry(document) for document in in_order]
+        units.write(index / units.FILE, entries)
+        weights = self.settings.fields.model_dump()
+        self.backend.build(index, [entry.terms for entry in entries], weights)
+        texts = [embedded(document) for document in in_order]
+        language = self.settings.language
+        ranking.write(index, [words(text, language)[0] for text in texts])
+        if embedder is not None:
+            ids = [document.doc_id for document in in_order]
+            amvi.write_store(index, ids, embed_all(texts, embedder, self.cache))
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[CodeSearcher]:
-        made = contract.read(index)
-        embedder = self.embedder()
-        contract.check_made_by(
-            index,
-            made,
-            engine=ENGINE,
-            version=self.version(embedder),
-            settings=self.settings.model_dump(),
-        )
+    def load(self, index: Path, made: Manifest) -> Iterator[CodeSearcher]:
         with ExitStack() as until_closed:
-            try:
+            with contract.reading(index, OSError, ValueError, TypeError, KeyError, BadFile):
                 known = units.read(index / units.FILE)
                 signatures = ranking.read(index)
                 opening = self.backend.open(index, self.settings.fields.model_dump())
                 opened = until_closed.enter_context(opening)
-            except (OSError, ValueError, TypeError, KeyError, BadFile) as exc:
-                raise IndexNotReady(f"{index}: {exc}. Build it again: harness stage index") from exc
             for count in (len(known), len(signatures), opened.units):
                 contract.check_count(index, made, count)
-            dense = self._dense(index, made, embedder)
+            dense = self._dense(index, made, self.embedder())
             ranker = Ranker(known, opened, dense, signatures, self.settings, self.backend.name)
             yield CodeSearcher(CodeSearch(ranker, self._graph(known), self.settings), made)
 

@@ -94,7 +94,7 @@ class CodeFiles:
 
     @property
     def identity(self) -> str:
-        return f"code {VERSION} {self.arm.version(None)} {self.arm.settings.language}"
+        return f"code {VERSION} {self.arm.version_with(None)} {self.arm.settings.language}"
 
     @property
     def models(self) -> str:

@@ -6,82 +6,58 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from engines import contract
+from engines.contract import FileEngine
 from engines.stacks.documents import collection, models
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.formats import of_document
 from engines.stacks.documents.library import Settings
 from engines.stacks.documents.ranking import Ranked
 from harness.core.digest import of_json
-from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest
 from harness.core.errors import ModelNotReady
 from harness.core.records import Document, Scalar
 
-ENGINE = "documents"
 OWN_VERSION = "2"
 """Of chunking, BM25, fusion and projection; raised when one of them answers otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
-class Documents:
+class Documents(FileEngine["DocumentsSearcher"]):
+    ENGINE: ClassVar = "documents"
     settings: Settings
     cache: Path
 
-    @property
-    def version(self) -> str:
-        """What answers depend on beside settings and documents.
+    def version(self, made: Manifest | None = None) -> str:
+        """Return what answers depend on beside settings and documents.
+
+        Without its model it cannot say how it embeds, and compares no vector; so it takes the word
+        of an index that was ``made``.
 
         Raises:
             UnknownName: the settings name a model that is in no table.
-            ModelNotReady: a model is absent or not the pinned one.
+            ModelNotReady: a model is absent or not the pinned one, before an index is made.
         """
         own = f"chunks {OWN_VERSION}, bm25 {OWN_VERSION}"
-        parts = [own, models.identity(self.settings)]
-        return ", ".join(filter(None, parts))
+        try:
+            return ", ".join(filter(None, (own, models.identity(self.settings))))
+        except ModelNotReady:
+            if made is None:
+                raise
+            return made.version
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        version = self.version
-
-        def fill(passing: Iterable[Document]) -> None:
-            in_order = sorted(passing, key=lambda document: document.doc_id)
-            sources = (of_document(document) for document in in_order)
-            collection.build(sources, index, self.settings, self.cache)
-
-        return contract.record(
-            index,
-            documents,
-            fill,
-            engine=ENGINE,
-            version=version,
-            settings=self.settings.model_dump(),
-        )
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        in_order = sorted(documents, key=lambda document: document.doc_id)
+        sources = (of_document(document) for document in in_order)
+        collection.build(sources, index, self.settings, self.cache)
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
-        made = contract.read(index)
-        contract.check_made_by(
-            index,
-            made,
-            engine=ENGINE,
-            version=self._opens(made),
-            settings=self.settings.model_dump(),
-        )
+    def load(self, index: Path, made: Manifest) -> Iterator[DocumentsSearcher]:
         with collection.opened(index, self.settings, index.name) as opened:
             contract.check_count(index, made, len(opened.library.sources))
             yield DocumentsSearcher(opened, made)
-
-    def _opens(self, made: Manifest) -> str:
-        """Give the version that this stack reads.
-
-        Without its model it cannot say how it embeds, and compares no vector; so it takes the
-        index's word.
-        """
-        try:
-            return self.version
-        except ModelNotReady:
-            return made.version
 
 
 @dataclass(frozen=True, slots=True)

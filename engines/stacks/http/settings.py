@@ -257,7 +257,7 @@ def address(url: str) -> str:
     """Check an address that a file names.
 
     Raises:
-        ValueError: it is none, or holds a secret.
+        ValueError: it is malformed, or holds a secret.
     """
     try:
         parts = urlsplit(url)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from engines import contract
-from engines.contract import StackSettings
+from engines.contract import FileEngine, StackSettings
 from engines.stacks.writing import store
 from engines.stacks.writing.planner import Choice, Kind
 from engines.stacks.writing.retrieval import (
@@ -25,11 +25,10 @@ from engines.stacks.writing.retrieval import (
 )
 from engines.stacks.writing.store import Store
 from engines.vector.embedder import Embedder, embedder_of
-from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
-from harness.core.errors import IndexNotReady, ModelNotReady
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest
+from harness.core.errors import ModelNotReady
 from harness.core.records import Document, Scalar
 
-ENGINE = "writing"
 OWN_VERSION = "2"
 """Of how texts are read; raised when a query finds otherwise."""
 
@@ -82,7 +81,8 @@ class Settings(StackSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class Writing(FileEngine["WritingSearcher"]):
+    ENGINE: ClassVar = "writing"
     settings: Settings
 
     def embedder(self) -> Embedder | None:
@@ -98,39 +98,29 @@ class Writing:
         except ModelNotReady:
             return None
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        def fill(passing: Iterable[Document]) -> None:
-            settings = self.settings
-            store.write(index / store.FILE, passing, settings.tokenize, settings.chunk_characters)
+    def version(self, made: Manifest | None = None) -> str:
+        """Return what answers depend on; without the model asked for, an index is taken as it is.
 
-        return contract.record(
-            index,
-            documents,
-            fill,
-            engine=ENGINE,
-            version=self._version(self.embedder()),
-            settings=self.settings.model_dump(),
-        )
+        Raises:
+            UnknownName: the model is unknown.
+        """
+        embedder = self.embedder()
+        if made is not None and self.settings.rerank and embedder is None:
+            return made.version
+        words = f"notes {OWN_VERSION}, sqlite {sqlite3.sqlite_version}"
+        return words + (f", {embedder.identity}" if embedder else "")
+
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        settings = self.settings
+        store.write(index / store.FILE, documents, settings.tokenize, settings.chunk_characters)
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
+    def load(self, index: Path, made: Manifest) -> Iterator[WritingSearcher]:
         """Open the notes; answers without the model asked for are not signed by the arm."""
-        made = contract.read(index)
         settings, embedder = self.settings, self.embedder()
-        contract.check_made_by(
-            index,
-            made,
-            engine=ENGINE,
-            version=made.version
-            if settings.rerank and embedder is None
-            else self._version(embedder),
-            settings=settings.model_dump(),
-        )
-        try:
+        with contract.reading(index, sqlite3.DatabaseError):
             notes = Store.open(index / store.FILE, settings.title_weight, settings.snippet_tokens)
             stored = notes.documents()
-        except sqlite3.DatabaseError as exc:
-            raise IndexNotReady(f"{index}: {exc}. Build it again: harness stage index") from exc
         with closing(notes.db):
             contract.check_count(index, made, stored)
             cache = VectorCache(settings.cache_entries, settings.cache_bytes)
@@ -149,10 +139,6 @@ class Writing:
             settings.enough,
             settings.snippet_characters,
         )
-
-    def _version(self, embedder: Embedder | None) -> str:
-        words = f"notes {OWN_VERSION}, sqlite {sqlite3.sqlite_version}"
-        return words + (f", {embedder.identity}" if embedder else "")
 
 
 @dataclass(frozen=True, slots=True)

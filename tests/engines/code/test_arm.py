@@ -107,7 +107,7 @@ def test_backends_are_what_they_say_and_versions_tell_arms_apart(tmp_path: Path)
     found: dict[str, words.Backend] = dict(code.BACKENDS)
     assert found["sqlite"].version.startswith("sqlite 3")
     assert found["tantivy"].version.startswith("tantivy 0")
-    versions = {stack(tmp_path, backend=name).version(None) for name in BACKENDS}
+    versions = {stack(tmp_path, backend=name).version_with(None) for name in BACKENDS}
     assert len(versions) == 2
     assert all("datasketch" in version for version in versions)
 
