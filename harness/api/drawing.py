@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
@@ -18,8 +17,8 @@ from harness.api.comparison import Difference, Leaderboard
 from harness.core.errors import EvidenceError, HarnessError
 from harness.core.files import replacing
 from harness.report import shadow_page
-from harness.report.rounding import interval, signed
-from harness.report.svg import ARMS, BETTER, INK, MUTED, STYLE, WORSE, label, quiet
+from harness.report.page import figures
+from harness.report.svg import ARMS, INK, STYLE, label, quiet
 
 if TYPE_CHECKING:
     from harness.api.shadow import Watched
@@ -77,23 +76,9 @@ class Drawing:
 
 def draw_differences(found: Difference) -> Drawing:
     """Draw the difference of every query, sorted, with the mean and its interval."""
-    ordered = np.sort(found.paired.difference)
-    edges = np.arange(len(ordered) + 1, dtype=np.float64)
-
-    def paint(figure: Figure) -> None:
-        axes = figure.add_axes((0.11, 0.17, 0.86, 0.70))
-        quiet(axes, grid="y")
-        for side, colour in ((np.minimum(ordered, 0), WORSE), (np.maximum(ordered, 0), BETTER)):
-            axes.stairs(side, edges, fill=True, color=colour, linewidth=0)
-        axes.axhline(0, color=INK, linewidth=0.8)
-        estimate = found.estimate
-        axes.axhspan(estimate.low, estimate.high, color=MUTED, alpha=0.22, linewidth=0, zorder=0)
-        axes.axhline(estimate.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-        axes.set_title(f"mean {signed(estimate.value)} {interval(estimate)}")
-        axes.set_xlim(0, len(ordered))
-        axes.set_xlabel("queries, from the largest loss to the largest gain")
-        axes.set_ylabel(f"{found.measure}: {label(found.candidate)} - {label(found.control)}")
-
+    beside = f"{found.measure}: {label(found.candidate)} - {label(found.control)}"
+    values, estimate = found.paired.difference, found.estimate
+    paint = partial(figures.paint_differences, values, estimate, (figures.ORDER, beside))
     about = f"Differences of {found.measure} by query, {found.candidate} - {found.control}"
     return Drawing((WIDTH, 3.0), paint, about)
 

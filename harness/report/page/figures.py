@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -136,6 +137,7 @@ PANELS = 4
 """Panels beside each other."""
 TITLE, TITLE_LETTERS = 9.5, 18
 """Size of a panel's title, and the letters that fit above a panel; longer ones are set smaller."""
+ORDER = "queries, from the largest loss to the largest gain"
 STEPS = 1_000
 """Of the figure of all differences: finer than its pixels."""
 BINS = np.linspace(0.0, 1.0, 11)
@@ -150,34 +152,37 @@ WIDE = 1_000
 
 
 def paired_differences(name: str, pairs: Paired, estimate: Estimate | None) -> str | None:
-    """Draw the difference of every query, sorted, with the mean and its interval.
+    """Draw the difference of every query, sorted, with the mean and its interval."""
+    if not pairs.difference.any():
+        return None
+    below = f"{ORDER}: {movement(pairs)}"
+    paint = partial(paint_differences, pairs.difference, estimate, (below, pairs.measure))
+    about = f"Differences of {pairs.measure} by query: {movement(pairs)}"
+    return draw(name, about, (WIDTH, 2.9), paint)
+
+
+def paint_differences(
+    values: NDArray[np.float64], estimate: Estimate | None, labels: tuple[str, str], figure: Figure
+) -> None:
+    """Paint one bar a query, sorted; ``labels`` stand below and beside the axes.
 
     Of more than ``STEPS`` queries, neighbours share a step, which is the mean of theirs.
     """
-    ordered = np.sort(pairs.difference)
-    if not ordered.any():
-        return None
+    ordered = np.sort(values)
     edges = np.linspace(0, len(ordered), min(len(ordered), STEPS) + 1).astype(np.int64)
     steps = np.add.reduceat(ordered, edges[:-1]) / np.diff(edges)
-
-    def paint(figure: Figure) -> None:
-        axes = figure.add_axes((0.10, 0.18, 0.86, 0.68))
-        quiet(axes, grid="y")
-        for side, colour in ((np.minimum(steps, 0), WORSE), (np.maximum(steps, 0), BETTER)):
-            axes.stairs(side, edges, fill=True, color=colour, linewidth=0)
-        axes.axhline(0, color=INK, linewidth=0.8)
-        if estimate is not None:
-            low, high = (end if math.isfinite(end) else estimate.value for end in _ends(estimate))
-            axes.axhspan(low, high, color=MUTED, alpha=0.22, linewidth=0, zorder=0)
-            axes.axhline(estimate.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-            axes.set_title(f"mean {signed(estimate.value)} {interval(estimate)}")
-        axes.set_xlim(0, len(ordered))
-        axes.set_xlabel(f"queries, from the largest loss to the largest gain: {movement(pairs)}")
-        axes.set_ylabel(pairs.measure)
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-
-    about = f"Differences of {pairs.measure} by query: {movement(pairs)}"
-    return draw(name, about, (WIDTH, 2.9), paint)
+    axes = figure.add_axes((0.11, 0.18, 0.86, 0.68))
+    quiet(axes, grid="y")
+    for side, colour in ((np.minimum(steps, 0), WORSE), (np.maximum(steps, 0), BETTER)):
+        axes.stairs(side, edges, fill=True, color=colour, linewidth=0)
+    axes.axhline(0, color=INK, linewidth=0.8)
+    if estimate is not None:
+        low, high = (end if math.isfinite(end) else estimate.value for end in _ends(estimate))
+        axes.axhspan(low, high, color=MUTED, alpha=0.22, linewidth=0, zorder=0)
+        axes.axhline(estimate.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.set_title(f"mean {signed(estimate.value)} {interval(estimate)}")
+    axes.set(xlim=(0, len(ordered)), xlabel=labels[0], ylabel=labels[1])
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def _ends(estimate: Estimate) -> tuple[float, float]:
@@ -192,31 +197,6 @@ def means(
         return None
     order = best_first(found, measures[0])
     panels = {measure: {arm: found[arm].get(measure) for arm in order} for measure in measures}
-    return _dots(name, f"Means of {', '.join(measures)} by arm", panels, order)
-
-
-def slice_means(
-    name: str,
-    found: Mapping[str, Mapping[str, Mapping[str, Estimate]]],
-    measure: str,
-    order: Sequence[str],
-) -> str | None:
-    """Draw the mean of one measure with its interval for every arm, a panel a slice."""
-    if not found or not order:
-        return None
-    panels = {
-        part: {arm: arms.get(arm, {}).get(measure) for arm in order}
-        for part, arms in sorted(found.items())
-    }
-    return _dots(name, f"Mean {measure} by arm in each slice", panels, order)
-
-
-def _dots(
-    name: str,
-    about: str,
-    panels: Mapping[str, Mapping[str, Estimate | None]],
-    order: Sequence[str],
-) -> str:
     columns = min(PANELS, len(panels))
     lines = math.ceil(len(panels) / columns)
     height = lines * (0.26 * len(order) + 0.62) + 0.1
@@ -242,6 +222,7 @@ def _dots(
         for axes in every[len(panels) :]:
             axes.set_visible(False)
 
+    about = f"Means of {', '.join(measures)} by arm"
     return draw(name, about, (WIDTH, height), paint)
 
 

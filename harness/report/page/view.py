@@ -197,7 +197,6 @@ def _sentence(text: str) -> str:
 
 
 def _quality(report: ReportInput, described: ReportInput, prefix: str) -> Iterator[Block]:
-    order = tables.best_first(report.means, report.measure)
     measures = tables.measures_of(report.means, report.measure)[:FIGURE_MEASURES]
     yield Text(QUALITY, "lead")
     if report.decisions:
@@ -219,8 +218,6 @@ def _quality(report: ReportInput, described: ReportInput, prefix: str) -> Iterat
     yield tables.by_slice(report)
     if (differences := tables.slice_differences(described)).rows:
         yield differences
-    drawn = figures.slice_means(f"{prefix}-slices", report.slice_means, report.measure, order)
-    yield from _figure(drawn, "Means of each arm by slice: harm hidden in the mean shows here.")
 
 
 def _named(name: str, evidence: Evidence) -> str:

@@ -37,9 +37,6 @@ ALL: dict[str, Draw] = {
     "pairs": pairs,
     "curves": curves,
     "means": lambda report: figures.means("x", report.means, ("nDCG@10", "R@50")),
-    "slices": lambda report: figures.slice_means(
-        "x", report.slice_means, "nDCG@10", tuple(report.arms)
-    ),
     "agreement": lambda report: figures.agreement("x", report.evidence["hybrid"], "Jaccard@10"),
 }
 
@@ -99,7 +96,6 @@ def test_nothing_to_show_is_no_figure() -> None:
     assert figures.paired_differences("x", unmoved, None) is None
     assert latency_curves("x", nobody) is None
     assert figures.means("x", {}, ("m",)) is None
-    assert figures.slice_means("x", {}, "m", ("a",)) is None
     assert figures.agreement("x", evidence, "tau") is None
     assert figures.agreement("x", evidence, "unknown") is None
 
@@ -144,10 +140,9 @@ def test_distributions_need_times() -> None:
 
 def test_titles_of_panels_beside_each_other_do_not_touch() -> None:
     """Letters of DejaVu Sans are 0.61 of their size wide on average."""
-    parts = {
-        f"form-natural-language-{at}": {"arm": {"m": Estimate(0.5, 0.4, 0.6, 9)}} for at in "abcd"
-    }
-    svg = figures.slice_means("x", parts, "m", ("arm",))
+    parts = [f"form-natural-language-{at}" for at in "abcd"]
+    found = {"arm": dict.fromkeys(parts, Estimate(0.5, 0.4, 0.6, 9))}
+    svg = figures.means("x", found, parts)
     assert svg is not None
     titles = re.findall(r'font-size: ([\d.]+)px[^>]* x="([\d.]+)"[^>]*>(form[^<]*)<', svg)
     starts = [float(at) for _, at, _ in titles]
