@@ -213,7 +213,7 @@ def labels(
 
     A sample is one of harness pool --order sample. It is evidence for gates on its measure, and
     never added to the judgements of the data set. What was taken in of the same arms and measure is
-    replaced. Runs no engine.
+    replaced. Runs no engine. --by machine:NAME says that a machine judged: no step passes by it.
 
     With --machine, people judged whole queries that were drawn at random; they alone decide, by a
     finite-sample interval. The machine's judgements, corrected by people's, give an estimate that
@@ -237,7 +237,7 @@ def labels(
         found = difference(of.layout(), judging, Project.here().params.score.inference(1))
         return Result(said(*_assisted(found, judging)).doc, CODES[found.verdict.value])
     if not by:
-        raise HarnessError("say who judged: --by NAME, which is kept with the sample")
+        raise HarnessError("say who judged: --by NAME, or --by machine:NAME; it is kept")
     labelled("who judged", by)
     taken = take_sample(of.layout(adds=True), file, by)
     return said(

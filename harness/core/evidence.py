@@ -189,6 +189,7 @@ class Traffic:
     """When the last one was."""
 
 
+MACHINE = "machine:"
 Key = tuple[str, str, str]
 """Control, candidate and measure."""
 
@@ -210,12 +211,17 @@ class Sample:
     grades: Mapping[str, Mapping[str, int]]
     """By query and document."""
     by: str
-    """Who judged."""
+    """Who judged; ``machine:NAME`` for a machine."""
 
     @property
     def key(self) -> Key:
         """What it is a sample of."""
         return self.control, self.candidate, self.measure
+
+    @property
+    def machine(self) -> bool:
+        """Whether a machine judged it, whose error no interval has."""
+        return self.by.startswith(MACHINE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

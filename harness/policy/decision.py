@@ -276,6 +276,10 @@ def open_premises(policy: Policy, step: Step, evidence: Evidence) -> tuple[Findi
     if LARGEST in wanted and (large := _too_large(policy, evidence)):
         said.append(large)
         remedies.append(f"a larger {LARGEST} in the policy, or one query of each need")
+    judged = (one for key, one in evidence.samples.items() if key in read)
+    if machines := sorted({one.by for one in judged if one.machine}):
+        said.append(f"judges: {', '.join(machines)} judged, and its error is in no interval")
+        remedies.append("a sample that people judge")
     if not said:
         return ()
     name, bound = "Premises are checked or declared", "a check or a reason for each"

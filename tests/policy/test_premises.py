@@ -93,6 +93,18 @@ def test_a_sample_needs_a_judge_that_the_policy_names(tmp_path: Path) -> None:
     assert found.reason.startswith("judges (")
 
 
+def test_a_sample_of_a_machine_holds_the_step_whatever_is_declared(tmp_path: Path) -> None:
+    known = policy(tmp_path)
+    people = gate_sample("nDCG@10")
+    assert premise(known, given(samples={people.key: people})) is None
+    machine = replace(people, by="machine:rules")
+    found = premise(known, given(samples={people.key: machine}))
+    assert found is not None
+    assert found.cause is Cause.PREMISE
+    assert "judges: machine:rules judged, and its error is in no interval" in found.reason
+    assert "a sample that people judge" in found.remedy
+
+
 def gate_sample(measure: str) -> Sample:
     return Sample("fts5", "tantivy", measure, 1, 0.1, {}, "a machine")
 
