@@ -21,9 +21,10 @@ from pydantic import BaseModel, ConfigDict
 
 from harness.core import digest, errors
 from harness.core.digest import DocumentsDigest, of_json
-from harness.core.engine import Engine, Manifest, Searcher
+from harness.core.engine import MANIFEST, Engine, Manifest, Searcher
 from harness.core.errors import (
     MEMORY_RAN_OUT,
+    BadFile,
     BadPolicy,
     HarnessError,
     IndexNotReady,
@@ -32,7 +33,7 @@ from harness.core.errors import (
     UnknownName,
 )
 from harness.core.files import write_json
-from harness.core.formats import json_file, toml_of
+from harness.core.formats import toml_of
 from harness.core.reading import Malformed, text_of
 from harness.core.records import Document, Scalar
 
@@ -231,14 +232,12 @@ def read(index: Path) -> Manifest:
         IndexNotReady: there is none, or it is not a manifest.
     """
     path = index / FILE
+    if not path.is_file():
+        raise IndexNotReady(f"{path}: no index here. Run: harness stage index")
     try:
-        return Manifest(**json_file(path))
-    except FileNotFoundError:
-        raise IndexNotReady(f"{path}: no index here. Run: harness stage index") from None
-    except (OSError, ValueError, TypeError) as exc:
-        raise IndexNotReady(
-            f"{path}: not a manifest ({exc}). Build it again: harness stage index"
-        ) from exc
+        return MANIFEST.read(path, "Build it again: harness stage index")
+    except BadFile as exc:
+        raise IndexNotReady(str(exc)) from exc
 
 
 def check_made_by(

@@ -49,9 +49,11 @@ def note(path: Path, sha256: str) -> None:
     _keep("sha256", path.stat(), sha256)
 
 
-def noted(path: Path) -> str | None:
-    """Return the digest of a file where this process knows it; None where it had to be read."""
-    return _known.get(("sha256", *_state(path.stat())))
+def moved(before: os.stat_result, path: Path) -> None:
+    """Note that a file, as it was ``before``, is ``path`` now, unless another took its place."""
+    known, about = _known.get(("sha256", *_state(before))), path.stat()
+    if known and _state(about)[:-1] == _state(before)[:-1]:
+        _keep("sha256", about, known)
 
 
 _known: dict[tuple[str | int, ...], str] = {}

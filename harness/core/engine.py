@@ -8,9 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from pydantic import ConfigDict
+
 from harness.core.digest import of_json
 from harness.core.printable import many
 from harness.core.records import Document, Scalar
+from harness.core.store import Artifact, Json
 
 IMPORTED = "imported run"
 """Engine name of a run that was imported as a file."""
@@ -23,6 +26,8 @@ class Manifest:
     The index files of most engines differ between two builds of one corpus, so this, and not
     their bytes, is the index's identity.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     engine: str
     """The software that searches, e.g. ``sqlite-fts5``."""
@@ -38,6 +43,9 @@ class Manifest:
     def fingerprint(self) -> str:
         """SHA-256 of everything above, in hexadecimal."""
         return of_json(asdict(self))
+
+
+MANIFEST: Artifact[Manifest] = Json("a manifest", Manifest, keep=8)
 
 
 class Hit(NamedTuple):

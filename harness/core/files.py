@@ -408,10 +408,9 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
         yield beside
         if durable:
             _sync(beside)
-        known = digest.noted(beside)
+        before = beside.stat()
         beside.replace(path)
-        if known:
-            digest.note(path, known)
+        digest.moved(before, path)
         if durable:
             _sync(path.parent)
 

@@ -49,13 +49,14 @@ class Artifact(Generic[T]):
         """
         try:
             sha256 = digest.of_file(path)
-            if sha256 not in self._known:
-                self._remember(sha256, self._load(path))
+            if (found := self._known.get(sha256)) is None:
+                found = self._load(path)
+                self._remember(sha256, found)
         except FileNotFoundError as exc:
             raise BadFile(path, "no such file", remedy or self.remedy) from exc
         except WRONG as exc:
             raise bad(path, f"not {self.what}", exc, remedy or self.remedy) from exc
-        return self._known[sha256]
+        return found
 
     def write(self, path: Path, value: T, *, durable: bool = False) -> None:
         """Write a value; the file appears whole, and the same value gives the same bytes."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
 from harness.core.errors import BadFile
 from harness.core.records import Qrels, Query
@@ -401,6 +402,8 @@ def parted(
 @dataclass(frozen=True, slots=True)
 class QueryClusters:
     """What was found in a query set, of which data, and how."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     method: Mapping[str, object]
     queries_sha256: str

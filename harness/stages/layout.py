@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
-from harness.core.engine import Manifest
+from harness.core.engine import MANIFEST
 from harness.core.errors import BadFile
 from harness.core.names import checked
 from harness.core.store import Artifact, Json
@@ -93,7 +93,6 @@ class ReplayDate:
 
 
 RACE_RECEIPT: Artifact[dict[str, Any]] = Json("a receipt of a race", dict[str, Any])
-MANIFEST: Artifact[Manifest] = Json("a manifest", Manifest, keep=8)
 REPLAYED: Artifact[ReplayDate] = Json("the date of a replay", ReplayDate, keep=8)
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core import digest
+from harness.core import digest, files
 from harness.core.records import Document, Query
 
 DOCUMENT = Document("d1", "Title", "Text é", {"year": 1999, "kind": None})
@@ -59,6 +59,23 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(
     monkeypatch.setattr(Path, "stat", lambda _: about)
     assert digest.of_file(path) == digest.of_bytes(b"old")
     path.write_bytes(b"new")
+    assert digest.of_file(path) == digest.of_bytes(b"new")
+
+
+def test_what_took_the_place_of_a_written_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two writers at once: the one who is overtaken must not take the other's file for its own."""
+    path, real = tmp_path / "file", Path.replace
+
+    def overtaken(beside: Path, to: Path) -> Path:
+        found = real(beside, to)
+        (tmp_path / "other").write_bytes(b"new")
+        real(tmp_path / "other", to)
+        return found
+
+    monkeypatch.setattr(Path, "replace", overtaken)
+    files.write_bytes(path, b"old")
     assert digest.of_file(path) == digest.of_bytes(b"new")
 
 

@@ -61,8 +61,9 @@ def test_a_file_is_parsed_again_where_its_bytes_changed_and_nothing_else(tmp_pat
 def test_few_values_are_kept(tmp_path: Path) -> None:
     parsed: list[str] = []
 
-    def read(path: Path) -> None:
+    def read(path: Path) -> str:
         parsed.append(path.name)
+        return path.name
 
     kind = Artifact("text", read, keep=2)
     for name in "abcab":

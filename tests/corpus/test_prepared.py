@@ -91,9 +91,10 @@ def test_queries_are_parsed_once_and_again_where_their_bytes_are_other(
         return iter(tuple(real(path)))
 
     monkeypatch.setattr(beir, "queries", counting)
-    prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, QUERIES, QRELS)
-    assert [Prepared.open(tmp_path / "data").queries() for _ in range(3)] == [QUERIES] * 3
+    asked = (Query("of this test alone", "parsed once"), *QUERIES)
+    prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, asked, QRELS)
+    assert [Prepared.open(tmp_path / "data").queries() for _ in range(3)] == [asked] * 3
     assert len(parsed) == 1
-    prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, QUERIES[1:], QRELS)
-    assert Prepared.open(tmp_path / "data").queries() == QUERIES[1:]
+    prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, asked[:2], QRELS)
+    assert Prepared.open(tmp_path / "data").queries() == asked[:2]
     assert len(parsed) == 2

@@ -57,7 +57,7 @@ def test_an_interrupted_building_leaves_none(index: Path) -> None:
 )
 def test_what_is_no_manifest_is_not_ready(index: Path, text: bytes) -> None:
     (index / contract.FILE).write_bytes(text)
-    with pytest.raises(IndexNotReady, match="not a manifest"):
+    with pytest.raises(IndexNotReady, match="Build it again: harness stage index"):
         contract.read(index)
 
 
