@@ -120,9 +120,7 @@ class Layout:
     parts = PlainOfArm("parts/{arm}", "a replay that is under way", "stage replay", place=CACHE)
     runs = Plain("runs", "runs of all arms, with their receipts", "stage replay")
     run = OfArm("runs/{arm}.parquet", "what the arm showed", "stage replay", RUN)
-    again = OfArm(
-        "runs/{arm}.again.parquet", "what it showed in its second replay", "stage replay", RUN
-    )
+    again = OfArm("runs/{arm}.again.parquet", "its second replay", "stage replay", RUN)
     run_receipt = PlainOfArm("runs/{arm}.receipt.json", "receipt of both runs", "stage replay")
     replays = Plain("replayed", "when the runs were made", "stage replay", place=TODAY)
     replayed = OfArm("replayed/{arm}.json", "when a run was made", "stage replay", REPLAYED, TODAY)
@@ -162,9 +160,8 @@ class Layout:
 
     def remedy(self, what: Declared[Any], arm: str = "") -> str:
         """Name the command that makes a file anew."""
-        return f"Run: harness {what.made_by} --dataset {self.root.name}" + f" --arm {arm}" * bool(
-            arm
-        )
+        of_arm = f" --arm {arm}" if arm else ""
+        return f"Run: harness {what.made_by} --dataset {self.root.name}{of_arm}"
 
 
 def _kind(what: Declared[T]) -> Artifact[T]:

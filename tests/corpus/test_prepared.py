@@ -91,7 +91,7 @@ def test_queries_are_parsed_once_and_again_where_their_bytes_are_other(
         return iter(tuple(real(path)))
 
     monkeypatch.setattr(beir, "queries", counting)
-    asked = (Query("of this test alone", "parsed once"), *QUERIES)
+    asked = (Query("q-of-this-test-alone", "parsed once"), *QUERIES)
     prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, asked, QRELS)
     assert [Prepared.open(tmp_path / "data").queries() for _ in range(3)] == [asked] * 3
     assert len(parsed) == 1
