@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -10,25 +11,25 @@ from typing import Any, ClassVar
 
 from engines import contract
 from engines.contract import FileEngine
-from engines.stacks.code import ranking, units
+from engines.kept import cached
+from engines.kept import index as tables
+from engines.stacks.code import ranking, store, units
 from engines.stacks.code.ranking import Graph
 from engines.stacks.code.ranking import Settings as CodeSettings
 from engines.stacks.code.reading import syntax
-from engines.stacks.code.reading.documents import embedded, understand
-from engines.stacks.code.search import CodeSearch, Dense, Ranker
-from engines.stacks.code.units import Catalog, Entry, Texts, indexed, words
-from engines.stacks.code.words import Backend, SqliteBackend
+from engines.stacks.code.reading.documents import embedded
+from engines.stacks.code.search import CodeSearch, Ranker
+from engines.stacks.code.store import Entries, StoredWords
+from engines.stacks.code.units import Catalog
+from engines.stacks.code.words import OpenBackend
 from engines.stacks.code.words_tantivy import TantivyBackend
-from engines.vector import amvi
-from engines.vector.bulk import embed_all
-from engines.vector.embedder import Embedder, embedder_of
+from engines.vector.embedder import Embedder, embedder_of, identity_of_embedder
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
-from harness.core.errors import BadFile
+from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Scalar
 
 REVISION = 3
 """Raised with every change of code that moves a ranking."""
-BACKENDS: Mapping[str, Backend] = {one.name: one for one in (SqliteBackend(), TantivyBackend())}
 
 
 class Settings(CodeSettings):
@@ -41,65 +42,71 @@ class Code(FileEngine["CodeSearcher"]):
     settings: Settings
     cache: Path
 
-    @property
-    def backend(self) -> Backend:
-        """What finds words."""
-        return BACKENDS[self.settings.backend]
-
     def embedder(self) -> Embedder | None:
         """Open the embedder that the settings name; None where they name none."""
         named = self.settings.embedder
         return embedder_of(named, self.settings.max_tokens) if named else None
 
     def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
-        return self.version_with(self.embedder())
+        named = self.settings.embedder
+        return self.read_by(
+            identity_of_embedder(named, self.settings.max_tokens) if named else "no vectors"
+        )
 
-    def version_with(self, embedder: Embedder | None) -> str:
-        """Say what answers depend on beside settings and documents."""
-        vectors = embedder.identity if embedder else "no vectors"
+    def read_by(self, vectors: str) -> str:
+        """Say what answers depend on beside settings, documents and vectors."""
+        by_sqlite = f"sqlite {sqlite3.sqlite_version}"
+        words = by_sqlite if self._is_in_sqlite else TantivyBackend().version
         read_by = syntax.identity(), ranking.identity()
-        return ", ".join((f"code {REVISION}", self.backend.version, vectors, *read_by))
+        return ", ".join((f"code {REVISION}", words, vectors, *read_by))
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
-        embedder = self.embedder()
         in_order = sorted(documents, key=lambda document: document.doc_id.encode())
-        entries = [self.entry(document) for document in in_order]
-        units.write(index / units.FILE, entries)
-        weights = self.settings.fields.model_dump()
-        self.backend.build(index, [entry.terms for entry in entries], weights)
-        texts = [embedded(document) for document in in_order]
-        language = self.settings.language
-        ranking.write(index, [words(text, language)[0] for text in texts])
-        if embedder is not None:
-            ids = [document.doc_id for document in in_order]
-            amvi.write_store(index, ids, embed_all(texts, embedder, self.cache))
+        language, embedder = self.settings.language, self.embedder()
+        with tables.built(index, store.TABLES) as db:
+            terms = [
+                store.put(db, "", one, language, with_words=self._is_in_sqlite).terms
+                for one in in_order
+            ]
+            db.execute("INSERT INTO search (search) VALUES ('optimize')")
+            if embedder is not None:
+                texts = [embedded(document) for document in in_order]
+                cached.complete(db, [cached.vectors_of(embedder, self.cache)], texts)
+        if not self._is_in_sqlite:
+            TantivyBackend().build(index, terms, self.settings.fields.model_dump())
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> Iterator[CodeSearcher]:
-        with ExitStack() as until_closed:
-            with contract.reading(index, OSError, ValueError, TypeError, KeyError, BadFile):
-                known = units.read(index / units.FILE)
-                signatures = ranking.read(index)
-                opening = self.backend.open(index, self.settings.fields.model_dump())
-                opened = until_closed.enter_context(opening)
-            for count in (len(known), len(signatures), opened.units):
+        embedder = self.embedder()
+        with tables.opened(index) as db, ExitStack() as until_closed:
+            entries = Entries(db)
+            known = Catalog(entries.whole(), entries.modes, entries.doc_ids)
+            opened = until_closed.enter_context(self._words(index, db, entries))
+            for count in (len(known), opened.units):
                 contract.check_count(index, made, count)
-            dense = self._dense(index, made, self.embedder())
-            ranker = Ranker(known, opened, dense, signatures, self.settings, self.backend.name)
+            dense = entries.dense(embedder, self.cache) if embedder is not None else None
+            if embedder is not None and dense is None:
+                raise IndexNotReady(f"{index}: vectors are missing. Build it again: harness index")
+            signatures, by = entries.signatures(), self.settings.backend
+            ranker = Ranker(known, opened, dense, signatures, self.settings, by)
             yield CodeSearcher(CodeSearch(ranker, self._graph(known), self.settings), made)
 
-    def entry(self, document: Document) -> Entry:
-        """Understand a document, and take its words apart."""
-        unit = understand(document)
-        terms = Texts(*(indexed(text, self.settings.language) for text in unit.texts))
-        return Entry(unit, terms)
+    @property
+    def _is_in_sqlite(self) -> bool:
+        return self.settings.backend == "sqlite"
 
-    def _dense(self, index: Path, made: Manifest, embedder: Embedder | None) -> Dense | None:
-        if embedder is None:
-            return None
-        opened = amvi.open_store(index, embedder.dimension)
-        contract.check_count(index, made, len(opened.doc_ids))
-        return Dense(embedder, opened.vectors)
+    @contextmanager
+    def _words(
+        self, index: Path, db: sqlite3.Connection, entries: Entries
+    ) -> Iterator[OpenBackend]:
+        weights = self.settings.fields.model_dump()
+        if self._is_in_sqlite:
+            yield StoredWords(db, entries.ids, "rowid", weights)
+            return
+        with ExitStack() as until_closed:
+            with contract.reading(index, OSError, ValueError):
+                opened = until_closed.enter_context(TantivyBackend().open(index, weights))
+            yield opened
 
     def _graph(self, known: Catalog) -> Graph | None:
         if self.settings.graph is None and self.settings.context is None:

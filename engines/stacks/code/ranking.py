@@ -8,7 +8,6 @@ from enum import IntEnum
 from functools import cache
 from importlib.metadata import version
 from math import log1p
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -20,7 +19,6 @@ from engines.lexical.tantivy import Language
 from engines.ranking import RRF_TIE_DIGITS, fuse
 from engines.stacks.code.units import Rows, Unit
 from engines.stacks.code.words import Scored
-from harness.core.files import replacing
 
 if TYPE_CHECKING:
     from datasketch import MinHash  # type: ignore[import-untyped]  # has no types
@@ -391,7 +389,6 @@ def _seeds(settings: GraphSettings) -> int:
     return {"top1": 1, "topK": settings.seed_k or 0, "none": 0}[settings.seed_selection]
 
 
-FILE = "minhash.npy"
 PERMUTATIONS = 128
 SHINGLE = 3
 """Terms in a row that are compared as one."""
@@ -435,27 +432,6 @@ def row(terms: Sequence[str]) -> Signatures:
     if made is not None:
         whole[0], whole[1:] = 1, made
     return whole
-
-
-def write(folder: Path, texts: Sequence[Sequence[str]]) -> None:
-    """Write the signature of each text; of one without shingles, a row that is like no other."""
-    whole = np.zeros((len(texts), PERMUTATIONS + 1), dtype=np.uint32)
-    for at, terms in enumerate(texts):
-        whole[at] = row(terms)
-    with replacing(folder / FILE) as beside, beside.open("wb") as file:
-        np.save(file, whole, allow_pickle=False)
-
-
-def read(folder: Path) -> Signatures:
-    """Map what ``write`` wrote; shape (texts, 1 + 128), the first column 0 without a text.
-
-    Raises:
-        OSError, ValueError: it is missing or broken.
-    """
-    found: Signatures = np.load(folder / FILE, mmap_mode="r", allow_pickle=False)
-    if found.ndim != 2 or found.shape[1] != PERMUTATIONS + 1 or found.dtype != np.uint32:  # noqa: PLR2004  a table
-        raise ValueError(f"{folder / FILE}: holds {found.dtype}{found.shape}, no signatures")
-    return found
 
 
 def nearest(

@@ -6,9 +6,8 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,62 +17,40 @@ from engines.kept.index import Live
 from engines.lexical.grammar import exact_clauses
 from engines.lexical.query import LIKE, Like
 from engines.lexical.terms import Occur
-from engines.stacks.code import ranking
+from engines.stacks.code import store
 from engines.stacks.code.arm import Code
 from engines.stacks.code.ranking import (
-    PERMUTATIONS,
     Context,
     Graph,
     GraphSettings,
     ScoreBreakdown,
-    Signatures,
 )
 from engines.stacks.code.reading.documents import (
     BIGGEST,
     READ,
-    embedded,
     is_code,
     module_of,
     of_file,
 )
 from engines.stacks.code.reading.python import decoded
-from engines.stacks.code.search import CodeHit, CodeHits, CodeSearch, Dense, Ranker
+from engines.stacks.code.search import CodeHit, CodeHits, CodeSearch, Ranker
+from engines.stacks.code.store import Entries, StoredWords
 from engines.stacks.code.units import (
-    FIELDS,
     NAMES,
     Catalog,
-    Entry,
     Filters,
     InvalidFilter,
     Mode,
-    Rows,
-    entry_of,
     folded,
     parse,
-    words,
-    written,
 )
-from engines.stacks.code.words import Scored, TermClause, match_expression, wanted
+from engines.stacks.code.words import wanted
 from engines.vector.embedder import Embedder
 from harness.core.errors import BadFile, ModelNotReady, UnknownName
-from harness.core.formats import json_of
 from harness.core.reading import Malformed
 
 VERSION = "4"
 PACKAGE = "__init__.py"
-COLUMNS = ", ".join(FIELDS)
-MARKS = ", ".join("?" * len(FIELDS))
-TABLES = f"""
-CREATE TABLE unit (id INTEGER PRIMARY KEY, path TEXT NOT NULL, doc_id TEXT UNIQUE NOT NULL,
-  mode TEXT NOT NULL, symbol TEXT NOT NULL, entry TEXT NOT NULL, text TEXT NOT NULL,
-  minhash BLOB NOT NULL);
-CREATE INDEX unit_of_symbol ON unit (symbol);
-CREATE INDEX unit_of_path ON unit (path);
-CREATE TABLE outside (path TEXT NOT NULL, line INTEGER NOT NULL, text TEXT NOT NULL,
-  PRIMARY KEY (path, line)) WITHOUT ROWID;
-CREATE VIRTUAL TABLE search USING fts5({COLUMNS}, content='',
-  tokenize='unicode61 remove_diacritics 0');
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +71,7 @@ class CodeFiles:
 
     @property
     def identity(self) -> str:
-        return f"code {VERSION} {self.arm.version_with(None)} {self.arm.settings.language}"
+        return f"code {VERSION} {self.arm.read_by('no vectors')} {self.arm.settings.language}"
 
     @property
     def models(self) -> str:
@@ -102,7 +79,7 @@ class CodeFiles:
 
     @property
     def tables(self) -> str:
-        return TABLES + cached.TABLE
+        return store.TABLES
 
     def put(self, db: sqlite3.Connection, path: str, data: bytes) -> str:
         try:
@@ -115,22 +92,11 @@ class CodeFiles:
         outside = ((path, at, line) for at, line in lines if line.strip() not in inside)
         db.executemany("INSERT INTO outside VALUES (?, ?, ?)", outside)
         for document in found:
-            entry = self.arm.entry(document)
-            text = embedded(document)
-            signed = ranking.row(words(text, self.arm.settings.language)[0])
-            mode, symbol = entry.unit.mode.value, entry.unit.facts.symbol
-            row = (path, document.doc_id, mode, symbol, written(entry), text, signed.tobytes())
-            into = "INSERT INTO unit (path, doc_id, mode, symbol, entry, text, minhash)"
-            made = db.execute(f"{into} VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            terms = f"INSERT INTO search (rowid, {COLUMNS}) VALUES (?, {MARKS})"  # noqa: S608  as above
-            db.execute(terms, (made.lastrowid, *entry.terms))
+            store.put(db, path, document, self.arm.settings.language, with_words=True)
         return ""
 
     def drop(self, db: sqlite3.Connection, path: str) -> None:
-        gone = f"INSERT INTO search (search, rowid, {COLUMNS}) VALUES ('delete', ?, {MARKS})"  # noqa: S608  as above
-        for rowid, entry in db.execute("SELECT id, entry FROM unit WHERE path = ?", (path,)):
-            db.execute(gone, (rowid, *entry_of(*json_of(entry)).terms))
-        db.execute("DELETE FROM unit WHERE path = ?", (path,))
+        store.drop(db, path)
         db.execute("DELETE FROM outside WHERE path = ?", (path,))
 
     def complete(self, db: sqlite3.Connection) -> None:
@@ -159,90 +125,6 @@ class CodeFiles:
             found.insert(0, folder.name)
             folder = folder.parent
         return tuple(found)
-
-
-class Entries(Sequence[Entry]):
-    """Units of an open index by their row, read when needed."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        rows = db.execute("SELECT id, doc_id, mode FROM unit").fetchall()
-        rows.sort(key=lambda row: row[1].encode())
-        self._db = db
-        self.ids = np.array([row[0] for row in rows], dtype=np.int64)
-        """Key of each row in the tables."""
-        self.doc_ids = [row[1] for row in rows]
-        self.modes = [row[2] for row in rows]
-        self._read = lru_cache(maxsize=4_096)(self._fetched)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @overload
-    def __getitem__(self, at: int) -> Entry: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Entry]: ...
-    def __getitem__(self, at: int | slice) -> Entry | Sequence[Entry]:
-        if isinstance(at, slice):
-            return [self._read(int(one)) for one in self.ids[at]]
-        return self._read(int(self.ids[at]))
-
-    def text(self, row: int) -> str:
-        """Give a unit's text as it stands in its file."""
-        found = self._db.execute("SELECT text FROM unit WHERE id = ?", (int(self.ids[row]),))
-        return str(found.fetchone()[0])
-
-    def named(self, name: str) -> Sequence[int]:
-        """List rows, ascending, that define what has a name: its own, or one with dots."""
-        found = self._db.execute(
-            "SELECT id FROM unit WHERE symbol IN (?, ?)", (name, name.rpartition(".")[2])
-        ).fetchall()
-        rows = np.flatnonzero(np.isin(self.ids, [row[0] for row in found])).tolist()
-        facts = ((row, self[row].unit.facts) for row in rows)
-        return [row for row, one in facts if f".{one.full or one.symbol}".endswith(f".{name}")]
-
-    def outside(self) -> Iterator[tuple[str, int, str]]:
-        """Yield the lines of code that are in no unit, such as imports, with their places."""
-        yield from self._db.execute("SELECT path, line, text FROM outside ORDER BY path, line")
-
-    def _fetched(self, rowid: int) -> Entry:
-        found = self._db.execute("SELECT entry FROM unit WHERE id = ?", (rowid,)).fetchone()
-        return entry_of(*json_of(found[0]))
-
-
-@dataclass(frozen=True, slots=True)
-class KeptWords:
-    """Words of an open index; rows are those of its entries."""
-
-    db: sqlite3.Connection
-    ids: Rows
-    weights: tuple[int, ...]
-
-    @property
-    def units(self) -> int:
-        return len(self.ids)
-
-    def search(
-        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
-    ) -> Sequence[Scored]:
-        """Rank by BM25, ties by row, which does not depend on when a file was taken in."""
-        if all(one.occur is Occur.NOT for one in wanted):
-            return []
-        weigh = f"bm25({', '.join(f'{weight}.0' for weight in self.weights)})"
-        found = self.db.execute(
-            "SELECT rowid, -rank FROM search WHERE search MATCH ? AND rank MATCH ?",
-            (match_expression(wanted), weigh),
-        ).fetchall()
-        if not found:
-            return []
-        order = np.argsort(self.ids)
-        keys = np.array([row[0] for row in found], dtype=np.int64)
-        scores = np.array([row[1] for row in found])
-        rows = order[np.searchsorted(self.ids, keys, sorter=order)]
-        if allowed is not None:
-            kept = np.isin(rows, allowed)
-            rows, scores = rows[kept], scores[kept]
-        best = np.lexsort((rows, -scores))[:depth]
-        return [Scored(int(rows[at]), float(scores[at])) for at in best]
 
 
 TOP = 10
@@ -424,10 +306,12 @@ def follow(arm: Code, root: Path, place: Path) -> Live[FolderSearch]:
     def opened(db: sqlite3.Connection) -> Iterator[FolderSearch]:
         entries = Entries(db)
         catalog = Catalog(entries, entries.modes, entries.doc_ids)
-        dense, why = _dense(db, entries, embedder, missing, arm.cache)
-        weights = tuple(int(arm.settings.fields.model_dump()[field]) for field in FIELDS)
-        words = KeptWords(db, entries.ids, weights)
-        ranker = Ranker(catalog, words, dense, _signatures(db, entries), arm.settings, "sqlite")
+        dense, why = None, missing
+        if embedder is not None and (dense := entries.dense(embedder, arm.cache)) is None:
+            why = "vectors are not made yet; index the folder to the end"
+        weights = arm.settings.fields.model_dump()
+        words = StoredWords(db, entries.ids, "doc_id", weights)
+        ranker = Ranker(catalog, words, dense, entries.signatures(), arm.settings, "sqlite")
         yield FolderSearch(ranker, entries, why)
 
     return Live(root, place, CodeFiles(arm, root, embedder), opened)
@@ -438,21 +322,3 @@ def _embedder(arm: Code) -> tuple[Embedder | None, str]:
         return arm.embedder(), ""
     except ModelNotReady as exc:
         return None, f"MODEL_NOT_READY: {exc}"
-
-
-def _dense(
-    db: sqlite3.Connection, entries: Entries, embedder: Embedder | None, missing: str, cache: Path
-) -> tuple[Dense | None, str]:
-    if embedder is None:
-        return None, missing
-    texts = dict(db.execute("SELECT id, text FROM unit"))
-    made = vectors_of(embedder, cache).of(db, [texts[rowid] for rowid in entries.ids.tolist()])
-    if made is None:
-        return None, "vectors are not made yet; index the folder to the end"
-    return Dense(embedder, cached.matrix(made.values, embedder.dimension)), ""
-
-
-def _signatures(db: sqlite3.Connection, entries: Entries) -> Signatures:
-    held = dict(db.execute("SELECT id, minhash FROM unit"))
-    whole = b"".join(held[rowid] for rowid in entries.ids.tolist())
-    return np.frombuffer(whole, dtype=np.uint32).reshape(-1, PERMUTATIONS + 1)

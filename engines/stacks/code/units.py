@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from functools import cache, cached_property, lru_cache
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,9 +16,6 @@ from numpy.typing import NDArray
 from engines.lexical.tantivy import Language, analyzer
 from engines.lexical.terms import folded as folded_terms
 from engines.lexical.terms import terms, word
-from harness.core.files import replacing
-from harness.core.formats import json_of
-from harness.core.reading import numbered
 from harness.core.records import Scalar
 
 SEPARATOR = "->"
@@ -344,7 +340,6 @@ SIZE = 3
 _TOO_CLEVER = re.compile(r"[\\|()\[\]{}]")
 _LITERAL = re.compile(r"[^.^$*+?]+")
 Rows = NDArray[np.int64]
-FILE = "units.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,23 +424,6 @@ class Catalog:
 
     def _of(self, name: str, value: str) -> Rows:
         return self._rows.get((name, value), np.zeros(0, dtype=np.int64))
-
-
-def write(path: Path, entries: Iterable[Entry]) -> None:
-    """Write entries, one JSON object a line."""
-    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
-        for entry in entries:
-            file.write(written(entry) + "\n")
-
-
-def read(path: Path) -> Catalog:
-    """Read what ``write`` wrote.
-
-    Raises:
-        OSError: missing file.
-        ValueError, TypeError, KeyError: it is not what ``write`` writes.
-    """
-    return Catalog([entry_of(*json_of(line)) for _, line in numbered(path)])
 
 
 def written(entry: Entry) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from engines.lexical.grammar import seldom
 from engines.lexical.tantivy import Language
 from engines.lexical.terms import Clause, Occur
-from engines.stacks.code.units import FIELDS, Rows, Texts, words
+from engines.stacks.code.units import Rows, words
 
 Phrase = tuple[str, ...]
 BEGUN = "*"
@@ -93,96 +89,6 @@ class OpenBackend(Protocol):
         Scores do not depend on ``allowed``.
         """
         ...
-
-
-class Backend(Protocol):
-    """An engine for words; holds no open handles."""
-
-    @property
-    def name(self) -> str:
-        """As explain says it."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """The software and its version."""
-        ...
-
-    def build(self, folder: Path, texts: Sequence[Texts], weights: Mapping[str, int]) -> None:
-        """Index terms, row by row, each field counted as often as it weighs."""
-        ...
-
-    def open(self, folder: Path, weights: Mapping[str, int]) -> AbstractContextManager[OpenBackend]:
-        """Open what ``build`` wrote.
-
-        Raises:
-            OSError, ValueError: it is missing or broken.
-        """
-        ...
-
-
-FILE = "words.db"
-
-
-@dataclass(frozen=True, slots=True)
-class SqliteBackend:
-    """``bm25()`` adds a term's counts over the columns, each times its weight, before it levels."""
-
-    name: str = "sqlite"
-
-    @property
-    def version(self) -> str:
-        return f"sqlite {sqlite3.sqlite_version}"
-
-    def build(self, folder: Path, texts: Sequence[Texts], weights: Mapping[str, int]) -> None:  # noqa: ARG002  weighed when asked
-        with closing(sqlite3.connect(folder / FILE)) as db, db:
-            db.execute("PRAGMA journal_mode = OFF")
-            db.execute(
-                f"CREATE VIRTUAL TABLE search USING fts5({', '.join(FIELDS)}, content='',"
-                " tokenize='unicode61 remove_diacritics 0')"
-            )
-            marks = ", ".join("?" * (len(FIELDS) + 1))
-            into = f"INSERT INTO search (rowid, {', '.join(FIELDS)}) VALUES ({marks})"  # noqa: S608  our own names
-            db.executemany(into, ((at, *one) for at, one in enumerate(texts)))
-            db.execute("INSERT INTO search (search) VALUES ('optimize')")
-
-    @contextmanager
-    def open(self, folder: Path, weights: Mapping[str, int]) -> Iterator[OpenBackend]:
-        where = f"{(folder / FILE).resolve().as_uri()}?mode=ro&immutable=1"
-        try:
-            db = sqlite3.connect(where, uri=True, check_same_thread=False)
-        except sqlite3.Error as exc:
-            raise ValueError(f"{folder / FILE}: {exc}") from exc
-        with closing(db):
-            try:
-                units = db.execute("SELECT count(*) FROM search_docsize").fetchone()[0]
-                db.execute("SELECT rowid FROM search WHERE search MATCH 'a' LIMIT 1").fetchall()
-            except sqlite3.Error as exc:
-                raise ValueError(f"{folder / FILE}: {exc}") from exc
-            yield OpenSqlite(db, units, tuple(weights[field] for field in FIELDS))
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSqlite:
-    db: sqlite3.Connection
-    units: int
-    weights: tuple[int, ...]
-
-    def search(
-        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
-    ) -> Sequence[Scored]:
-        expression = match_expression(wanted)
-        if not expression or (allowed is not None and not len(allowed)):
-            return []
-        weigh = f"bm25({', '.join(f'{weight}.0' for weight in self.weights)})"
-        gate = "" if allowed is None else " AND rowid IN (SELECT value FROM json_each(?))"
-        given = [] if allowed is None else [json.dumps(allowed.tolist())]
-        rows = self.db.execute(
-            f"SELECT rowid, rank FROM search WHERE search MATCH ? AND rank MATCH ?{gate}"  # noqa: S608  no text of anybody
-            " ORDER BY rank, rowid LIMIT ?",
-            (expression, weigh, *given, depth),
-        )
-        return [Scored(row, -rank) for row, rank in rows]
 
 
 def match_expression(wanted: Sequence[TermClause]) -> str:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from engines import registry as arms
 from engines.stacks.code import arm as code
-from engines.stacks.code import ranking, words
+from engines.stacks.code import ranking
 from engines.stacks.code.units import InvalidFilter
 from engines.stacks.text import fts5
 from harness.core.engine import TakesParams
@@ -95,21 +95,18 @@ def test_a_broken_file_is_an_index_that_is_not_ready(
             continue
         whole = path.read_bytes()
         damage(path)
-        with pytest.raises(IndexNotReady, match="harness stage index"), made.open(index):
+        with pytest.raises(IndexNotReady, match="harness index"), made.open(index):
             pass
         path.write_bytes(whole)
     with made.open(index) as searcher:
         assert searcher.search("tea", 3).hits
 
 
-def test_backends_are_what_they_say_and_versions_tell_arms_apart(tmp_path: Path) -> None:
-    assert set(code.BACKENDS) == set(BACKENDS)
-    found: dict[str, words.Backend] = dict(code.BACKENDS)
-    assert found["sqlite"].version.startswith("sqlite 3")
-    assert found["tantivy"].version.startswith("tantivy 0")
-    versions = {stack(tmp_path, backend=name).version_with(None) for name in BACKENDS}
-    assert len(versions) == 2
-    assert all("datasketch" in version for version in versions)
+def test_versions_tell_arms_apart(tmp_path: Path) -> None:
+    versions = {name: stack(tmp_path, backend=name).version() for name in BACKENDS}
+    assert ", sqlite 3" in versions["sqlite"]
+    assert ", tantivy 0" in versions["tantivy"]
+    assert all("datasketch" in version for version in versions.values())
 
 
 @pytest.mark.parametrize(

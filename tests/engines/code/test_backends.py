@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engines.kept.index import built
 from engines.lexical.grammar import exact_clauses as clauses
 from engines.lexical.terms import Occur
-from engines.stacks.code.units import Texts
+from engines.stacks.code import store
+from engines.stacks.code.store import StoredWords
+from engines.stacks.code.units import Rows, Texts
 from engines.stacks.code.words import (
-    Backend,
     OpenBackend,
-    SqliteBackend,
     TermClause,
     match_expression,
     terms_of,
@@ -31,14 +33,35 @@ TEXTS = [
 ]
 WEIGHTS = {"name": 3, "signature": 1, "doc": 1, "comment": 1, "body": 1}
 Asked = tuple[TermClause, ...]
+UNIT = "INSERT INTO unit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-@pytest.fixture(params=[SqliteBackend(), TantivyBackend()], ids=lambda backend: backend.name)
+@contextmanager
+def stored(folder: Path, texts: Sequence[Texts], keys: Rows) -> Iterator[StoredWords]:
+    with built(folder, store.TABLES) as db:
+        for row, key in enumerate(keys.tolist()):
+            db.execute(UNIT, (key, "", f"d{row}", "", "", "", "", b""))
+            db.execute(store.TERMS, (key, *texts[row]))
+        yield StoredWords(db, keys, "rowid" if keys[0] == 1 else "doc_id", WEIGHTS)
+
+
+@pytest.fixture(params=["sqlite", "sqlite by ids", "tantivy"])
 def words(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenBackend]:
-    backend: Backend = request.param
-    backend.build(tmp_path, TEXTS, WEIGHTS)
-    with backend.open(tmp_path, WEIGHTS) as opened:
-        yield opened
+    keys = np.arange(len(TEXTS), dtype=np.int64) + 1
+    if request.param == "tantivy":
+        TantivyBackend().build(tmp_path, TEXTS, WEIGHTS)
+        with TantivyBackend().open(tmp_path, WEIGHTS) as opened:
+            yield opened
+    else:
+        ordered = keys if request.param == "sqlite" else keys[::-1].copy()
+        with stored(tmp_path, TEXTS, ordered) as opened:
+            yield opened
+
+
+def test_equal_scores_go_by_row_and_not_by_when_they_were_taken_in(tmp_path: Path) -> None:
+    alike = [Texts(name="tea")] * 4
+    with stored(tmp_path, alike, np.array([3, 1, 4, 2])) as found:
+        assert [one.row for one in found.search(asked("tea"), 3, None)] == [0, 1, 2]
 
 
 def asked(text: str) -> Asked:

@@ -22,7 +22,8 @@ from engines.stacks.code.ranking import (
 from engines.stacks.code.ranking import GraphSettings as Weights
 from engines.stacks.code.reading.documents import documents, understand
 from engines.stacks.code.search import MOST_LOOKED_AT, CodeSearch, expanded
-from engines.stacks.code.units import NAMES, Facts, Filters, Mode, Texts, Unit, read, write
+from engines.stacks.code.units import NAMES, Facts, Filters, Mode, Texts, Unit, entry_of, written
+from harness.core.formats import json_of
 from tests.make.code import GRAPH, opened, write_shop
 from tests.thinned import examples
 
@@ -234,7 +235,6 @@ def test_context_passes_the_filters_too(searcher: CodeSearch) -> None:
     assert {hit.unit.file for hit in found.shown} == {"search.py"}
 
 
-def test_a_catalog_is_read_as_it_was_written(searcher: CodeSearch, tmp_path: Path) -> None:
+def test_a_unit_is_read_as_it_was_written(searcher: CodeSearch) -> None:
     entries = searcher.ranker.catalog.entries
-    write(tmp_path / "units.jsonl", entries)
-    assert read(tmp_path / "units.jsonl").entries == entries
+    assert [entry_of(*json_of(written(entry))) for entry in entries] == entries

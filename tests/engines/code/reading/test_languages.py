@@ -274,6 +274,6 @@ def test_without_its_grammar_a_file_is_refused_with_the_remedy(tmp_path: Path) -
 def test_an_index_says_which_grammars_read(tmp_path: Path) -> None:
     arm = registry.load("code-words", tmp_path / "cache").engine
     assert isinstance(arm, Code)
-    assert identity() in arm.version(None)
+    assert identity() in arm.version()
     with mock.patch("engines.stacks.code.reading.syntax.version", return_value="0.0.1"):
-        assert "tree-sitter-go 0.0.1" in arm.version(None)
+        assert "tree-sitter-go 0.0.1" in arm.version()
