@@ -86,7 +86,9 @@ class Code(FileEngine["CodeSearcher"]):
                 contract.check_count(index, made, count)
             dense = entries.dense(embedder, self.cache) if embedder is not None else None
             if embedder is not None and dense is None:
-                raise IndexNotReady(f"{index}: vectors are missing. Build it again: harness index")
+                raise IndexNotReady(
+                    f"{index}: vectors are missing. Build it again: harness stage index"
+                )
             signatures, by = entries.signatures(), self.settings.backend
             ranker = Ranker(known, opened, dense, signatures, self.settings, by)
             yield CodeSearcher(CodeSearch(ranker, self._graph(known), self.settings), made)

@@ -95,7 +95,7 @@ def test_a_broken_file_is_an_index_that_is_not_ready(
             continue
         whole = path.read_bytes()
         damage(path)
-        with pytest.raises(IndexNotReady, match="harness index"), made.open(index):
+        with pytest.raises(IndexNotReady, match="harness stage index"), made.open(index):
             pass
         path.write_bytes(whole)
     with made.open(index) as searcher:
