@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import tests
 from tests.oracle import cassettes_replay as replaying
 from tests.oracle.cassettes import write
 from tests.source import ROOT
@@ -33,7 +34,7 @@ TREE = HOME / "tree"
 ROOMS = tomllib.loads((HERE / "rooms.toml").read_text("utf-8"))
 APART = re.compile(
     r"tests/crash|killed|/test_(locks|flocks|journal|strays|scratch|owned|leftovers)|core/serving"
-    r"|shadow/proxy/|shadow/live/(process|worker|shadowed)|test_live|test_at_once|/live/|synced|test_durable|on_the_disk"
+    r"|shadow/proxy/|shadow/servers/|shadow/live/(process|worker|shadowed)|test_live|test_at_once|/live/|synced|test_durable|on_the_disk"
 )
 """Tests of crashes, locks, races and servers: a recorded call cannot show what they look at."""
 
@@ -111,6 +112,7 @@ def each_alone(rooms: Sequence[str], what: str, code: Path) -> int:
     """Settle or replay each room on some code in a process of its own."""
     sys.path.insert(0, str(code))
     os.chdir(code)
+    tests.__path__[:] = [str(code / "tests")]  # what tests made is made by those beside the code
     replaying.folder()
     status = 0
     for room in rooms:
@@ -159,7 +161,9 @@ def faults(rooms: Sequence[str], sample: int, only: Sequence[str], *, goldens: b
             fates |= planting.tried(ask, left, Path(folder), lambda *_: True)
     for one in every:
         fate = fates[one.id]
-        print(f"{fate_of(one, files, fates)} {files[one.id]} {one.id} {fate}")
+        kind = fate_of(one, files, fates)
+        why = one.survives or " ".join(one.tests) if kind == "apart" else fate
+        print(f"{kind} {files[one.id]} {one.id} {why}")
     table: dict[str, Counter[str]] = {}
     for one in every:
         table.setdefault(room_of(files[one.id]), Counter())[fate_of(one, files, fates)] += 1

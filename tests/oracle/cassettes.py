@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import importlib
 import inspect
@@ -16,8 +17,10 @@ import itertools
 import os
 import pickle
 import pkgutil
+import queue
 import sqlite3
 import sys
+import threading
 import time
 import types
 import weakref
@@ -27,6 +30,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
+
+from hdrh.histogram import HdrHistogram
 
 RAW = 120
 """Cases of a function that a recording keeps."""
@@ -110,6 +115,27 @@ def of_sqlite(content: bytes) -> sqlite3.Connection:
     return connection
 
 
+FRESH: dict[type, Any] = {
+    type(threading.Lock()): threading.Lock,
+    type(threading.RLock()): threading.RLock,
+    queue.SimpleQueue: queue.SimpleQueue,
+}
+"""What is made anew, and compared by its type alone."""
+CACHED = type(functools.cache(len))
+MADE: dict[type, Any] = {
+    **{kind: lambda it: (FRESH[type(it)], ()) for kind in FRESH},
+    sqlite3.Connection: lambda it: (of_sqlite, (it.serialize(),)),
+    types.MappingProxyType: lambda it: (proxy, (dict(it),)),
+    HdrHistogram: lambda it: (HdrHistogram.decode, (it.encode(),)),
+    CACHED: lambda it: (
+        str(it.__qualname__)
+        if hasattr(it, "__qualname__")
+        else (functools.cache, (it.__wrapped__,))
+    ),
+}
+"""How things are pickled that have no way of their own, or another one than ours."""
+
+
 class Freeze(pickle.Pickler):
     """Pickle plain values; paths below ``tmp`` are kept relative to it, and listed."""
 
@@ -120,16 +146,11 @@ class Freeze(pickle.Pickler):
     def reducer_override(self, it: Any) -> Any:
         if isinstance(it, PurePath):
             return self._path(it)
-        if isinstance(it, sqlite3.Connection):
-            return of_sqlite, (it.serialize(),)
         if isinstance(it, Iterator):
             raise NotPlainError("iterator")
-        if isinstance(it, type | types.FunctionType):
-            if (it.__module__ or "").startswith("tests.") and it.__module__ != __name__:
-                raise NotPlainError("function or class of tests")
-        elif isinstance(it, types.MappingProxyType):
-            return proxy, (dict(it),)
-        elif dataclasses.is_dataclass(kind := type(it)) and not _reduces_itself(kind):
+        if make := MADE.get(kind := type(it)):
+            return make(it)
+        if dataclasses.is_dataclass(kind) and not _reduces_itself(kind):
             return made, (kind, {f.name: getattr(it, f.name) for f in dataclasses.fields(kind)})
         return NotImplemented
 

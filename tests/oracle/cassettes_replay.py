@@ -31,9 +31,21 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+from hdrh.histogram import HdrHistogram
 
 from tests.oracle import cassettes
-from tests.oracle.cassettes import LINK, TMP, Case, Files, Thaw, found, in_tmp, kind_of
+from tests.oracle.cassettes import (
+    CACHED,
+    FRESH,
+    LINK,
+    TMP,
+    Case,
+    Files,
+    Thaw,
+    found,
+    in_tmp,
+    kind_of,
+)
 
 HERE = Path(__file__).parent
 LONGEST_S, SECONDS = 10, 5
@@ -100,6 +112,8 @@ def differ(a: Any, b: Any, at: str = "") -> str:
         return "" if _near(a, b) else f"{at} {a!r:.60} is now {b!r:.60}"
     if isinstance(a, EXACT) and not isinstance(a, tuple):
         return "" if a == b else f"{at} {a!r:.60} is now {b!r:.60}"
+    if type(a) in FRESH:
+        return ""
     return next((d for name, x, y in _parts(a, b) if (d := differ(x, y, at + name))), "")
 
 
@@ -119,6 +133,10 @@ def _parts(a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
         )
     elif isinstance(a, sqlite3.Connection):
         yield " rows", list(a.iterdump()), list(b.iterdump())
+    elif isinstance(a, CACHED):
+        yield " cached", a.__wrapped__, b.__wrapped__
+    elif isinstance(a, HdrHistogram):
+        yield " histogram", a.encode(), b.encode()
     elif isinstance(a, BaseException):
         yield " error", kind_of(a), kind_of(b)
     else:
