@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from engines.contract import with_values
 from harness.core.errors import BadFile, HarnessError
@@ -18,6 +19,7 @@ from harness.core.names import checked
 from harness.core.printable import many
 from harness.core.reading import Malformed, text_of
 from harness.core.records import Scalar
+from harness.core.store import Artifact
 from harness.policy import load
 from harness.stats.inference import MOST_CONFIDENCE
 
@@ -76,24 +78,20 @@ def read(path: Path) -> Space:
         BadFile: it is missing or malformed, a key is unknown, missing or impossible, or there are
             more than ``MAX_CANDIDATES`` combinations.
     """
-    try:
-        raw = SpaceFile.model_validate(toml_file(path))
-        found = Space(search=raw.search, values=dict(_flat(raw.space)))
-    except OSError as exc:
-        raise BadFile(path, f"cannot be read ({exc.strerror})", "Give the path of a space") from exc
-    except Malformed as exc:
-        raise BadFile(path, f"is not TOML: {exc}", "Correct it", exc.line) from exc
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadFile(path, f"{where}: {first['msg']}", HINT) from exc
-    count = 1
-    for values in found.values.values():
-        count *= len(values)
-    if not found.values or count > MAX_CANDIDATES:
-        problem = f"[space] has {many(count if found.values else 0, 'combination')} of values"
+    return SPACES.read(path)
+
+
+def _space_in(path: Path) -> Space:
+    raw = SpaceFile.model_validate(toml_file(path))
+    found = Space(search=raw.search, values=dict(_flat(raw.space)))
+    count = prod(map(len, found.values.values())) if found.values else 0
+    if not 1 <= count <= MAX_CANDIDATES:
+        problem = f"[space] has {many(count, 'combination')} of values"
         raise BadFile(path, problem, f"Give 1 to {MAX_CANDIDATES}")
     return found
+
+
+SPACES = Artifact("the file of a search", _space_in, remedy=HINT)
 
 
 def _flat(tables: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

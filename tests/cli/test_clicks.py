@@ -64,7 +64,7 @@ def test_a_log_that_is_missing_or_cut_is_named(project: Toy, harness: Harness) -
     with (project.root / "clicks" / "clicks.jsonl").open("a") as out:
         out.write('{"id": "l1", "docu')
     said = harness("clicks", "report", "clicks").error
-    assert "clicks.jsonl:81: the line is not a record" in said
+    assert "clicks.jsonl:81: not a record of clicks" in said
 
 
 def test_a_log_without_users_has_no_verdict(project: Toy, harness: Harness) -> None:

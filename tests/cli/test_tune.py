@@ -179,7 +179,7 @@ def test_a_killed_search_asks_no_query_twice(
         ('"nDCG@10"', '"nDGC@10"', "nDGC@10"),
         ('"nDCG@10"', '"P(rel=99)@5"', "beir: has no judged query with a value of P(rel=99)@5"),
         ("confidence = 0.95", "confidence = 0.9999999999999999", "less than or equal to 0.999999"),
-        ("[search]", "[search", "space.toml:1: is not TOML"),
+        ("[search]", "[search", "space.toml:1: not the file of a search"),
     ],
 )
 def test_a_space_that_cannot_be_searched_is_refused(
@@ -214,6 +214,6 @@ def test_a_file_that_is_called_like_the_record_is_not_replaced(
 def test_an_arm_whose_record_is_gone_is_not_indexed(split: Toy, harness: Harness) -> None:
     harness(*TUNE)
     (split.root / "mine.tuning.json").unlink()
-    assert "mine.tuning.json: cannot be read" in refused(harness(*RUN))
+    assert "mine.tuning.json: no such file" in refused(harness(*RUN))
     with pytest.raises(BadFile):
         read(Path(split.root / "mine.tuning.json"))

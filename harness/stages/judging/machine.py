@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 
 from harness.core import digest
-from harness.core.errors import BadFile, HarnessError, InvalidArm
+from harness.core.errors import HarnessError, InvalidArm
 from harness.core.files import held
 from harness.core.formats import toml_file
 from harness.core.names import Name
-from harness.core.reading import Malformed
 from harness.core.store import Artifact, Json
 from harness.corpus.judgements import Pair
 
@@ -93,6 +92,11 @@ class OverlapSettings(_Scored):
 
 Settings = EndpointSettings | EncoderSettings | OverlapSettings
 _SETTINGS: TypeAdapter[Settings] = TypeAdapter(Annotated[Settings, Field(discriminator="kind")])
+JUDGES = Artifact(
+    "the file of a judge",
+    lambda path: _SETTINGS.validate_python(toml_file(path)),
+    remedy=REMEDY,
+)
 
 
 def read(path: Path) -> Settings:
@@ -101,17 +105,7 @@ def read(path: Path) -> Settings:
     Raises:
         BadFile: it is missing or malformed, or a key is missing, unknown or has a wrong value.
     """
-    try:
-        return _SETTINGS.validate_python(toml_file(path))
-    except FileNotFoundError as exc:
-        raise BadFile(path, "missing file", "Check the path") from exc
-    except (OSError, Malformed) as exc:
-        raise BadFile(path, str(exc), REMEDY, getattr(exc, "line", None)) from exc
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(str(one) for one in first["loc"][1:]) or "the file"
-        said = "missing key" if first["type"] == "missing" else first["msg"]
-        raise BadFile(path, f"{key}: {said}", REMEDY) from exc
+    return JUDGES.read(path)
 
 
 class Seen(NamedTuple):

@@ -60,7 +60,7 @@ def test_pairs_without_a_label_are_listed(
         (("--out", "m.jsonl"), "--out and --dry-run belong to --machine FILE"),
         (("--machine", "judge.toml"), "name the file of labels: --out FILE"),
         (("--machine", "judge.toml", "--merge", "toy"), "--merge and --by are for judgements of"),
-        (("--machine", "none.toml", "--out", "m.jsonl"), "none.toml: missing file"),
+        (("--machine", "none.toml", "--out", "m.jsonl"), "none.toml: no such file"),
         (("--machine", "judge.toml", "--out", "pool.qrels"), "which is read"),
     ],
 )

@@ -145,7 +145,7 @@ def test_runs_that_changed_add_nothing_and_the_page_says_so(project: Toy, begun:
     with pytest.raises(EvidenceError, match="Make a new pool"):
         pool.following(begun)
     file.write_text("{}")
-    with pytest.raises(BadFile, match="does not say how a sample was drawn"):
+    with pytest.raises(BadFile, match="control: Field required"):
         pool.standing(begun)
 
 

@@ -34,7 +34,7 @@ def test_an_example_is_read(path: Path) -> None:
         ("", "the file"),
         ("name = 3", "the file"),
         (OVERLAP.replace('"overlap"\ncuts', '"oracle"\ncuts'), "the file: Input tag 'oracle'"),
-        (OVERLAP.replace("slope = 20.0\n", ""), "slope: missing key"),
+        (OVERLAP.replace("slope = 20.0\n", ""), "slope: Field required"),
         (OVERLAP + "cheap = true\n", "cheap: Extra inputs are not permitted"),
         (OVERLAP.replace("0.4, 0.8", "0.8, 0.4"), "cuts: Value error, they do not ascend"),
         (OVERLAP.replace("0.4, 0.8", ""), "cuts: "),
@@ -55,7 +55,7 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, says: str) 
 
 
 def test_a_file_that_is_absent_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="missing file"):
+    with pytest.raises(BadFile, match="no such file"):
         machine.read(tmp_path / "none.toml")
 
 
