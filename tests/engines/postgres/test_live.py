@@ -89,6 +89,13 @@ def test_equal_scores_come_by_bytes_of_the_id(tmp_path: Path) -> None:
         assert ids(searcher, "red cone") == ["B", "b", "c"]
 
 
+def test_a_text_of_more_words_than_a_tsvector_holds_is_named(tmp_path: Path) -> None:
+    long = " ".join(f"word{at:07}" for at in range(120_000))
+    documents = [*DOCUMENTS, Document("long", "A long one", long)]
+    with pytest.raises(IndexNotReady, match=r"the document 'long' is too long .*Cut it into parts"):
+        Postgres(settings(timeout_s=60.0), tmp_path).build(documents, tmp_path)
+
+
 def test_exact_and_hnsw_are_two_engines_with_versions(tmp_path: Path) -> None:
     made = {}
     for nearest in ("exact", "hnsw"):
