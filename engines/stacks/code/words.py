@@ -48,8 +48,8 @@ def terms_of(clauses: Sequence[Clause], language: Language) -> Phrase:
 def _of(clause: Clause, language: Language) -> TermClause:
     both = [words(word, language) for word in _runs(clause)]
     in_order = [term for terms, _ in both for term in terms]
-    if clause.begun and in_order:
-        return TermClause(clause.occur, ((in_order[-1] + BEGUN,),))
+    if clause.begun and (start := words(clause.words[0], "none")[0]):
+        return TermClause(clause.occur, ((start[-1] + BEGUN,),))
     if clause.quoted or _is_run(clause):
         return TermClause(clause.occur, (tuple(in_order),) if in_order else ())
     joined = [whole for _, wholes in both for whole in wholes]

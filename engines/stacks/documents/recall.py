@@ -25,6 +25,8 @@ _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _BROKEN = re.compile(r"(?<![^\W\d_])([^\W\d_]++)[-\xad\u2010][ \t]*+\r?\n[ \t]*+([^\W\d_]++)")
 """A word that a line break parts. It begins where a word does and never goes back, so that a
 megabyte without a space takes no longer than it is."""
+_BEGUN = re.compile(r"(?<![^\s(])([^\W_]++)\*(?![^\s)])")
+"""The beginning of a word, ``conf*``."""
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'"})
 
 
@@ -120,7 +122,7 @@ class Bm25:
         """Score every chunk, shape (chunks,); a word that the query has twice counts twice."""
         scores = np.zeros(len(self.lengths))
         mean = self.lengths.mean() if len(self.lengths) else 1.0
-        for word, times in Counter(words(text)).items():
+        for word, times in Counter(words(_BEGUN.sub(self._beginning, text))).items():
             number = self.numbers.get(word)
             if number is None:
                 continue
@@ -130,6 +132,11 @@ class Bm25:
             norm = K1 * (1 - B + B * self.lengths[chunks] / mean)
             scores[chunks] += times * weight * counts * (K1 + 1) / (counts + norm)
         return np.round(scores, SCORE_DIGITS)
+
+    def _beginning(self, start: re.Match[str]) -> str:
+        """Write the words of the chunks that begin so."""
+        begins = folded(start[1]).lower()
+        return " ".join(word for word in self.numbers if word.startswith(begins))
 
 
 def best(scores: NDArray[np.float64], limit: int) -> Ints:

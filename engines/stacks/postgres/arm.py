@@ -234,7 +234,7 @@ def tsquery(tree: Group, config: str, values: dict[str, object]) -> str:
         words = [f"'{word}'" for word in clause.words]
         phrase = f"to_tsquery('{config}', {{}})".format
         if clause.begun:
-            return phrase(named(f"{words[0]}:*"))
+            return f"to_tsquery('simple', {named(f'{words[0]}:*')})"
         if clause.text.isalnum():
             return phrase(named(words[0]))
         joined = f"({' <-> '.join(words)})"

@@ -129,18 +129,18 @@ class TantivySearcher:
         return Answer(by_best(found, k), self.manifest.fingerprint, note_refusals(text))
 
     def _clause(self, clause: Clause) -> tantivy.Query | None:
-        whole, each = (list(self._terms(one)) for one in clause_terms(clause, self.settings.joined))
-        options = [[term] for term in each]
-        if whole and (len(whole) > 1 or not each):
-            options.append(whole)
-        if not options:
-            return None
-        match = self._begun if clause.begun else self._match
-        return tantivy.Query.boolean_query([
-            (tantivy.Occur.Should, tantivy.Query.boost_query(match(field, some), weight))
-            for some in options
-            for field, weight in self.settings.weights.items()
-        ])
+        weights, should = self.settings.weights.items(), tantivy.Occur.Should
+        whole, each = clause_terms(clause, self.settings.joined)
+        if clause.begun and whole:
+            found = [(begun(self.schema, field, whole[-1].lower()), by) for field, by in weights]
+        else:
+            options = [[term] for term in self._terms(each)]
+            in_order = list(self._terms(whole))
+            if in_order and (len(in_order) > 1 or not options):
+                options.append(in_order)
+            found = [(self._match(field, some), by) for some in options for field, by in weights]
+        boosted = [(should, tantivy.Query.boost_query(query, by)) for query, by in found]
+        return tantivy.Query.boolean_query(boosted) if boosted else None
 
     def _terms(self, words: Iterable[str]) -> Iterator[tuple[int, str]]:
         """Yield terms with their places; a stop word is no term, but keeps its place."""
@@ -154,10 +154,6 @@ class TantivySearcher:
         if len(terms) == 1:
             return tantivy.Query.term_query(self.schema, field, terms[0][1], "freq")
         return tantivy.Query.phrase_query(self.schema, field, list(terms))
-
-    def _begun(self, field: str, terms: list[tuple[int, str]]) -> tantivy.Query:
-        """Match any word that begins so, each for the same score."""
-        return begun(self.schema, field, terms[-1][1])
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing

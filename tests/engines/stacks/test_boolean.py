@@ -114,3 +114,12 @@ def test_a_query_finds_what_it_says(opened: tuple[str, Searcher]) -> None:
             assert shown == allowed, asked.text
         if name in PARTS:
             assert shown >= {d for d in allowed if HELD[d] & (asked.wanted or HELD[d])}, asked.text
+
+
+def test_the_beginning_of_a_word_finds_what_begins_so(opened: tuple[str, Searcher]) -> None:
+    name, searcher = opened
+    for text, word in (("be*", "bee"), ("+do* se*", "dog"), ("se* -ca*", "")):
+        shown = {hit.doc_id for hit in searcher.search(text, 100).hits}
+        meant = {d for d, held in HELD.items() if (word in held if word else "cat" not in held)}
+        assert shown <= meant or (name in VECTORS and text == "be*"), text
+        assert shown >= meant or name in VECTORS, text
