@@ -78,7 +78,7 @@ def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) 
     said = harness("migrate", "advance")
     assert said.code == 1
     assert "the decision is not believed" in said.out
-    assert "gate 'Overlap' of step tantivy: estimate.high: stored 1.1" in said.out
+    assert 'findings.Overlap.verdict: stored "pass", derived "fail"' in said.out
     assert serves(begun) == "fts5"
 
 

@@ -58,5 +58,7 @@ def test_a_broken_file_is_named_with_its_hint(tmp_path: Path) -> None:
     keep(place, decomposed("a", "b"))
     (file,) = (tmp_path / "perf" / "apart").iterdir()
     file.write_text("{")
-    with pytest.raises(BadFile, match=r"a~b\.json:1: not a difference by stage .*harness decompose"):
+    with pytest.raises(
+        BadFile, match=r"a~b\.json:1: not a difference by stage .*harness decompose"
+    ):
         kept(place)

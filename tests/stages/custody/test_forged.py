@@ -62,30 +62,6 @@ def test_what_was_decided_is_derived_again(held: Toy) -> None:
     assert verify(held.layout, deep=False)[-2].said == "nothing (--no-deep)"
 
 
-def test_a_verdict_written_by_hand_is_refused(held: Toy) -> None:
-    forge(held.layout, promoted)
-    says = (
-        r"decision\.json: datasets\.toy\.steps\.tantivy\.findings\.Overlap\.verdict: stored"
-        r" \"pass\", derived .* decide anew: harness gate --dataset toy"
-    )
-    with pytest.raises(EvidenceError, match=says):
-        verify(held.layout)
-
-
-def test_a_verdict_alone_is_named(held: Toy) -> None:
-    def edit(about: dict[str, Any]) -> None:
-        promoted({"steps": [{**about["steps"][0], "findings": []}]})
-        about["steps"][0].update(verdict="pass", untimed_verdict="pass", outcome="promote")
-        about["steps"][0]["blocking"] = []
-        finding(about, "Overlap").update(verdict="pass", cause="kept")
-
-    forge(held.layout, edit)
-    with pytest.raises(
-        EvidenceError, match=r"tantivy\.findings\.Overlap\.verdict: stored \"pass\", derived"
-    ):
-        verify(held.layout)
-
-
 def scores(project: Toy) -> None:
     """Raise what the candidate scored for one query, and decide by that."""
     found = read_scores(project.layout.per_query, ["arm"])
