@@ -26,7 +26,7 @@ from harness.core.folders import (
 
 TOY = ("--dataset", "toy", "--control", "fts5")
 PAIR = (*TOY, "--candidate", "tantivy")
-LEFT = ("--out", "ran")
+LEFT = ("--from", "ran")
 SHADOW = ("--reading", "reading.toml", "--shadow-settings", "shadow.toml")
 ADDRESS = "http://127.0.0.1:9"
 SERVERS = ("--control", ADDRESS, "--candidate", ADDRESS)
@@ -53,8 +53,8 @@ OWNED = {
         EXPERIMENT_LOG,
         command="run",
     ),
-    "export": Owns(TOY, "--to", EXPORT),
-    "convert": Owns(("toy", "--to", "quepid"), "--out", CONVERT),
+    "export": Owns(TOY, "--out", EXPORT),
+    "convert": Owns(("toy", "--format", "quepid"), "--out", CONVERT),
     "shadow report": Owns(("log", "--bounds", "watch.toml"), "--out", SHADOW_REPORT),
     "shadow run": Owns((*PAIR, "--count", "2", *SHADOW[2:]), "--out", SHADOW_LOG),
     "shadow receive": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
@@ -76,9 +76,9 @@ ADDS = {
     "selftest": (
         "--control", "fts5", "--policy", "policy/pairwise.toml", "--trials", "1", *LEFT,
     ),
-    "traffic": ("log", "--control", "fts5", "--candidate", "tantivy", *LEFT),
+    "shadow traffic": ("log", "--control", "fts5", "--candidate", "tantivy", *LEFT),
 }  # fmt: skip
-"""Commands that add to what ``harness run`` left in ``--out``."""
+"""Commands that add to what ``harness run`` wrote, named by ``--from``."""
 NEW = {
     "pool": ("--measure", "nDCG@10", "--size", "5", *PAIR),
     "decompose": PAIR,
@@ -100,10 +100,10 @@ NEW = {
 }
 """Commands that write a file, and its option."""
 FILE_OPTION = {
-    "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
+    "pool": "--out", "decompose": "--out", "judge": "--out", "history page": "--out",
     "panel settle": "--out", "queries pool": "--out",
     "queries from-log": "--out", "tune": "--out",
-    "measure": "--to",
+    "measure": "--out",
 }  # fmt: skip
 AGAIN = {"history page", "judge", "tune"}
 """Of them, those that replace a file of their own."""
@@ -116,19 +116,19 @@ IN_PLACE = {
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
     "--arm", "--arrivals", "--baseline", "--bounds", "--candidate-token", "--control-token",
-    "--human",
     "--key", "--machine", "--policy",
-    "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
+    "--qrels", "--queries", "--reading", "--register", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",
     "files", "folders", "log", "logs", "path", "pool", "qrels", "queries", "run", "sample",
     "topics",
 }  # fmt: skip
 """Options of these names are only read, but for those in the tables above."""
 READ_LEFT = {
-    "ask", "decide", "export", "history add", "migrate advance", "migrate drill",
-    "migrate observe", "migrate status", "plan", "policy pin", "regress", "verify",
+    "ask", "gate", "export", "history add", "migrate advance", "migrate drill",
+    "migrate observe", "migrate status", "plan", "policy pin", "pool", "regress", "shadow replay",
+    "verify", "mail drop-fts5",
 }  # fmt: skip
-"""Commands whose ``--out`` is read: what ``harness run`` left."""
+"""Commands whose ``--from`` is read: what ``harness run`` wrote."""
 READ_AT = {"history page", "migrate status"}
 
 

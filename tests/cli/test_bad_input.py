@@ -243,7 +243,7 @@ def test_a_score_that_is_no_number_is_refused(tmp_path: Path) -> None:
         Run.of("x", [Row("q00", Status.ANSWERED, [Hit("d00", float("nan"), 0.0)])])
 
 
-@pytest.mark.parametrize("words", [("plan",), ("run", "--arms", "fts5"), ("nothing",)])
+@pytest.mark.parametrize("words", [("tune",), ("run", "--arms", "fts5"), ("nothing",)])
 def test_a_command_that_is_typed_wrongly_exits_with_two(
     harness: Harness, words: tuple[str, ...]
 ) -> None:

@@ -131,7 +131,6 @@ def test_stages_that_are_not_of_this_answer_are_refused(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--dataset", NAME, "--out", "somewhere"), "leave --dataset out"),
         (("--dataset", NAME, "--measure", "nDGC@10"), "no measure named 'nDGC@10'"),
         (("--dataset", NAME, "--out", "parts.xlsx"), "ends in .csv or .json"),
         (("--dataset", NAME, "--control", "dense"), "dense"),

@@ -30,17 +30,17 @@ PAIR = (*DATA, "--control", "fts5", "--candidate", "{arm}")
 COMMANDS = {
     "arm check": ("{arm}",),
     "ask": (*DATA, "balo", "--arm", "{arm}"),
-    "ask of a run": ("balo", "--out", "ran", "--arm", "{arm}"),
+    "ask of a run": ("balo", "--from", "ran", "--arm", "{arm}"),
     "decompose": PAIR,
-    "decompose of a run": ("--out", "ran", "--control", "fts5", "--candidate", "{arm}"),
-    "index": (*DATA, "--arm", "{arm}"),
+    "decompose of a run": ("--from", "ran", "--control", "fts5", "--candidate", "{arm}"),
+    "stage index": (*DATA, "--arm", "{arm}"),
     "load": (*DATA, "--arm", "{arm}", "--rate", "50"),
     "mail-server": (*DATA, "--arm", "{arm}"),
     "queries pool": (
         "beir/queries.jsonl", "beir/corpus.jsonl", "--arms", "fts5,{arm}", "--depth", "2", "--out",
         "first.qrels",
     ),
-    "replay": (*DATA, "--arm", "{arm}"),
+    "stage replay": (*DATA, "--arm", "{arm}"),
     "run": (*DATA, "--arms", "fts5,{arm}", "--control", "fts5", "--out", "new", "--exit-code"),
     "shadow replay": ("log", *PAIR),
     "shadow run": (*PAIR, "--out", "shadowed", "--count", "2", "--shadow-settings", "shadow.toml"),
@@ -49,14 +49,14 @@ COMMANDS = {
         "broken/tuned.toml",
     ),
     "verify": (*DATA, "--requery", "3", "--arm", "{arm}"),
-    "verify of a run": ("--out", "ran", "--requery", "3", "--arm", "{arm}"),
+    "verify of a run": ("--from", "ran", "--requery", "3", "--arm", "{arm}"),
 }  # fmt: skip
 """Commands that may run an engine of somebody's own, with their words."""
 OPENS_NONE = {
-    "assisted", "decide", "export", "init", "migrate begin", "migrate drill",
+    "export", "gate", "init", "migrate begin", "migrate drill",
     "migrate interleave", "plan", "pool",
     "regress",
-    "selftest", "shadow mcp", "shadow receive", "traffic",
+    "selftest", "shadow mcp", "shadow receive", "shadow traffic",
     *(f"{kept} {does}" for kept in ("code", "docs", "notes") for does in ("ask", "index", "serve")),
 }  # fmt: skip
 """Commands that name engines and open none, or only such as come with the program."""

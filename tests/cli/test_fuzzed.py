@@ -8,6 +8,7 @@ secret of the environment meanwhile.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shlex
@@ -37,28 +38,23 @@ FILES = ("beir/corpus.jsonl", "beir/queries.jsonl", "toy.qrels")
 ADDRESS = "http://127.0.0.1:9"
 SERVERS = ("--control", ADDRESS, "--candidate", ADDRESS, "--reading", "reading.toml")
 WORDS = ("--arm", "code-words")
-AT = ("--at", "moved", "--policy", "mail.toml", "--out", "ran")
+AT = ("--at", "moved", "--policy", "mail.toml", "--from", "ran")
 WORKS: dict[str, tuple[str, ...]] = {
     "arm check": ("fts5",),
     "ask": ("balo", "--arm", "fts5", *DATA),
-    "assisted": (
-        *DATA, *PAIR, "--measure", "P@10", "--human", "toy.qrels", "--machine", "toy.qrels",
-        "--margin", "0.1",
-    ),
-    "ci": ("--out", "ran"),
+    "ci": ("--from", "ran"),
     "clicks report": ("clicks",),
     "code ask": ("kept", "balo", *WORDS),
     "code index": ("kept", *WORDS),
     "code serve": ("kept", "--arm", "fts5"),
-    "compare": DATA,
-    "convert": ("toy", "--to", "ltr", "--out", "{new}"),
-    "decide": ("--policy", "policy/toy.toml", *DATA),
+    "stage compare": DATA,
+    "convert": ("toy", "--format", "ltr", "--out", "{new}"),
     "decompose": (*DATA, *PAIR),
     "docs ask": ("kept", "balo", "--arm", "documents-bm25"),
     "docs index": ("kept", "--arm", "documents-bm25"),
     "docs serve": ("kept", "--arm", "fts5"),
-    "export": (*DATA, "--control", "fts5", "--to", "{new}"),
-    "gate": (),
+    "export": (*DATA, "--control", "fts5", "--out", "{new}"),
+    "gate": ("--policy", "policy/toy.toml", *DATA),
     "history add": (),
     "history page": (),
     "import beir": ("beir", "--name", "{new}"),
@@ -70,7 +66,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "import ir-datasets": ("absent", "--name", "{new}"),
     "import ratings": ("case.csv", FILES[0], "--format", "quepid", "--name", "{new}"),
     "import trec": ("topics.tsv", "toy.qrels", "beir/corpus.jsonl", "--name", "{new}"),
-    "index": (*DATA, "--arm", "fts5"),
+    "stage index": (*DATA, "--arm", "fts5"),
     "init": ("{new}",),
     "judge": ("absent.pool",),
     "labels": ("absent.qrels", "--by", "ada", *DATA),
@@ -79,7 +75,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
     "migrate advance": AT,
     "migrate begin": ("--serving", "fts5", "--at", "{new}", "--policy", "mail.toml"),
-    "migrate drill": ("--arm", "fts5", "--at", "moved", "--out", "ran"),
+    "migrate drill": ("--arm", "fts5", "--at", "moved", "--from", "ran"),
     "migrate interleave": ("--arms", "fts5,tantivy", "--reason", "to see", "--at", "moved"),
     "migrate mend": ("--at", "moved"),
     "migrate observe": AT,
@@ -93,7 +89,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "plan": ("--policy", "policy/toy.toml", *DATA),
     "policy pin": ("policy/toy.toml", *DATA),
     "pool": (*DATA, *PAIR, "--measure", "nDCG@10", "--size", "5", "--out", "{new}"),
-    "prepare": DATA,
+    "stage prepare": DATA,
     "queries drift": ("sample.jsonl", "beir/queries.jsonl"),
     "queries pool": (
         "beir/queries.jsonl", "beir/corpus.jsonl", "--arms", "fts5", "--depth", "2",
@@ -102,11 +98,11 @@ WORKS: dict[str, tuple[str, ...]] = {
     "queries from-log": ("beir/queries.jsonl", "--size", "20", "--out", "{new}"),
     "race": DATA,
     "regress": ("--baseline", "ran", "--policy", "policy/regress.toml", *DATA),
-    "replay": (*DATA, "--arm", "fts5"),
+    "stage replay": (*DATA, "--arm", "fts5"),
     "reproduce": DATA,
     "run": (*DATA, "--arms", "fts5", "--out", "{new}"),
     "sign": ("--key", "absent"),
-    "score": DATA,
+    "stage score": DATA,
     "selftest": (*DATA, "--trials", "1"),
     "serve": ("reports",),
     "shadow accept": (
@@ -121,13 +117,17 @@ WORKS: dict[str, tuple[str, ...]] = {
         *DATA, *PAIR, "--out", "{new}", "--count", "1", "--shadow-settings", "shadow.toml",
     ),
     "shadow watch": ("log",),
-    "traffic": ("log", *DATA, *PAIR),
+    "shadow traffic": ("log", *DATA, *PAIR),
+    "mail index": ("toy.mbox", "--out", "{new}", "--arm", "mail-fts5"),
+    "mail drop-fts5": ("--mailbox", "absent"),
     "tune": ("fts5", "--dataset", "beir", "--search", "absent.toml", "--out", "{new}"),
     "verify": (),
 }  # fmt: skip
 """Words of each command that work, or that are refused at the end of their way."""
 NO_OPTION = {"demo", "doctor", "report"}
-VERDICTS = {"assisted", "shadow replay", "migrate advance", "migrate drill", "migrate status"}
+SERVES = {"serve", "mail-server", "shadow mcp", "shadow receive"}
+"""Commands that end when they are told to."""
+VERDICTS = {"gate", "shadow replay", "migrate advance", "migrate drill", "migrate status"}
 """Commands that end by 1 on these words: the toy's log diverges, and none of mail was decided."""
 PATHS = (
     "absent/deep", "params.yaml", "datasets", "params.yaml/below", "", "a\0b", "x" * 5_000, "loop",
@@ -290,6 +290,20 @@ def test_a_measure_in_other_letters_is_suggested(shell: Shell, name: str, at: in
     said = ends_well(shell, name, words, verdict=False)
     assert said.code == 2
     assert said.text.strip().endswith("Did you mean nDCG@10?")
+
+
+@pytest.mark.parametrize("name", sorted({*WORKS, "doctor", "report"} - SERVES))
+def test_the_json_of_a_command_can_be_read(shell: Shell, tmp_path: Path, name: str) -> None:
+    """Of a command that ends by itself: one value, and no other line with --quiet."""
+    if name.endswith(" serve"):
+        return
+    copied = Shell(shutil.copytree(shell.folder, tmp_path / "project", symlinks=True))
+    words = filled(WORKS.get(name, ()))
+    said = call(copied, *name.split(), *words, "--json", "--quiet")
+    if said.code == 2 and "error: " in said.text:
+        assert len(said.text.splitlines()) == 1, said
+    else:
+        json.loads(said.text)
 
 
 def ends_well(shell: Shell, name: str, words: list[str], *, verdict: bool) -> Said:

@@ -47,7 +47,7 @@ def box(project: Toy, harness: Harness, tmp_path: Path) -> Path:
     del project
     work = written(tmp_path, "work", ("ann", "Heat pump", "The pump is noisy."))
     home = written(tmp_path, "home", ("bob", "Pump", "Straw."), ("ann", "Bees", "Two hives."))
-    said = harness("mail", "index", str(work), str(home), "--to", str(tmp_path / "box"))
+    said = harness("mail", "index", str(work), str(home), "--out", str(tmp_path / "box"))
     assert (said.code, said.out.split()[0]) == (0, "3")
     return tmp_path / "box"
 
@@ -56,7 +56,7 @@ def test_a_file_is_a_project_and_needs_no_queries(box: Path, harness: Harness) -
     assert sorted(found(box, "pump")[0]) == ["Heat pump", "Pump"]
     assert found(box, "pump project:home") == (["Pump"], "tantivy")
     other = written(box.parent, "later", ("cid", "Pump house", "Rent."))
-    assert harness("mail", "index", str(other), "--to", str(box)).code == 0
+    assert harness("mail", "index", str(other), "--out", str(box)).code == 0
     assert found(box, "pump")[0] == ["Pump house"]
 
 

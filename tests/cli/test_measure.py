@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 def test_it_says_what_score_says(project: Toy, harness: Harness) -> None:
     layout = project.layout
     words = ("measure", str(layout.run("fts5")), "--qrels", str(layout.data / "qrels.trec"))
-    said = harness(*words, "--measures", "nDCG@10, RR@10", "--to", "values.parquet")
+    said = harness(*words, "--measures", "nDCG@10, RR@10", "--out", "values.parquet")
     assert said.code == 0, said
     mean = json.loads(layout.scores.read_text())["fts5"]["nDCG@10"]
     assert f"nDCG@10: {mean['mean']:.4f} [" in said.out
@@ -24,7 +24,7 @@ def test_it_says_what_score_says(project: Toy, harness: Harness) -> None:
     found = read_scores(project.root / "values.parquet", [])[()]
     wanted = read_scores(layout.per_query, ["arm"])["fts5",]
     assert found["RR@10"].by_query == wanted["RR@10"].by_query
-    again = harness(*words, "--to", "values.parquet")
+    again = harness(*words, "--out", "values.parquet")
     assert (again.code, "is there already" in again.error) == (2, True)
     unknown = harness(*words, "--measures", "nDCG@ten")
     assert unknown.code == 2

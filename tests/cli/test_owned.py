@@ -38,9 +38,9 @@ pytestmark = pytest.mark.slow
 
 def test_every_path_of_every_command_is_known_to_be_read_or_written() -> None:
     written = {(owns.command or name, owns.option) for name, owns in OWNED.items()}
-    written |= {(name, "--out") for name in ADDS}
+    written |= {(name, "--from") for name in ADDS}
     written |= set(FILE_OPTION.items()) | IN_PLACE
-    read = {(name, "--out") for name in READ_LEFT} | {(name, "--at") for name in READ_AT}
+    read = {(name, "--from") for name in READ_LEFT} | {(name, "--at") for name in READ_AT}
     found = paths()
     assert written | read <= found
     assert {

@@ -58,7 +58,7 @@ def test_a_gate_holds_for_every_order_of_ties(project: Toy, harness: Harness) ->
     means = json.loads((project.root / "out" / "scores.json").read_text())["fts5"]
     low, high = (spread["nDCG@10"][end] - means["nDCG@10"]["mean"] for end in ("least", "most"))
     assert over["estimate"]["low"] < low < over["estimate"]["value"] < high
-    left = ("--out", "out", "--policy", "policy/pairwise.toml", "--control", "fts5")
+    left = ("--from", "out", "--policy", "policy/pairwise.toml", "--control", "fts5")
     assert "INCONCLUSIVE: Quality" in harness("gate", *left).out
 
 

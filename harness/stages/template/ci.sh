@@ -16,6 +16,6 @@ if [ -z "$${HARNESS:-}" ] && ! command -v harness >/dev/null; then
 fi
 eval "harness=($${HARNESS:-harness})"
 "$${harness[@]}" run --dataset data --arms $control,engine/own.toml --control $control --out out
-"$${harness[@]}" ci --out out --queries data/queries.jsonl $${BASELINE:+--baseline "$$BASELINE"}
+"$${harness[@]}" ci --from out --queries data/queries.jsonl $${BASELINE:+--baseline "$$BASELINE"}
 # To hold every arm against itself on the base branch as well, add this line without its #:
-# [ -z "$${BASELINE:-}" ] || "$${harness[@]}" regress --baseline "$$BASELINE" --out out
+# [ -z "$${BASELINE:-}" ] || "$${harness[@]}" regress --baseline "$$BASELINE" --from out

@@ -193,7 +193,7 @@ def test_a_torn_ledger_is_refused_and_the_way_back_is_open_all_the_same(
     ("words", "says"),
     [
         (("begin", "--serving", "fts5"), "began already"),
-        (("rollback", "--to", "hybrid"), "the step hybrid is not in force; there is start"),
+        (("rollback", "--step", "hybrid"), "the step hybrid is not in force; there is start"),
         (("status", "--at", "elsewhere"), "has not begun"),
         (("status", "--policy", "policy/absent.toml"), "cannot be read"),
         (("status", "--dataset", "absent"), "absent"),
