@@ -18,6 +18,7 @@ from harness.core.folders import (
     EXPERIMENT_LOG,
     EXPORT,
     HISTORY,
+    MAIL,
     MIGRATION,
     RUN,
     SHADOW_LOG,
@@ -62,6 +63,7 @@ OWNED = {
     "mail-server": Owns(
         ("--dataset", "toy", "--arm", "fts5", *SHADOW[2:]), "--shadow-log", SHADOW_LOG, runs=False
     ),
+    "mail index": Owns(("toy.mbox",), "--out", MAIL, runs=False),
     "history add": Owns(("--dataset", "toy"), "--at", HISTORY),
     "migrate begin": Owns(("--serving", "fts5", "--policy", "mail.toml"), "--at", MIGRATION),
 }
@@ -116,7 +118,7 @@ IN_PLACE = {
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
     "--arm", "--arrivals", "--baseline", "--bounds", "--candidate-token", "--control-token",
-    "--key", "--machine", "--policy",
+    "--key", "--machine", "--mailbox", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",
     "files", "folders", "log", "logs", "path", "pool", "qrels", "queries", "run", "sample",

@@ -69,7 +69,9 @@ WORKS: dict[str, tuple[str, ...]] = {
     "stage index": (*DATA, "--arm", "fts5"),
     "init": ("{new}",),
     "judge": ("absent.pool",),
-    "labels": ("absent.qrels", "--by", "ada", *DATA),
+    "labels": (
+        "toy.qrels", "--machine", "toy.qrels", *DATA, *PAIR, "--measure", "P@10", "--margin", "0.1",
+    ),
     "load": (*DATA, "--arm", "fts5", "--rate", "50"),
     "mail-server": (*DATA, "--arm", "fts5"),
     "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
@@ -127,7 +129,7 @@ WORKS: dict[str, tuple[str, ...]] = {
 NO_OPTION = {"demo", "doctor", "report"}
 SERVES = {"serve", "mail-server", "shadow mcp", "shadow receive"}
 """Commands that end when they are told to."""
-VERDICTS = {"gate", "shadow replay", "migrate advance", "migrate drill", "migrate status"}
+VERDICTS = {"gate", "labels", "shadow replay", "migrate advance", "migrate drill", "migrate status"}
 """Commands that end by 1 on these words: the toy's log diverges, and none of mail was decided."""
 PATHS = (
     "absent/deep", "params.yaml", "datasets", "params.yaml/below", "", "a\0b", "x" * 5_000, "loop",

@@ -142,7 +142,7 @@ def test_nothing_is_added_to_a_run_that_bears_no_mark(
     assert harness(*words).code == 0
     mark(ready.root / "ran", RUN).unlink()
     before = seen(ready.root)
-    said = harness(name, *ADDS[name]).error
+    said = harness(*name.split(), *ADDS[name]).error
     assert "ran: bears no mark of harness run" in said
     assert "touch ran/harness-run.txt" in said
     assert seen(ready.root) == before
