@@ -110,7 +110,7 @@ def test_a_planted_regression_turns_it_red(story: Story) -> None:
     assert story.red.code == 1, story.red.said
     comment = (story.red.out / "ci.md").read_text()
     assert "| own | fts5 → own | HOLD | PROMOTE | 1 of 3 gates pass |" in comment
-    assert "- **FAIL** own, Quality of the first ten" in comment
+    assert "- FAIL own, Quality of the first ten" in comment
     assert "Other than in the baseline: the engine own." in comment
     assert f"| {LOST} | 2 | How do I rename a board? | 1.000 | 0.3155 |" in comment
     assert (story.folder.parent / "summary.md").read_text() == comment

@@ -11,9 +11,11 @@ from xml.etree import ElementTree as ET
 
 from harness.core.gate import Finding, StepDecision, Verdict
 from harness.core.printable import one_line, printable
+from harness.report import doc
+from harness.report.doc import Block, Items, Num, Section, Table, Text, Value, table
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import answer, measured
-from harness.report.rounding import markdown, markdown_rows, number, signed
+from harness.report.rounding import markdown, number
 from harness.report.trends import Entry, comparable
 
 CHECK = "search-harness"
@@ -152,14 +154,17 @@ def notes(checked: Checked, most: int) -> tuple[Annotation, ...]:
 def to_markdown(checked: Checked, most: int) -> str:
     """Write the comment; its first line is a mark, by which a program finds it again."""
     mark = f"<!-- search-harness {markdown(checked.place)} -->"
-    lines = [mark, f"## Search: {markdown(checked.entry.dataset)}", ""]
-    lines += _steps(checked)
-    for decision in checked.decisions:
-        lines += _in_the_way(decision)
-    lines += _means(checked)
-    for held in checked.held:
-        lines += _losses(checked, held, most)
-    return "\n".join(lines).rstrip() + "\n"
+    return f"{mark}\n{doc.to_markdown(document(checked, most), 2)}"
+
+
+def document(checked: Checked, most: int) -> Section:
+    """Describe what a change did: each step, what is in its way, means and the largest losses."""
+    waits = (f"{one.step} waits for {one.blocked_by}" for one in checked.decisions
+             if one.blocked_by)  # fmt: skip
+    way = (line for decision in checked.decisions for line in _in_the_way(decision))
+    losses = (_losses(checked, held, most) for held in checked.held if held.losses)
+    inside = (_steps(checked), Items((*way, *waits)), *_means(checked), *losses)
+    return Section(f"Search: {checked.entry.dataset}", inside)
 
 
 def _fell(loss: Loss) -> str:
@@ -171,73 +176,63 @@ def _word(outcome: str, verdict: Verdict) -> str:
     return f"{outcome.upper()}{more}"
 
 
-def _steps(checked: Checked) -> Iterator[str]:
+def _steps(checked: Checked) -> Table:
     then = {step.step: step for step in checked.baseline.steps} if checked.baseline else {}
-    rows = []
-    for one in checked.decisions:
-        old = then.get(one.step)
-        passed = sum(finding.verdict is Verdict.PASS for finding in one.findings)
-        row = [one.step, f"{one.control} → {one.candidate}", _word(one.outcome, one.verdict)]
-        if checked.baseline:
-            row.append(_word(old.outcome, old.verdict) if old else "not there")
-        rows.append([*row, f"{passed} of {len(one.findings)} gates pass"])
-    header = ["step", "arms", "now", *(["before"] if checked.baseline else []), "in short"]
-    yield from markdown_rows(header, rows)
+    before = {one.step: _word(old.outcome, old.verdict) if (old := then.get(one.step))
+              else "not there" for one in checked.decisions}  # fmt: skip
+    return table(
+        "",
+        ("step", "arms", "now", *(["before"] if checked.baseline else []), "in short"),
+        (
+            (one.step, f"{one.control} → {one.candidate}", _word(one.outcome, one.verdict),
+             *([before[one.step]] if checked.baseline else []),
+             f"{_passed(one)} of {len(one.findings)} gates pass")
+            for one in checked.decisions
+        ),
+    )  # fmt: skip
+
+
+def _passed(decision: StepDecision) -> int:
+    return sum(found.verdict is Verdict.PASS for found in decision.findings)
 
 
 def _in_the_way(decision: StepDecision) -> Iterator[str]:
     for finding in decision.blocking:
         remedy = f" To reach a decision: {finding.remedy}" if finding.remedy else ""
-        yield (
-            f"- **{finding.verdict.upper()}** {markdown(decision.step)}, {markdown(finding.gate)}:"
-            f" {markdown(finding.reason + remedy, WHY)}"
-        )
-    if decision.blocked_by:
-        yield f"- {markdown(decision.step)} waits for {markdown(decision.blocked_by)}"
-    if decision.blocking or decision.blocked_by:
-        yield ""
+        why = one_line(finding.reason + remedy, WHY)
+        yield f"{finding.verdict.upper()} {decision.step}, {finding.gate}: {why}"
 
 
-def _means(checked: Checked) -> Iterator[str]:
+def _means(checked: Checked) -> Iterator[Block]:
     entry, before = checked.entry, checked.baseline
     same = before is not None and comparable(before, entry)
-    rows = []
+    rows: list[tuple[Value | str, ...]] = []
     for arm, means in entry.means.items():
         now = means.get(entry.measure)
-        row = [arm, number(now.value) if now else FAR]
-        if before and same:
-            old = before.means.get(arm, {}).get(entry.measure)
-            row += [
-                number(old.value) if old else FAR,
-                signed(now.value - old.value) if now and old else FAR,
-            ]
-        rows.append(row)
-    yield from markdown_rows(
-        ["arm", entry.measure, *(["before", "difference"] if same else [])], rows
-    )
+        old = before.means.get(arm, {}).get(entry.measure) if before else None
+        moved = Num(now.value - old.value, signed=True) if now and old else FAR
+        then = [Num(old.value) if old else FAR, moved] if same else []
+        rows.append((arm, Num(now.value) if now else FAR, *then))
+    yield table("", ("arm", entry.measure, *(["before", "difference"] if same else [])), rows)
     if before:
-        other = ", ".join(checked.changed) or "nothing"
-        yield f"Other than in the baseline: {markdown(other)}."
+        yield Text(f"Other than in the baseline: {', '.join(checked.changed) or 'nothing'}.")
         if not same:
-            yield "Its means are of other data, and are not compared."
-        yield ""
+            yield Text("Its means are of other data, and are not compared.")
 
 
-def _losses(checked: Checked, held: Held, most: int) -> Iterator[str]:
-    if not held.losses:
-        return
+def _losses(checked: Checked, held: Held, most: int) -> Section:
     shown = held.losses[:most]
-    yield f"### Queries that lost: {markdown(held.arm)} against {markdown(held.against)}"
-    yield ""
-    yield f"{len(held.losses)} in {markdown(checked.entry.measure)}; shown: {len(shown)}."
-    yield ""
-    rows = []
-    for loss in shown:
-        line = checked.lines.get(loss.query_id)
-        now = number(loss.now) if loss.now is not None else loss.instead
-        cells = loss.query_id, str(line) if line else "", loss.text[:TEXT]
-        rows.append((*cells, number(loss.before), now))
-    yield from markdown_rows(("query", "line", "text", held.against, held.arm), rows)
+    said = f"{len(held.losses)} in {checked.entry.measure}; shown: {len(shown)}."
+    rows = table(
+        "",
+        ("query", "line", "text", held.against, held.arm),
+        (
+            (loss.query_id, str(checked.lines.get(loss.query_id, "")), loss.text[:TEXT],
+             Num(loss.before), loss.instead if loss.now is None else Num(loss.now))
+            for loss in shown
+        ),
+    )  # fmt: skip
+    return Section(f"Queries that lost: {held.arm} against {held.against}", (Text(said), rows))
 
 
 ELEMENT = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}

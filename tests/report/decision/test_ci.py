@@ -69,9 +69,9 @@ def test_a_loss_is_an_error_only_where_a_gate_fails(
 
 def test_what_would_settle_it_is_said() -> None:
     said = to_markdown(checked(Verdict.INCONCLUSIVE, blocked_by="before"), 5)
-    assert "- **INCONCLUSIVE** own, quality: it lost To reach a decision: ask more" in said
+    assert "- INCONCLUSIVE own, quality: it lost To reach a decision: ask more" in said
     assert "- own waits for before" in said
-    assert "- **" not in to_markdown(checked(Verdict.PASS), 5)
+    assert "\n- " not in to_markdown(checked(Verdict.PASS), 5)
 
 
 def test_no_answer_is_said_in_words() -> None:
