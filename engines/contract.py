@@ -33,7 +33,7 @@ from harness.core.errors import (
     UnknownName,
 )
 from harness.core.files import write_json
-from harness.core.formats import toml_of
+from harness.core.formats import MAX_INDEX_BYTES, json_file, toml_of
 from harness.core.reading import Malformed, text_of
 from harness.core.records import Document, Scalar
 
@@ -308,6 +308,16 @@ def reading(where: Path, *kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as exc:
         raise IndexNotReady(f"{where}: {exc}. Build it again: harness stage index") from exc
+
+
+def read_ids(path: Path) -> tuple[str, ...]:
+    """Read the ids of an index's documents.
+
+    Raises:
+        IndexNotReady: the file is missing or broken.
+    """
+    with reading(path, OSError, ValueError, TypeError):
+        return tuple(json_file(path, most=MAX_INDEX_BYTES))
 
 
 class FileEngine(ABC, Generic[Opened]):

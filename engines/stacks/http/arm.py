@@ -29,7 +29,6 @@ from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, surplus
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
-from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document, Scalar
 
 KEYS = 8
@@ -210,7 +209,7 @@ class HttpEngine:
             InvalidArm: at the end, another index answered meanwhile.
         """
         made = contract.read(index)
-        doc_ids = _doc_ids(index)
+        doc_ids = frozenset(contract.read_ids(index / IDS))
         contract.check_count(index, made, len(doc_ids))
         with connected(self.settings) as to:
             who = asked(to)
@@ -311,13 +310,6 @@ class HttpSearcher:
 
 def _whole(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _doc_ids(index: Path) -> frozenset[str]:
-    try:
-        return frozenset(json_file(index / IDS, most=MAX_INDEX_BYTES))
-    except (OSError, ValueError, TypeError) as exc:
-        raise IndexNotReady(f"{index / IDS}: {exc}. Build it again: harness stage index") from exc
 
 
 def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:

@@ -32,7 +32,6 @@ from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady, first_of
 from harness.core.files import write_text
-from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document, Scalar
 
 SAME = {
@@ -60,8 +59,7 @@ class Call(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(StackSettings):
     """How an arm asks its server."""
 
     tool: str
@@ -71,9 +69,10 @@ class Asking:
     """Sent where a query names no project."""
     project_slug: str
     product_name: str
-    """Slug and name with ``{}`` for the number in ``project_id`` and ``product_id``."""
+    """Slug and name with ``{}`` for the number in ``project_id`` and ``product_id``; empty where it
+    cannot be told."""
     mode: str
-    """Sent where it is not empty."""
+    """Sent with every query; empty leaves it to the server."""
 
     def call(self, text: str, params: Mapping[str, Scalar]) -> Call:
         """Write a query as a call.
@@ -340,7 +339,7 @@ PROBE = "a"
 """Asked when an index is made, to learn of which documents the server's is."""
 
 
-class Settings(StackSettings):
+class Settings(Asking):
     """Where the server is, how it is queried, and who is meant to answer."""
 
     transport: Literal["stdio", "http"]
@@ -348,16 +347,6 @@ class Settings(StackSettings):
     """Program and arguments that are started for ``stdio``; empty for ``http``."""
     url: str
     """Address for ``http``; empty for ``stdio``."""
-    tool: str
-    product_tool: str
-    """Tool for queries with ``product_id``; empty where the server has none."""
-    project_key: str
-    """Sent where a query names no project."""
-    project_slug: str
-    """The server's name of the project numbered ``{}``; empty where it cannot be told."""
-    product_name: str
-    mode: str
-    """Sent with every query; empty leaves it to the server."""
     engine: str
     """What explain must name as the engine for an answer to be this arm's."""
     ids: Literal["ordinal", "verbatim"]
@@ -403,7 +392,7 @@ class Remote:
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
         made = contract.read(index)
-        doc_ids = _doc_ids(index)
+        doc_ids = contract.read_ids(index / IDS)
         contract.check_count(index, made, len(doc_ids))
         with self._connected() as to:
             contract.check_made_by(
@@ -421,7 +410,7 @@ class Remote:
 
     def _check_corpus(self, to: Connection, made: Manifest) -> None:
         """Hold the server's documents against ours, where it says what it has."""
-        call = _asking(self.settings).call(PROBE, {})
+        call = self.settings.call(PROBE, {})
         try:
             said = read_page(to.call(call.tool, {**call.arguments, "limit": 1}), 1).served_by
         except Exception as exc:
@@ -453,7 +442,7 @@ class RemoteSearcher:
             ToolFailed, MCPError, TimeoutError: the call failed.
             Malformed: the answer is missing.
         """
-        call = _asking(self.settings).call(text, params)
+        call = self.settings.call(text, params)
         hits: list[Hit] = []
         read: list[Page] = []
         cursors: set[str] = set()
@@ -499,24 +488,6 @@ class RemoteSearcher:
         engines = " and ".join(dict.fromkeys(one or "nobody" for one in said))
         told = f"{server or 'a server without a name'} says that {engines} answered"
         return Answer(tuple(hits), other, "; ".join(filter(None, (told, note))))
-
-
-def _asking(given: Settings) -> Asking:
-    return Asking(
-        given.tool,
-        given.product_tool,
-        given.project_key,
-        given.project_slug,
-        given.product_name,
-        given.mode,
-    )
-
-
-def _doc_ids(index: Path) -> tuple[str, ...]:
-    try:
-        return tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
-    except (OSError, ValueError, TypeError) as exc:
-        raise IndexNotReady(f"{index / IDS}: {exc}. Build it again: harness stage index") from exc
 
 
 def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:

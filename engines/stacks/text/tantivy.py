@@ -22,7 +22,6 @@ from engines.lexical.terms import Clause, clause_terms, indexed
 from engines.ranking import by_best
 from harness.core.engine import Answer, Engine, Manifest
 from harness.core.files import write_text
-from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document
 
 IDS = "ids.json"
@@ -98,9 +97,9 @@ class Tantivy(FileEngine["TantivySearcher"]):
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> Iterator[TantivySearcher]:
-        with contract.reading(index, ValueError, TypeError, OSError):
+        doc_ids = contract.read_ids(index / IDS)
+        with contract.reading(index, ValueError, OSError):
             folder = tantivy.Index.open(str(index))
-            doc_ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
             for segment in index.glob("*.idx"):
                 segment.with_suffix(f".{POSITIONS}").stat()
         folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))

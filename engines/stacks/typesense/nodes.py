@@ -29,19 +29,11 @@ BATCH = 1000
 LOAD_S, PROBE_S, TURN_S = 600.0, 5.0, 0.05
 """For one request that loads or exports, for what a node says of itself, and between two."""
 MOST_EXPORTED = 4 << 30
-FIELDS = [
-    {"name": "title", "type": "string"},
-    {"name": "text", "type": "string"},
-    {"name": "place", "type": "int32"},
-]
+FIELDS = {"title": "string", "text": "string", "place": "int32"}
 
 
 class NodeFailed(Exception):
     """A node gave no answer that counts; another may."""
-
-
-class Missing(NodeFailed):
-    """The node does not have the collection."""
 
 
 class Refused(Exception):
@@ -112,7 +104,7 @@ class Nodes:
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise NodeFailed(f"{why} The node refuses the API key: check {self._key_name}")
         if status == HTTPStatus.NOT_FOUND:
-            raise Missing(f"{why} The node does not have the collection. Run: harness stage index")
+            raise NodeFailed(f"{why} The node lacks the collection. Run: harness stage index")
         if status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.TOO_MANY_REQUESTS:
             raise Refused(why)
         raise NodeFailed(why)
@@ -173,12 +165,12 @@ class Nodes:
         first, path = self.addresses[0], f"/collections/{what.collection}"
         schema = {
             "name": what.collection,
-            "fields": FIELDS,
+            "fields": [{"name": name, "type": kind} for name, kind in FIELDS.items()],
             "default_sorting_field": "place",
             "token_separators": list(punctuation),
         }
         try:
-            with suppress(Missing):
+            with suppress(NodeFailed):
                 self.send(first, f"DELETE {path}", LOAD_S)
             self.json(first, "POST /collections", LOAD_S, json=schema)
             for at in range(0, len(of), BATCH):

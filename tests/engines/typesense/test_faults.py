@@ -99,7 +99,7 @@ def test_a_collection_that_is_gone_is_refused(cluster: list[Node], tmp_path: Pat
     engine(cluster).build(DOCUMENTS, tmp_path)
     cluster[0].cluster.collections.clear()
     with (
-        pytest.raises(IndexNotReady, match=r"HTTP 404.*does not have the collection"),
+        pytest.raises(IndexNotReady, match=r"HTTP 404.*lacks the collection"),
         engine(cluster).open(tmp_path),
     ):
         pass

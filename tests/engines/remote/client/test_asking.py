@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +10,14 @@ from engines.stacks.agent_mail.arm import KNOWN
 from engines.stacks.agent_mail.mcp_tools.arguments import earliest, latest
 from engines.stacks.remote.mcp import SAME, TIMES, WITHIN, Asking, NotExpressible
 
-ASKING = Asking("find", "find_in_product", "*", "project-{}", "product-{}", "")
+ASKING = Asking(
+    tool="find",
+    product_tool="find_in_product",
+    project_key="*",
+    project_slug="project-{}",
+    product_name="product-{}",
+    mode="",
+)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_a_product_has_a_tool_of_its_own_and_a_project_goes_before_it() -> None:
 
 def test_a_mode_is_sent_where_the_arm_has_one() -> None:
     assert "mode" not in ASKING.call("x", {}).arguments
-    assert replace(ASKING, mode="hybrid").call("x", {}).arguments["mode"] == "hybrid"
+    assert ASKING.model_copy(update={"mode": "hybrid"}).call("x", {}).arguments["mode"] == "hybrid"
 
 
 @pytest.mark.parametrize("moment", [0, 1, 1_780_000_000_123_456, -5])
@@ -72,10 +78,10 @@ def test_a_moment_arrives_to_the_microsecond(moment: int) -> None:
     ],
 )
 def test_what_cannot_be_said_is_not_left_out(
-    changed: dict[str, str], params: dict[str, Any], says: str
+    changed: dict[str, Any], params: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(NotExpressible, match=says):
-        replace(ASKING, **changed).call("plan", params)
+        ASKING.model_copy(update=changed).call("plan", params)
 
 
 def test_the_order_and_the_least_score_are_said_as_they_are() -> None:
