@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
+from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -62,21 +63,6 @@ from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document, Scalar
 
 DEFAULT_PROJECT = 1
-KNOWN = {
-    "project_id",
-    "product_id",
-    "importance",
-    "direction",
-    "agent_name",
-    "thread_id",
-    "ack_required",
-    "min_ts",
-    "max_ts",
-    "sender_name",
-    "recipient_name",
-    "ranking",
-    "min_score",
-}
 
 
 def message(message_id: int, document: Document) -> Message:
@@ -121,83 +107,68 @@ def products(documents: Mapping[int, Document]) -> Mapping[int, frozenset[int]]:
     return {product: frozenset(projects) for product, projects in found.items()}
 
 
+def _levels(said: Scalar) -> tuple[Importance, ...]:
+    return tuple(Importance(level) for level in str(said).split(",") if level)
+
+
+KNOWN: Mapping[str, Callable[[Any], Any]] = {
+    "project_id": int,
+    "product_id": int,
+    "importance": _levels,
+    "direction": Direction,
+    "agent_name": str,
+    "thread_id": str,
+    "ack_required": bool,
+    "min_ts": int,
+    "max_ts": int,
+    "sender_name": str,
+    "recipient_name": str,
+    "ranking": RankingMode,
+    "min_score": float,
+}
+"""Reads each parameter of a query."""
+TIMES = ("min_ts", "max_ts")
+
+
 def question(text: str, mode: SearchMode, limit: int, params: Mapping[str, Scalar]) -> SearchQuery:
     """Write a query with its filters.
 
     Raises:
         InvalidQuery: a parameter is unknown, or its value is invalid.
     """
-    strange = sorted(set(params) - KNOWN)
+    strange = sorted(set(params) - set(KNOWN))
     if strange:
         raise InvalidQuery(f"no parameter {strange[0]}; there is {', '.join(sorted(KNOWN))}")
+    given = {name: said for name, said in params.items() if said is not None}
+    for name in ("direction", "ranking"):
+        if given.get(name) == "":
+            del given[name]
     try:
-        return SearchQuery(
-            text,
-            mode=mode,
-            limit=limit,
-            project_id=_number(params, "project_id"),
-            product_id=_number(params, "product_id"),
-            importance=tuple(
-                Importance(level)
-                for level in (_word(params, "importance") or "").split(",")
-                if level
-            ),
-            direction=Direction(word) if (word := _word(params, "direction")) else None,
-            agent_name=_word(params, "agent_name"),
-            thread_id=_word(params, "thread_id"),
-            ack_required=None
-            if params.get("ack_required") is None
-            else bool(params["ack_required"]),
-            time_range=TimeRange(_number(params, "min_ts"), _number(params, "max_ts")),
-            sender_name=_word(params, "sender_name"),
-            recipient_name=_word(params, "recipient_name"),
-            ranking=RankingMode(_word(params, "ranking") or RankingMode.RELEVANCE),
-            min_score=_fraction(params, "min_score"),
-        )
+        read = {name: KNOWN[name](said) for name, said in given.items()}
     except ValueError as exc:
         raise InvalidQuery(str(exc)) from exc
+    times = TimeRange(*(read.pop(name, None) for name in TIMES))
+    return SearchQuery(text, mode=mode, limit=limit, time_range=times, **read)
 
 
 def params_of(query: SearchQuery) -> Mapping[str, Scalar]:
     """Write the filters of a query, those that are set, as ``question`` reads them."""
-    times, direction = query.time_range, query.direction
-    by_time = query.ranking is RankingMode.RECENCY
-    given: dict[str, Scalar] = {
-        "project_id": query.project_id,
-        "product_id": query.product_id,
-        "importance": ",".join(level.value for level in query.importance) or None,
-        "direction": None if direction is None else direction.value,
-        "agent_name": query.agent_name,
-        "thread_id": query.thread_id,
-        "ack_required": query.ack_required,
-        "min_ts": times.min_ts,
-        "max_ts": times.max_ts,
-        "sender_name": query.sender_name,
-        "recipient_name": query.recipient_name,
-        "ranking": query.ranking.value if by_time else None,
-        "min_score": query.effective_min_score,
+    times = dict(zip(TIMES, astuple(query.time_range), strict=True))
+    given = {name: times[name] if name in times else getattr(query, name) for name in KNOWN}
+    given["importance"] = ",".join(query.importance) or None
+    given["min_score"] = query.effective_min_score
+    if query.ranking is RankingMode.RELEVANCE:
+        given["ranking"] = None
+    return {
+        name: said.value if isinstance(said, StrEnum) else said
+        for name, said in given.items()
+        if said is not None
     }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _whole(about: Mapping[str, Scalar], key: str, absent: int) -> int:
     found = about.get(key)
     return absent if found is None else int(found)
-
-
-def _number(params: Mapping[str, Scalar], key: str) -> int | None:
-    found = params.get(key)
-    return None if found is None else int(found)
-
-
-def _fraction(params: Mapping[str, Scalar], key: str) -> float | None:
-    found = params.get(key)
-    return None if found is None else float(found)
-
-
-def _word(params: Mapping[str, Scalar], key: str) -> str | None:
-    found = params.get(key)
-    return None if found is None else str(found)
 
 
 PARTS = (SearchMode.LEXICAL, SearchMode.SEMANTIC, SearchMode.HYBRID, SearchMode.HYBRID_RERANK)
@@ -236,11 +207,7 @@ class MailSearcher:
         return self.search_with(text, k, {})
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Ask with the filters that ``params`` name.
-
-        Raises:
-            InvalidQuery: a parameter is unknown, or its value is invalid.
-        """
+        """Ask with the filters that ``params`` name."""
         search_response = self._asked(text, k, params, self.mode)
         return Answer(
             self.hits_of(search_response), self._who(search_response), search_response.explain.note
@@ -250,9 +217,6 @@ class MailSearcher:
         """Ask in each mode that leads to the one that answers.
 
         A mode that another one answers for, by a fallback or the kill switch, is not a stage.
-
-        Raises:
-            InvalidQuery: a parameter is unknown, or its value is invalid.
         """
         shown = self._asked(text, k, params, self.mode)
         answering = SearchMode(shown.explain.actual_mode)
@@ -265,11 +229,7 @@ class MailSearcher:
         return (*found, Stage(NAMES[answering], self.hits_of(shown)))
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
-        """Give the service's own explanation.
-
-        Raises:
-            InvalidQuery: as ``search_with``.
-        """
+        """Return the service's own explanation."""
         return Explained(asdict(self._asked(text, k, params, self.mode).explain), {})
 
     def _asked(
@@ -291,7 +251,7 @@ class MailSearcher:
         return f"message {message_id}"
 
     def _who(self, search_response: SearchResponse) -> str:
-        """Give the arm's fingerprint only where the first tier of its chain answered."""
+        """Return the arm's fingerprint only where the first tier of its chain answered."""
         if not search_response.degraded:
             return self.manifest.fingerprint
         stale = ["stale"] if search_response.stale else []
@@ -351,11 +311,7 @@ class Mail:
 
     @property
     def version(self) -> str:
-        """What answers depend on beside settings and messages.
-
-        Raises:
-            ModelNotReady: the embedder or the reranker is not there.
-        """
+        """What answers depend on beside settings and messages."""
         embedder = self.embedder()
         vectors = embedder.identity if embedder else "no vectors"
         parts = f"sqlite {sqlite3.sqlite_version}", f"tantivy {version('tantivy')}", vectors
@@ -414,7 +370,7 @@ class Mail:
             yield MailSearcher(service, doc_ids, made, mode, watched)
 
     def _opens(self, made: Manifest) -> str:
-        """Give the version that this stack reads.
+        """Return the version that this stack reads.
 
         Without its model it compares no vector, so it takes the index's word.
         """

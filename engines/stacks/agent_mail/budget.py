@@ -48,7 +48,7 @@ class Deadline(NamedTuple):
         return EngineError(f"past its budget of {self.share_ms:.0f} ms")
 
     def is_past(self) -> bool:
-        """Tell whether it is over."""
+        """Return whether it is over."""
         return self.left_s <= 0
 
 
@@ -68,7 +68,7 @@ class Allowance:
         return cls(perf_counter_ns() + int(budget_ms * NS_A_MS)) if budget_ms else None
 
     def share(self, *, last: bool) -> Deadline:
-        """Give the next tier half of what is left, or all of it to the last that has a share."""
+        """Return the next tier half of what is left, or all of it to the last that has a share."""
         now = perf_counter_ns()
         left = max(0, self.ends_ns - now)
         own = left if last else left // HALF
@@ -213,7 +213,7 @@ class SwitchFile:
         self._value = KillSwitch.read(value_in(self.path))
 
     def read(self) -> KillSwitch | None:
-        """Give what the file says now, or said when it could last be read."""
+        """Return what the file says now, or said when it could last be read."""
         seen = self._stamp()
         if seen != self._seen:
             self._seen = seen
@@ -225,7 +225,7 @@ class SwitchFile:
         return self._value
 
     def _stamp(self) -> tuple[int, int, int]:
-        """Give what changes when the file is replaced; zeros where it is gone."""
+        """Return what changes when the file is replaced; zeros where it is gone."""
         try:
             found = os.stat(self.path)  # noqa: PTH116  at every question: half of Path.stat
         except OSError:

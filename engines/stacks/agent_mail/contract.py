@@ -1,4 +1,7 @@
-"""The contract of message search: queries, results, events, and the traits of engines."""
+"""The contract of message search: queries, results, events, and the traits of engines.
+
+Whatever goes wrong inside the stack is one of the four kinds of ``SearchError``.
+"""
 
 from __future__ import annotations
 
@@ -384,7 +387,7 @@ class Candidates(Sequence[Candidate]):
         return Candidate(self.message_ids[at], self.raw_scores[at])
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether ``other`` is a sequence of the same candidates, in columns or not."""
+        """Return whether ``other`` is a sequence of the same candidates, in columns or not."""
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
@@ -420,7 +423,7 @@ class MailEngine(Protocol):
     def search(
         self, text: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:
-        """Give at most ``depth`` candidates that pass ``filters``, equal scores by id ascending.
+        """Return at most ``depth`` candidates that pass ``filters``, equal scores by id ascending.
 
         An empty ``text`` asks for all messages that pass the filters, score 0.
 
@@ -435,7 +438,7 @@ class DocumentSource(Protocol):
     """Where messages come from."""
 
     def fetch_batch(self, since_id: int, limit: int) -> Sequence[Message]:
-        """Give at most ``limit`` messages of higher id than ``since_id``, by id."""
+        """Return at most ``limit`` messages of higher id than ``since_id``, by id."""
         ...
 
     def total_count(self) -> int:
@@ -455,7 +458,7 @@ class IndexLifecycle(Protocol):
         ...
 
     def health(self) -> IndexHealth:
-        """Say whether the index may be queried."""
+        """Return whether the index may be queried."""
         ...
 
 

@@ -35,7 +35,7 @@ class Draft:
     """Microseconds since 1970 UTC; None is now."""
 
     def numbered(self, message_id: int) -> Message:
-        """Give the message of this id."""
+        """Return the message of this id."""
         sent = time_ns() // 1_000 if self.created_ts is None else self.created_ts
         return Message(
             message_id,
@@ -150,7 +150,7 @@ def opened(path: Path) -> Iterator[Ingest]:
 
 
 def _next(db: sqlite3.Connection) -> int:
-    """Give an id above all that messages have or had: the journal remembers deleted ones."""
+    """Return an id above all that messages have or had: the journal remembers deleted ones."""
     sql = (
         "SELECT max(coalesce((SELECT max(id) FROM messages), 0),"
         " coalesce((SELECT max(message_id) FROM changes), 0)) + 1"

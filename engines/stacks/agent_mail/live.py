@@ -97,11 +97,7 @@ class Live:
         return ""
 
     def catch_up(self) -> int:
-        """Bring every index up to the table as it is now, and give its generation.
-
-        Raises:
-            SearchError: an index cannot be read or written, or the table cannot be read.
-        """
+        """Bring every index up to the table as it is now, and give its generation."""
         with faults.known():
             now = journal.generation(self.store)
             behind = [name for name in self.indexes if self.indexes[name].reached != now]
@@ -110,26 +106,18 @@ class Live:
         return now
 
     def reached(self) -> Reached:
-        """Say how far the table and each index are.
-
-        Raises:
-            SearchError: the table or an index cannot be read.
-        """
+        """Say how far the table and each index are."""
         with faults.known():
             indexed = {name: one.reached for name, one in self.indexes.items()}
             return Reached(journal.generation(self.store), indexed)
 
     def pending(self, tier: FallbackTier) -> Sequence[int]:
-        """Name the messages whose last change may be missing from what ``tier`` reads.
-
-        Raises:
-            SearchError: the journal cannot be read.
-        """
+        """Name the messages whose last change may be missing from what ``tier`` reads."""
         reached = [self.indexes[name].reached or 0 for name in self._named(tier)]
         return journal.changed(self.store, min(reached)) if reached else ()
 
     def seen_by(self, view: View) -> LiveView:
-        """Give the same for a viewer, who must not learn of changes to what is hidden."""
+        """Return the same for a viewer, who must not learn of changes to what is hidden."""
         shared = {name: one for name, one in self.indexes.items() if name in OF_VIEWERS}
         return LiveView(replace(self, indexes=shared), view)
 
@@ -181,7 +169,7 @@ class LiveView:
         """Say nothing: how much changes tells of what is hidden."""
 
     def seen_by(self, view: View) -> LiveView:
-        """Give the same for another view."""
+        """Return the same for another view."""
         return replace(self, view=view)
 
 
@@ -197,11 +185,7 @@ class Note:
     _said: tuple[int, str] | None = field(default=None, init=False)
 
     def write(self, generation: int, of: str = "") -> None:
-        """Note that an index has reached ``generation``; ``of`` tells the index from another one.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Note that the index ``of`` has reached ``generation``."""
         write_json(self.path, {"generation": generation, "of": of})
 
     def read(self, of: str = "") -> int | None:
@@ -257,28 +241,16 @@ class LiveVectors:
     def search(
         self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
     ) -> Sequence[tuple[int, float]]:
-        """Give at most ``k`` pairs of message id and cosine; see ``VectorIndex``.
-
-        Raises:
-            SearchError: the file is missing or damaged.
-        """
+        """Return at most ``k`` pairs of message id and cosine; see ``VectorIndex``."""
         return self.now().search(query, k, allowed)
 
     @property
     def reached(self) -> int | None:
-        """Generation up to which the file surely holds every change; None where not known.
-
-        Raises:
-            IndexUnavailable: the file is missing.
-        """
+        """Generation up to which the file surely holds every change; None where not known."""
         return self._note.read(self._which())
 
     def apply(self, changes: Sequence[DocChange], generation: int) -> None:
-        """Apply changes that lead to ``generation``, and note it; twice is as once.
-
-        Raises:
-            SearchError: the file or its note cannot be written.
-        """
+        """Apply changes that lead to ``generation``, and note it; twice is as once."""
         written = [change.message for change in changes if change.message is not None]
         deleted = [change.message_id for change in changes if change.message is None]
         with faults.known():
@@ -291,11 +263,7 @@ class LiveVectors:
             self.note(generation)
 
     def reindex(self, generation: int) -> None:
-        """Write the vectors of all messages, which have reached ``generation``.
-
-        Raises:
-            SearchError: the file or its note cannot be written.
-        """
+        """Write the vectors of all messages, which have reached ``generation``."""
         if self.source is None:
             raise IndexUnavailable(f"{self.path}: its messages are not known here")
         with faults.known():
@@ -303,22 +271,14 @@ class LiveVectors:
             self.write(messages, generation)
 
     def write(self, messages: Sequence[Message], generation: int) -> None:
-        """Write the file anew, and note that it has reached ``generation``.
-
-        Raises:
-            OSError: the file or its note cannot be written.
-        """
+        """Write the file anew, and note that it has reached ``generation``."""
         texts = [text_of(message) for message in messages]
         vectors = bulk.embed_all(texts, self.embedder, self.cache)
         amvi.write_amvi(self.path, self.embedder.identity, _ids(messages), vectors)
         self.note(generation)
 
     def now(self) -> amvi.AmviIndex:
-        """Open the file that is there now.
-
-        Raises:
-            IndexUnavailable: it is missing or damaged.
-        """
+        """Open the file that is there now."""
         stamp = self._stamp()
         known = self._open
         if known is not None and known[0] == stamp:
@@ -330,12 +290,7 @@ class LiveVectors:
             return self._open[1]
 
     def note(self, generation: int) -> None:
-        """Note the generation that the file has reached.
-
-        Raises:
-            SearchError: the file is missing or damaged.
-            OSError: the note cannot be written.
-        """
+        """Note the generation that the file has reached."""
         self._note.write(generation, self._which())
 
     def _which(self) -> str:
@@ -377,21 +332,13 @@ class LiveWords:
         return self._note.read() or 0
 
     def apply(self, changes: Sequence[DocChange], generation: int) -> None:
-        """Apply changes that lead to ``generation``, and note it; twice is as once.
-
-        Raises:
-            SearchError: the index or its note cannot be written.
-        """
+        """Apply changes that lead to ``generation``, and note it; twice is as once."""
         with faults.known():
             self.engine.update_incremental(changes)
             self._note.write(generation)
 
     def reindex(self, generation: int) -> None:
-        """Build anew from a source that has reached ``generation``, and note it.
-
-        Raises:
-            SearchError: the index or its note cannot be written.
-        """
+        """Build anew from a source that has reached ``generation``, and note it."""
         with faults.known():
             self.engine.rebuild()
             self._note.write(generation)
@@ -424,11 +371,7 @@ class LiveTokens:
         return self.base.identity
 
     def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
-        """Score a window; see ``LateInteraction``. A message that is gone is like nothing.
-
-        Raises:
-            SearchError: a candidate has no token vectors, or its text cannot be read.
-        """
+        """Score a window; see ``LateInteraction``. A message that is gone is like nothing."""
         changed = journal.changed_of(self.store, ids)
         if not changed:
             return self.base.rerank(text, ids, fused)
@@ -451,12 +394,7 @@ class LiveTokens:
 
 
 def as_it_is(index: Path, made: Manifest, opened: MessageStore) -> Manifest:
-    """Say what messages the table holds: those that were indexed, until they change.
-
-    Raises:
-        IndexNotReady: it holds others, and its journal has no change.
-        SearchError: the table cannot be read.
-    """
+    """Say what messages the table holds: those that were indexed, until they change."""
     generation, total = journal.generation(opened), opened.total_count()
     if not generation:
         contract.check_count(index, made, total)

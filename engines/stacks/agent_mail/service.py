@@ -74,7 +74,7 @@ class Completes(Protocol):
     """An engine that has the beginnings of words in its index."""
 
     def typeahead(self, prefix: str, filters: Filters, k: int) -> Candidates:
-        """Give at most ``k`` messages in whose subject a word begins so, best first."""
+        """Return at most ``k`` messages in whose subject a word begins so, best first."""
         ...
 
 
@@ -110,7 +110,7 @@ class MailSearch:
     """Keeps the indexes up to the messages, and says where an answer may miss a change."""
 
     def view_of(self, scope: Scope) -> View:
-        """Give what ``scope`` shows: nothing where that cannot be told."""
+        """Return what ``scope`` shows: nothing where that cannot be told."""
         try:
             with faults.known():
                 return self.views.of(scope) if self.views else nothing(scope)
@@ -134,13 +134,9 @@ class MailSearch:
     def beginning(
         self, prefix: str, project_id: int | None, most: int, scope: Scope | None = None
     ) -> tuple[Message, ...]:
-        """Give messages that ``scope`` shows whole, in whose subject a word begins so.
+        """Return messages that ``scope`` shows whole, in whose subject a word begins so.
 
         ``project_id`` None is every project. The shortest subjects come first, equal ones by id.
-
-        Raises:
-            FeatureUnavailable: Tantivy is not installed, or the switch has turned it off.
-            SearchError: its index, or the messages, cannot be read.
         """
         if self.view is None and scope is not None and not scope.audited:
             return self.within(self.view_of(scope)).beginning(prefix, project_id, most)
@@ -339,4 +335,5 @@ def filled(
     if not lost:
         return page
     note = f"{len(lost)} {query.doc_kind}s cannot be read ({next(iter(lost.values()))})"
-    return replace(page, unread=len(lost), note="; ".join(filter(None, (page.note, note))))
+    said = "; ".join(filter(None, (page.ranked.note, note)))
+    return replace(page, unread=len(lost), ranked=replace(page.ranked, note=said))

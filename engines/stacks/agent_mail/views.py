@@ -62,11 +62,7 @@ class StoredViews:
         self._making: dict[Scope, Lock] = {}
 
     def of(self, scope: Scope) -> View:
-        """Give the view of ``scope``; only searches of the same scope wait for it to be made.
-
-        Raises:
-            SearchError: the messages cannot be read.
-        """
+        """Return the view of ``scope``; only searches of the same scope wait for it to be made."""
         with self._lock:
             own = self._making.setdefault(scope, Lock())
         with own:

@@ -64,7 +64,7 @@ def written(microseconds: int) -> str:
 
 
 def _read(text: str) -> tuple[int, bool, bool]:
-    """Give microseconds, whether the instant lies beyond them, and whether a day is meant."""
+    """Return microseconds, whether the instant lies beyond them, and whether a day is meant."""
     asked = text.strip()
     match, a_day = _INSTANT.fullmatch(asked), _DAY.fullmatch(asked)
     if match is None and not a_day:
@@ -182,7 +182,7 @@ def distance(one: str, other: str) -> int:
 
 
 def _meant(name: str) -> HintField | None:
-    """Give the nearest field within reach, of equally near ones the first by name."""
+    """Return the nearest field within reach, of equally near ones the first by name."""
     away, field = min((distance(name, field), field) for field in HintField)
     return field if away <= NEAR else None
 

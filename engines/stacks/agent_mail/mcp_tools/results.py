@@ -205,7 +205,7 @@ HINTS = {
 
 
 def diagnose(search_response: SearchResponse) -> SearchDiagnostics | None:
-    """Give what is degraded; None where the tier that is meant to answer did, and fully.
+    """Return what is degraded; None where the tier that is meant to answer did, and fully.
 
     A query that says nothing is told so; the service is not the worse for it.
     """

@@ -83,13 +83,7 @@ FACET_OF = {
 
 
 def question(args: Arguments, directory: Names) -> Question:
-    """Write the query.
-
-    Raises:
-        Refused: a value cannot be read, two contradict each other, or the project or product is
-            unknown.
-        SearchError: the directory cannot be read.
-    """
+    """Write the query."""
     product_id, within, project_id = _where(args, directory)
     times = TimeRange(
         _read("date_start", args.date_start, arguments.earliest),
@@ -130,7 +124,7 @@ def question(args: Arguments, directory: Names) -> Question:
 
 
 def _contradict(times: TimeRange) -> bool:
-    """Tell whether a range begins after its end."""
+    """Return whether a range begins after its end."""
     return times.min_ts is not None and times.max_ts is not None and times.min_ts > times.max_ts
 
 
@@ -196,11 +190,7 @@ class _Reader:
 
 
 def levels(text: str) -> tuple[Importance, ...]:
-    """Read levels of importance with commas between, each once.
-
-    Raises:
-        ValueError: one is unknown.
-    """
+    """Read levels of importance with commas between, each once."""
     read = _one_of(Importance)
     return tuple(dict.fromkeys(read(level) for level in text.split(",") if level.strip()))
 
@@ -221,11 +211,7 @@ def _where(
 
 
 def project_called(slug: str, directory: Names, within: Collection[int] | None = None) -> int:
-    """Give the number of a project; ``within`` are those that it may be one of.
-
-    Raises:
-        Refused: there is none, or another one.
-    """
+    """Return the number of a project; ``within`` are those that it may be one of."""
     found = directory.project_called(slug)
     if found is None:
         raise Refused(f"no project {slug!r}", Code.NOT_FOUND)
@@ -284,15 +270,11 @@ class Surface:
     scope: Scope | None = None
 
     def seen_by(self, scope: Scope | None) -> Surface:
-        """Give the surface as another caller sees it; None is an operator."""
+        """Return the surface as another caller sees it; None is an operator."""
         return self if scope is self.scope else replace(self, scope=scope)
 
     def search(self, args: Arguments) -> SearchResult:
-        """Answer a call. Whatever fails inside is a valid page that says so (section 9.2).
-
-        Raises:
-            Refused: the arguments cannot be meant.
-        """
+        """Answer a call. Whatever fails inside is a valid page that says so (section 9.2)."""
         if self.scope is not None and not self.scope.audited and self.service.view is None:
             return self._seen(self.scope).search(args)
         try:
@@ -310,11 +292,7 @@ class Surface:
         )
 
     def subjects(self, args: Beginning) -> SubjectsFound:
-        """Complete what is typed by subjects that the caller may see.
-
-        Raises:
-            Refused: the project is unknown.
-        """
+        """Complete what is typed by subjects that the caller may see."""
         if self.scope is not None and not self.scope.audited and self.service.view is None:
             return self._seen(self.scope).subjects(args)
         try:

@@ -157,7 +157,7 @@ class Switched:
         return self._made[switch]
 
     def seen_by(self, scope: Scope | None) -> Surface:
-        """Give the surface as one caller sees it now; None is the operator, who sees all."""
+        """Return the surface as one caller sees it now; None is the operator, who sees all."""
         return self.now.seen_by(scope)
 
     def by_default(self, scope: Scope | None) -> Switched:

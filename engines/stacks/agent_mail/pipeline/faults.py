@@ -17,12 +17,7 @@ _WAITED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 @contextmanager
 def known() -> Iterator[None]:
-    """Let the four kinds pass, and make one of them of everything else.
-
-    Raises:
-        FeatureUnavailable: a model is absent or not the pinned one.
-        EngineError: anything else, also a panic of a Rust engine, which is not an Exception.
-    """
+    """Let the four kinds pass, and make one of them of everything else."""
     try:
         yield
     except (SearchError, KeyboardInterrupt, SystemExit, GeneratorExit):

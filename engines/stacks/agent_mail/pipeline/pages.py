@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 from time import perf_counter_ns
 from typing import Generic, NamedTuple, Self, TypeVar, cast
@@ -30,7 +30,6 @@ from engines.stacks.agent_mail.pipeline.plan import (
     SearchCursor,
 )
 from engines.stacks.agent_mail.pipeline.retrievers import (
-    Clock,
     Ranked,
     Scored,
     ScoredColumns,
@@ -79,7 +78,7 @@ class Source(Generic[Doc]):
 
 
 def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, Source[Entity]]:
-    """Give what agents and projects are searched with: FTS5, and LIKE where that fails."""
+    """Return what agents and projects are searched with: FTS5, and LIKE where that fails."""
     known = Directory(store)
 
     def tiers(table: str) -> Tiers:
@@ -166,13 +165,9 @@ class Page:
     denied: int
     redacted: int
     invalidated: bool
-    method: str
-    normalized_query: str | None
-    sql: str
-    used_like_fallback: bool
-    note: str
+    ranked: Ranked
+    """What its hits were taken from."""
     scope_us: int
-    clock: Clock = field(default_factory=Clock)
     unread: int = 0
     """Messages that were found and cannot be read; they are left out."""
 
@@ -190,20 +185,9 @@ class Page:
 
     @classmethod
     def empty(cls) -> Self:
-        """Give the page of a query that nothing could answer."""
-        return cls(
-            hits=(),
-            next_cursor=None,
-            denied=0,
-            redacted=0,
-            invalidated=False,
-            method="empty",
-            normalized_query=None,
-            sql="",
-            used_like_fallback=False,
-            note="",
-            scope_us=0,
-        )
+        """Return the page of a query that nothing could answer."""
+        nothing = Ranked((), exhausted=True, method="empty")
+        return cls((), None, 0, 0, invalidated=False, ranked=nothing, scope_us=0)
 
 
 def fill(
@@ -245,18 +229,7 @@ def fill(
         where = float(seen.last.key), seen.last.message_id
         next_cursor = SearchCursor(*where, engine, digest(), before | seen.examined).encode()
     return Page(
-        hits=seen.shown,
-        next_cursor=next_cursor,
-        denied=seen.denied,
-        redacted=seen.redacted,
-        invalidated=invalidated,
-        method=ranked.method,
-        normalized_query=ranked.normalized_query,
-        sql=ranked.sql,
-        used_like_fallback=ranked.used_like_fallback,
-        note=ranked.note,
-        scope_us=seen.scope_us,
-        clock=ranked.clock,
+        seen.shown, next_cursor, seen.denied, seen.redacted, invalidated, ranked, seen.scope_us
     )
 
 
@@ -279,7 +252,7 @@ def _place(
 
 
 def _left(ranked: Ranked, cursor: SearchCursor | None, at: int) -> Sequence[Scored]:
-    """Give the candidates that no page has examined, those from the place ``at`` on first.
+    """Return the candidates that no page has examined, those from the place ``at`` on first.
 
     A token without what was examined takes everything before the place for examined.
     """
@@ -290,7 +263,7 @@ def _left(ranked: Ranked, cursor: SearchCursor | None, at: int) -> Sequence[Scor
 
 
 def _lives(document: int, hydrate: Callable[[Sequence[int]], Mapping[int, Doc]]) -> bool:
-    """Say whether a document is still there; one that cannot be read is.
+    """Return whether a document is still there; one that cannot be read is.
 
     An index may hold a deleted document, and then not where it stood.
     """
@@ -351,15 +324,15 @@ def explained(
     total_us: int,
 ) -> QueryExplain:
     """Put together what is told of ``tier``'s answer; ``reasons`` in the order they came up."""
-    clock: Clock = page.clock
-    said = "; ".join(reasons)
+    ranked, clock, said = page.ranked, page.ranked.clock, "; ".join(reasons)
+    by_like = ranked.used_like_fallback
     return QueryExplain(
-        method=page.method,
-        normalized_query=None if page.used_like_fallback else page.normalized_query,
-        used_like_fallback=page.used_like_fallback,
+        method=ranked.method,
+        normalized_query=None if by_like else ranked.normalized_query,
+        used_like_fallback=by_like,
         facet_count=len(planned.facets),
         facets_applied=planned.facets,
-        sql=page.sql,
+        sql=ranked.sql,
         scope_policy=scope.policy,
         denied_count=page.denied if scope.audited else 0,
         redacted_count=page.redacted,
@@ -378,5 +351,5 @@ def explained(
         ),
         cursor_invalidated=page.invalidated,
         shadow=compared,
-        note="; ".join(filter(None, (said, page.note))),
+        note="; ".join(filter(None, (said, ranked.note))),
     )

@@ -125,9 +125,6 @@ def of_lexical(found: CandidateList, clock: Clock) -> Ranked:
     0 is what a message that matches nothing would score and 1 the query's best hit, so a score
     depends neither on the page nor on the depth (decision 7). Without a score, as in a listing,
     every message has 0.
-
-    Raises:
-        EngineError: a score is NaN or infinite.
     """
     columns = Candidates.of(found.candidates)
     checked(columns)
@@ -166,11 +163,7 @@ def _shares(scores: Sequence[float], best: float) -> Sequence[float]:
 
 
 def checked(candidates: Sequence[Candidate]) -> None:
-    """Refuse scores that are not numbers.
-
-    Raises:
-        EngineError: a score is NaN or infinite.
-    """
+    """Refuse scores that are not numbers."""
     found = Candidates.of(candidates)
     if all(map(math.isfinite, found.raw_scores)):
         return
@@ -185,7 +178,7 @@ class VectorIndex(Protocol):
     def search(
         self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
     ) -> Sequence[tuple[int, float]]:
-        """Give at most ``k`` pairs of message id and cosine, best first; None allows all."""
+        """Return at most ``k`` pairs of message id and cosine, best first; None allows all."""
         ...
 
 
@@ -193,7 +186,7 @@ class Nearest(Protocol):
     """Messages by meaning."""
 
     def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
-        """Give at most ``depth`` messages that pass ``filters``, nearest first."""
+        """Return at most ``depth`` messages that pass ``filters``, nearest first."""
         ...
 
 
@@ -209,7 +202,7 @@ class Semantic:
     """Whether without a filter every vector competes; else those that ``matching`` gives."""
 
     def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
-        """Give at most ``depth`` messages, nearest first; none at a right angle or beyond."""
+        """Return at most ``depth`` messages, nearest first; none at a right angle or beyond."""
         allowed = None if self.every and filters == Filters() else self.matching(filters)
         query = self.embedder.embed([text])[0]
         nearest = self.index.search(query, depth, allowed)
@@ -238,11 +231,7 @@ class Reranking:
     max_tokens: int
 
     def identity(self) -> str:
-        """Say what reranks; empty for none.
-
-        Raises:
-            ModelNotReady: it is absent, broken or not the one that was stated.
-        """
+        """Say what reranks; empty for none."""
         if not self.named:
             return ""
         if self.named == LATE_INTERACTION:
@@ -296,7 +285,7 @@ class Reranking:
 
 
 def text_of(message: Message) -> str:
-    """Give what is read of a message: its subject, then its body."""
+    """Return what is read of a message: its subject, then its body."""
     return f"{message.subject} {message.body}".strip()
 
 
@@ -308,11 +297,7 @@ class Unavailable:
     why: str
 
     def search(self, *_: object) -> NoReturn:
-        """Say why not.
-
-        Raises:
-            SearchError: always, of its ``kind``.
-        """
+        """Say why not."""
         raise self.kind(self.why)
 
 
@@ -383,13 +368,7 @@ class Tiers:
     parts: Parts = field(default_factory=Parts)
 
     def rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> Ranked:
-        """Answer by one tier.
-
-        Raises:
-            FeatureUnavailable: the tier needs what is not there.
-            IndexUnavailable: its index is missing or broken.
-            EngineError: whatever else went wrong in it, or it is past its deadline.
-        """
+        """Answer by one tier."""
         with faults.known():
             found = self._rank(tier, asked, depth)
             if asked.ranking is not RankingMode.RECENCY:

@@ -47,11 +47,11 @@ class Scope:
     """Whether every message is allowed, so that no verdict is needed."""
 
     def sees(self, message: Message) -> Visibility:
-        """Give the verdict; whatever is not ``ALLOW`` or ``REDACT`` itself is ``DENY``."""
+        """Return the verdict; whatever is not ``ALLOW`` or ``REDACT`` itself is ``DENY``."""
         return self._said(self.verdict, message)
 
     def knows(self, entity: Entity) -> bool:
-        """Tell whether all that is registered of an agent or a project may be shown."""
+        """Return whether all that is registered of an agent or a project may be shown."""
         return self._said(self.entity, entity) is Visibility.ALLOW
 
     def _said(self, verdict: Callable[..., object], about: Message | Entity) -> Visibility:

@@ -22,7 +22,7 @@ class View:
     scope: Scope
     """The policy, with the verdicts on redacted messages as they were when the view was made."""
     tiers: Callable[[Tiers], Tiers]
-    """Give the tiers of the whole, over this view; what cannot be narrowed is absent."""
+    """Return the tiers of the whole, over this view; what cannot be narrowed is absent."""
     hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
     projects_of: Callable[[int], frozenset[int]]
     entities: Mapping[DocKind, Source[Entity]]
@@ -37,11 +37,7 @@ class Views(Protocol):
     """Gives each scope its view."""
 
     def of(self, scope: Scope) -> View:
-        """Give the view of ``scope`` over the messages as they are now.
-
-        Raises:
-            SearchError: it cannot be made.
-        """
+        """Return the view of ``scope`` over the messages as they are now."""
         ...
 
 
@@ -59,7 +55,7 @@ class _NoNames:
 
 
 def nothing(scope: Scope) -> View:
-    """Give the view that shows nothing, for a scope whose view cannot be made."""
+    """Return the view that shows nothing, for a scope whose view cannot be made."""
     return View(
         scope,
         lambda _: Tiers({}, None, None, lambda _: {}),
@@ -94,11 +90,11 @@ class Reached:
     """None where an index does not know what it holds."""
 
     def indexed(self) -> Mapping[str, int]:
-        """Give the changes that each index holds, where it knows."""
+        """Return the changes that each index holds, where it knows."""
         return {name: at for name, at in self.by_index.items() if at is not None}
 
     def lag(self) -> Mapping[str, int]:
-        """Give the changes that each index lacks, where it knows what it holds."""
+        """Return the changes that each index lacks, where it knows what it holds."""
         return {name: max(0, self.messages - at) for name, at in self.indexed().items()}
 
 
@@ -113,15 +109,11 @@ class Fresh(Protocol):
         ...
 
     def reached(self) -> Reached | None:
-        """Say how far messages and indexes are; None where messages do not change.
-
-        Raises:
-            SearchError: it cannot be read.
-        """
+        """Say how far messages and indexes are; None where messages do not change."""
         ...
 
     def seen_by(self, view: View) -> Fresh:
-        """Give the same for a viewer, who must not learn of changes to what is hidden."""
+        """Return the same for a viewer, who must not learn of changes to what is hidden."""
         ...
 
 
@@ -137,5 +129,5 @@ class Steady:
         """Say that nothing changes."""
 
     def seen_by(self, view: View) -> Steady:  # noqa: ARG002  the protocol's
-        """Give the same."""
+        """Return the same."""
         return self

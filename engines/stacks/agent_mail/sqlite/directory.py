@@ -59,11 +59,7 @@ class Directory:
             return int(db.execute(found, (project_id, name)).fetchone()[0])
 
     def describe(self, project: Project) -> None:
-        """Write a project's name and description anew; its slug stays.
-
-        Raises:
-            KeyError: the project of this id and slug is unknown.
-        """
+        """Write a project's name and description anew; its slug stays."""
         forms = spelled(f"{project.slug}\n{project.name}", project.description)
         with self.store.writing() as db:
             of = project.project_id, project.slug

@@ -87,11 +87,7 @@ class Batch:
 
 
 def generation(store: Journaled) -> int:
-    """Count the changes of a store since it was filled.
-
-    Raises:
-        SearchError: the journal cannot be read.
-    """
+    """Count the changes of a store since it was filled."""
     return int(store.read("SELECT value FROM generation")[0][0])
 
 
@@ -99,9 +95,6 @@ def since(store: Journaled, reached: int) -> Batch:
     """Read the next changes after the generation ``reached``, about ``BATCH`` at most.
 
     A message is given as it is now. Where it has changed again, it is in a later batch too.
-
-    Raises:
-        SearchError: the store cannot be read.
     """
     now = generation(store)
     rows = store.read(_NEXT, (reached, reached, BATCH - 1))
@@ -112,33 +105,22 @@ def since(store: Journaled, reached: int) -> Batch:
 
 
 def changed(store: Journaled, reached: int) -> tuple[int, ...]:
-    """Name the messages that were changed after the generation ``reached``.
-
-    Raises:
-        SearchError: the journal cannot be read.
-    """
+    """Name the messages that were changed after the generation ``reached``."""
     rows = store.read("SELECT message_id FROM changes WHERE generation > ?", (reached,))
     return tuple(row[0] for row in rows)
 
 
 def news(store: Journaled, reached: int | None) -> tuple[int, list[int]]:
-    """Give the generation of a store, and the messages that were changed after ``reached``.
+    """Return the generation of a store, and the messages that were changed after ``reached``.
 
     Both are of one moment. Without ``reached`` no message is named.
-
-    Raises:
-        SearchError: the journal cannot be read.
     """
     (_, now), *rows = store.read(_NEWS, (reached,))
     return int(now), [row[0] for row in rows]
 
 
 def changed_of(store: Journaled, message_ids: Sequence[int]) -> Mapping[int, int]:
-    """Give the generation of the last change of each message that changed since it was filled in.
-
-    Raises:
-        SearchError: the journal cannot be read.
-    """
+    """Return the generation of the last change of each message that changed at all."""
     sql = (
         "SELECT message_id, generation FROM changes"
         " WHERE message_id IN (SELECT value FROM json_each(?))"

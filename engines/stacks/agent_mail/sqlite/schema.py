@@ -26,11 +26,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def rows(db: sqlite3.Connection, sql: str, params: Sequence[Param]) -> list[tuple[Any, ...]]:
-    """Read rows, also where a writer was killed in the middle of a change and left it to undo.
-
-    Raises:
-        sqlite3.Error: SQLite refuses.
-    """
+    """Read rows, also where a writer was killed in the middle of a change and left it to undo."""
     try:
         return db.execute(sql, params).fetchall()
     except sqlite3.OperationalError as exc:
@@ -72,9 +68,6 @@ def undo(path: Path) -> None:
     """Take back the change that a killed writer left half done, and take up what it had finished.
 
     Where no writer left anything, do nothing.
-
-    Raises:
-        sqlite3.Error: it cannot be taken back.
     """
     if any(path.with_name(f"{path.name}-{left}").exists() for left in ("journal", "wal")):
         with closing(connect(path, "rw")) as db:

@@ -95,7 +95,7 @@ def _times(between: TimeRange) -> Iterator[Where]:
 
 
 def _projects(ids: tuple[int, ...]) -> Where:
-    """Give the ids as one value: a product may have more projects than a statement may have."""
+    """Return the ids as one value: a product may have more projects than a statement may have."""
     return Where("m.project_id IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
 
 
@@ -108,7 +108,7 @@ def _agent(direction: Direction | None, name: Param) -> Where:
 
 
 def _name(typed: str) -> Param:
-    """Give a name as text, or as bytes, which equal no text, where SQLite holds no such text."""
+    """Return a name as text, or as bytes, which equal no text, where SQLite holds no such text."""
     try:
         typed.encode()
     except UnicodeEncodeError:
@@ -221,7 +221,7 @@ def extract_like_terms(text: str) -> tuple[str, ...]:
 
 
 def refused_terms(text: str) -> tuple[str, ...]:
-    """Give the words and phrases that must not be there, at most ``MOST_REFUSED``."""
+    """Return the words and phrases that must not be there, at most ``MOST_REFUSED``."""
     found = (clause for clause in exact_clauses(text) if clause.occur is Occur.NOT)
     terms = (clause.text.strip().rstrip("*")[:LONGEST_TERM] for clause in found)
     return tuple(dict.fromkeys(terms))[:MOST_REFUSED]
@@ -264,10 +264,6 @@ def contained(  # noqa: PLR0917  a question, and of what it is asked
     """List rows of ``table`` that pass, with each of the first ``terms`` and none of the others.
 
     A term is in the subject or in the body.
-
-    Raises:
-        IndexUnavailable: the table is missing or broken.
-        EngineError: SQLite failed.
     """
     passing = where(filters)
     wanted, refused = terms
@@ -310,12 +306,7 @@ def within(depth: int) -> int:
 
 
 def matching_ids(store: MessageStore, filters: Filters) -> NDArray[np.int64]:
-    """Give the ids that pass, ascending.
-
-    Raises:
-        IndexUnavailable: the message table is missing or broken.
-        EngineError: SQLite failed.
-    """
+    """Return the ids that pass, ascending."""
     passing = where(filters)
     sql = f"SELECT m.id FROM messages AS m WHERE {passing.sql} ORDER BY m.id"  # noqa: S608  values are bound
     try:
@@ -471,11 +462,7 @@ class Fts5Engine:
 
 
 def _refusal(exc: sqlite3.Error) -> str:
-    """Give the words with which FTS5 refused a query.
-
-    Raises:
-        IndexUnavailable, EngineError: it was no refusal of the query.
-    """
+    """Return the words with which FTS5 refused a query."""
     code = getattr(exc, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_ERROR and str(exc).startswith(_SYNTAX):
         return str(exc)

@@ -90,7 +90,7 @@ def _message(row: tuple[Any, ...], recipients: list[str]) -> Message:
 
 
 def spelled(subject: str, *body: str) -> tuple[str, str | None, str | None]:
-    """Give what the index keeps beside a subject and its body: their identifiers and their forms.
+    """Return what the index keeps beside a subject and its body: their identifiers and their forms.
 
     ASCII text is its own form, which is written as None.
     """
@@ -183,11 +183,7 @@ class Remembered:
         """Generation of the store that all that is kept is at least of."""
 
     def hydrate(self, message_ids: Sequence[int]) -> Mapping[int, Message]:
-        """Read messages, in the order asked for; ids that are gone are left out.
-
-        Raises:
-            SearchError: the messages cannot be read.
-        """
+        """Read messages, in the order asked for; ids that are gone are left out."""
         try:
             reached = self._caught_up()
         except SearchError:
@@ -256,11 +252,7 @@ class MessageStore(Connections):
     """
 
     def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
-        """Read rows.
-
-        Raises:
-            sqlite3.Error: SQLite refuses; ``search_error`` says what that means.
-        """
+        """Read rows."""
         with self.borrowed() as db:
             return [] if db is None else rows(db, sql, params)
 
@@ -315,22 +307,14 @@ class MessageStore(Connections):
         return tuple(DocChange(Change.UPSERT, m.message_id, m) for m, _ in given)
 
     def update(self, message: Message, kinds: Mapping[str, Kind] | None = None) -> DocChange:
-        """Write all of a message anew, its recipients too.
-
-        Raises:
-            KeyError: the message of this id is unknown.
-        """
+        """Write all of a message anew, its recipients too."""
         with self.writing() as db:
             if not update(db, message, kinds or {}):
                 raise KeyError(f"no message {message.message_id}")
         return DocChange(Change.UPSERT, message.message_id, message)
 
     def delete(self, message_id: int) -> DocChange:
-        """Remove a message.
-
-        Raises:
-            KeyError: the message of this id is unknown.
-        """
+        """Remove a message."""
         with self.writing() as db:
             if not db.execute("DELETE FROM messages WHERE id = ?", (message_id,)).rowcount:
                 raise KeyError(f"no message {message_id}")
@@ -383,12 +367,7 @@ class MessageStore(Connections):
         return rows[0][0] if rows else None
 
     def read(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
-        """Read rows.
-
-        Raises:
-            IndexUnavailable: a table is missing or the file broken.
-            EngineError: whatever else goes wrong.
-        """
+        """Read rows."""
         try:
             return self.ask(sql, params)
         except sqlite3.Error as exc:
@@ -397,11 +376,7 @@ class MessageStore(Connections):
 
 @contextmanager
 def create(path: Path) -> Iterator[MessageStore]:
-    """Make an empty store with its index, open for writing.
-
-    Raises:
-        FileExistsError: there is a file already.
-    """
+    """Make an empty store with its index, open for writing."""
     if path.exists():
         raise FileExistsError(f"{path}: is there already; remove it, or open it to write to it")
     with closing(connect(path, "rwc")) as db:
@@ -418,11 +393,7 @@ def create(path: Path) -> Iterator[MessageStore]:
 
 @contextmanager
 def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
-    """Open a store; whoever has it open last leaves no file beside the database.
-
-    Raises:
-        IndexUnavailable: it is missing, broken, or of another version.
-    """
+    """Open a store; whoever has it open last leaves no file beside the database."""
     try:
         undo(path)
         db = connect(path, "rw" if write else "ro")
@@ -436,11 +407,7 @@ def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
 
 
 def checked(opens: MessageStore, path: Path) -> MessageStore:
-    """Give a store that was opened just now, when it can be read and is of this version.
-
-    Raises:
-        IndexUnavailable: it is broken, or of another version.
-    """
+    """Return a store that was opened just now, when it can be read and is of this version."""
     try:
         version = opens.ask("PRAGMA user_version")[0][0]
     except sqlite3.Error as exc:
@@ -478,12 +445,7 @@ class DeadlineStore(MessageStore):
         return cls(store.db, store._lock, store.readers)  # noqa: SLF001  both are the store
 
     def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
-        """Read rows, until the deadline of the work that asks.
-
-        Raises:
-            sqlite3.Error: SQLite refuses.
-            EngineError: the deadline came first, while it read or while another statement did.
-        """
+        """Read rows, until the deadline of the work that asks."""
         until = CURRENT.get()
         if until is None:
             return MessageStore.ask(self, sql, params)

@@ -94,7 +94,7 @@ class TantivyMailEngine:
     def search(
         self, text: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:
-        """Give at most ``depth`` candidates; see ``MailEngine``.
+        """Return at most ``depth`` candidates; see ``MailEngine``.
 
         The order is by score and then id, or by time, newest first, and then id; by time, scores
         are still those of the text.
@@ -118,14 +118,10 @@ class TantivyMailEngine:
             return replace(found, best=highest(now, query)) if by_time else found
 
     def typeahead(self, prefix: str, filters: Filters, k: int) -> Candidates:
-        """Give at most ``k`` messages in whose subject a word begins with what is being typed.
+        """Return at most ``k`` messages in whose subject a word begins with what is being typed.
 
         Shorter subjects come first, equal ones by id. The last word of ``prefix`` is the one that
         is being typed; words before it must stand in the subject as they are.
-
-        Raises:
-            IndexUnavailable: the index is missing or broken.
-            EngineError: anything else that went wrong.
         """
         now = self._ready()
         with guarded("searching"):
@@ -137,22 +133,12 @@ class TantivyMailEngine:
             return Candidates(*ranked(now, query, k))
 
     def rebuild(self) -> IndexStats:
-        """Build anew from the document source; the old index answers until the new one is whole.
-
-        Raises:
-            IndexUnavailable: another process writes the index.
-            EngineError: anything else that went wrong; the old index is left as it was.
-        """
+        """Build anew from the document source; the old index answers until the new one is whole."""
         with self._writes:
             return self._rebuild()
 
     def update_incremental(self, changes: Sequence[DocChange]) -> int:
-        """Apply changes in one commit and count them; of several to one message the last holds.
-
-        Raises:
-            IndexUnavailable: the index is missing or broken, or another process writes it.
-            EngineError: anything else that went wrong.
-        """
+        """Apply changes in one commit and count them; of several to one message the last holds."""
         if not changes:
             return 0
         with self._writes:
@@ -175,19 +161,6 @@ class TantivyMailEngine:
         self.emit(Event.INCREMENTAL_BATCH, {"batch_size": len(changes), "engine": NAME})
         return len(changes)
 
-    def catch_up(self) -> int:
-        """Index the messages of the source whose id is higher than any indexed, and count them.
-
-        Raises:
-            IndexUnavailable: the index is missing or broken, or another process writes it.
-            EngineError: anything else that went wrong.
-        """
-        since = _high_water(self._ready())
-        return sum(
-            self.update_incremental([DocChange(Change.UPSERT, m.message_id, m) for m in batch])
-            for batch in batches(self.source, since)
-        )
-
     def health(self) -> IndexHealth:
         """Compare the index with the source, by count and by the highest id; nothing is rebuilt."""
         try:
@@ -207,11 +180,7 @@ class TantivyMailEngine:
         return IndexHealth(ready=not reason, documents=documents, reason=reason)
 
     def _ready(self) -> Opened:
-        """Open the index, first rebuilt where its schema is another one.
-
-        Raises:
-            IndexUnavailable: it is missing, broken, or being rebuilt.
-        """
+        """Open the index, first rebuilt where its schema is another one."""
         found = self._opened
         same = found is not None and found.stamp == index.stamp(self.root)
         if found is not None and same and found.mapped.whole():

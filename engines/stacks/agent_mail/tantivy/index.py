@@ -29,11 +29,7 @@ BATCH = 1_000
 
 
 def batches(source: DocumentSource, since_id: int) -> Iterator[Sequence[Message]]:
-    """Read all messages of higher id than ``since_id``.
-
-    Raises:
-        EngineError: the source gives one twice or out of order, so that some would be missed.
-    """
+    """Read all messages of higher id than ``since_id``."""
     while batch := source.fetch_batch(since_id, BATCH):
         ids = [since_id, *(message.message_id for message in batch)]
         if any(after <= before for before, after in pairwise(ids)):
@@ -68,12 +64,7 @@ class Seen(NamedTuple):
 
 
 def check(index: Path, known: frozenset[Seen]) -> frozenset[Seen]:
-    """Check the files of the last commit in the folder ``index``; ``known`` ones are not re-read.
-
-    Raises:
-        ValueError: one is cut short or altered, or ``meta.json`` cannot be read.
-        OSError: one is missing or unreadable.
-    """
+    """Check the files of the last commit in ``index``; ``known`` ones are not read again."""
     found: set[Seen] = set()
     for name in _names(segments_of(index)):
         path = index / name
@@ -86,12 +77,7 @@ def check(index: Path, known: frozenset[Seen]) -> frozenset[Seen]:
 
 
 def segments_of(index: Path) -> tuple[Segment, ...]:
-    """List the parts of the last commit in the folder ``index``, in the order of a searcher.
-
-    Raises:
-        ValueError: ``meta.json`` cannot be read.
-        OSError: it is missing or unreadable.
-    """
+    """List the parts of the last commit in the folder ``index``, in the order of a searcher."""
     meta = json_file(index / META)
     try:
         return tuple(_segment(found) for found in meta["segments"])
@@ -103,18 +89,14 @@ class Mapped:
     """Files that are mapped, held open: their length is known without looking for their names."""
 
     def __init__(self, index: Path, files: Iterable[Seen]) -> None:
-        """Open ``files`` of the folder ``index``.
-
-        Raises:
-            OSError: one is missing or unreadable.
-        """
+        """Open ``files`` of the folder ``index``."""
         self._lengths: dict[int, int] = {}
         weakref.finalize(self, _close, self._lengths)
         for one in files:
             self._lengths[os.open(index / one.name, os.O_RDONLY)] = one.size
 
     def whole(self) -> bool:
-        """Tell whether each is as long as it was; every query asks it.
+        """Return whether each is as long as it was; every query asks it.
 
         To read a mapped file beyond its end kills the process (SIGBUS).
         """
@@ -133,9 +115,6 @@ def sweep(index: Path) -> None:
 
     A writer that was killed before its commit leaves them, and Tantivy would give the next one the
     same name and refuse to write it.
-
-    Raises:
-        ValueError, OSError: as ``segments``; or a file cannot be removed.
     """
     named = {one.deletes for one in segments_of(index)}
     for path in index.glob("*.del"):
@@ -202,7 +181,7 @@ def noted_layout(index: Path) -> Spans:
 
 
 def read(searcher: tantivy.Searcher, segments: Sequence[Segment], known: Spans) -> Spans:
-    """Give what is ``known`` of ``segments``, in the searcher's order, and read what is not."""
+    """Return what is ``known`` of ``segments``, in the searcher's order, and read what is not."""
     return {
         segment.name: known[segment.name]
         if segment.name in known
@@ -212,7 +191,7 @@ def read(searcher: tantivy.Searcher, segments: Sequence[Segment], known: Spans) 
 
 
 def ascend(segments: Sequence[Segment], known: Spans) -> bool:
-    """Tell whether ids are known to ascend within each segment and from one to the next.
+    """Return whether ids are known to ascend within each segment and from one to the next.
 
     The last id of one may be the first of the next: then one of the two is deleted.
     """
@@ -335,7 +314,7 @@ def schema() -> tantivy.Schema:
 
 
 def fields(message: Message, weights: Weights) -> dict[str, Any]:
-    """Give the value of every field of the schema for one message.
+    """Return the value of every field of the schema for one message.
 
     A name that Tantivy does not know is dropped without a word, so the two must agree.
     """
@@ -358,11 +337,7 @@ def fields(message: Message, weights: Weights) -> dict[str, Any]:
 
 
 def document(message: Message, of: tantivy.Schema, weights: Weights) -> tantivy.Document:
-    """Make the document of ``message``, its values typed by the schema.
-
-    Raises:
-        ValueError: a value does not fit its field.
-    """
+    """Make the document of ``message``, its values typed by the schema."""
     return tantivy.Document.from_dict(fields(message, weights), of)
 
 
@@ -415,11 +390,7 @@ class Written(NamedTuple):
 
 @contextmanager
 def guarded(doing: str) -> Iterator[None]:
-    """Make whatever goes wrong an EngineError, also a panic of Tantivy, which is not an Exception.
-
-    Raises:
-        EngineError: it went wrong; an IndexUnavailable passes as it is.
-    """
+    """Make whatever goes wrong an EngineError, also a panic of Tantivy, no Exception."""
     try:
         yield
     except (IndexUnavailable, EngineError):
@@ -431,11 +402,7 @@ def guarded(doing: str) -> Iterator[None]:
 
 
 def stamp(root: Path) -> Stamp:
-    """Say which commit lies in ``root``; every query asks it.
-
-    Raises:
-        IndexUnavailable: none does.
-    """
+    """Say which commit lies in ``root``; every query asks it."""
     try:
         status = os.stat(f"{root}/{INDEX}/{META}")  # noqa: PTH116  a path takes thrice as long
     except OSError as exc:
@@ -453,11 +420,7 @@ def recorded_hash(root: Path) -> str | None:
 
 
 def opened(root: Path, known: frozenset[Seen]) -> Opened:
-    """Open the index in ``root``; files ``known`` to be whole are not read again.
-
-    Raises:
-        IndexUnavailable: it is missing or broken.
-    """
+    """Open the index in ``root``; files ``known`` to be whole are not read again."""
     for last in (False,) * (TRIES - 1) + (True,):
         before = stamp(root)
         try:
@@ -488,11 +451,7 @@ def noted_index(root: Path, now: Opened) -> Opened:
 
 @contextmanager
 def held(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]:
-    """Give the one writer of ``index`` and write nothing of one's own accord.
-
-    Raises:
-        IndexUnavailable: another writer holds the index.
-    """
+    """Return the one writer of ``index`` and write nothing of one's own accord."""
     try:
         writer = index.writer(how.heap_bytes, how.threads)
     except ValueError as exc:
@@ -507,11 +466,7 @@ def held(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]:
 
 @contextmanager
 def writing(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]:
-    """Give the one writer of ``index``; commit what it wrote, or roll back on an error.
-
-    Raises:
-        IndexUnavailable: another writer holds the index.
-    """
+    """Return the one writer of ``index``; commit what it wrote, or roll back on an error."""
     with held(index, how) as writer:
         try:
             yield writer
@@ -522,12 +477,7 @@ def writing(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]
 
 
 def built(root: Path, messages: Iterable[Message], how: Written, weights: Weights) -> int:
-    """Index ``messages`` beside ``root`` and put it there; an error leaves the old index.
-
-    Raises:
-        IndexUnavailable: another writer holds the old index.
-        EngineError: anything else, such as fewer messages indexed than were given.
-    """
+    """Index ``messages`` beside ``root`` and put it there; an error leaves the old index."""
     with guarded("rebuilding"), _others_kept_out(root, how), replacing_folder(root) as beside:
         (beside / INDEX).mkdir()
         new = tantivy.Index(schema(), path=str(beside / INDEX))

@@ -119,7 +119,7 @@ ID, SENT = "message_id", "created_ts"
 
 
 def matching(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) -> Candidates:
-    """Give one more than ``depth`` of what ``query`` finds, where there are so many.
+    """Return one more than ``depth`` of what ``query`` finds, where there are so many.
 
     By relevance: best first, equal scores by id. By recency: newest first, equal times by id,
     each with its score.
@@ -134,13 +134,13 @@ def matching(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int
 
 
 def highest(now: Opened, query: tantivy.Query) -> float | None:
-    """Give the best score of all that ``query`` finds; None where it finds nothing."""
+    """Return the best score of all that ``query`` finds; None where it finds nothing."""
     scores = ranked(now, query, 1).keys
     return scores[0] if scores else None
 
 
 def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) -> Candidates:
-    """Give one more than ``depth`` of what ``query`` finds, each with score 0, where so many are.
+    """Return one more than ``depth`` of what ``query`` finds, each with score 0, where so many are.
 
     By relevance they come by id, by recency newest first and equal times by id.
     """
@@ -155,7 +155,7 @@ def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) 
 
 
 def ranked(now: Opened, query: tantivy.Query, k: int, by: str | None = None) -> Columns:
-    """Give the ``k`` best messages by score, or by the field ``by``; equal ones by id."""
+    """Return the ``k`` best messages by score, or by the field ``by``; equal ones by id."""
     if now.in_order:
         return first(now.searcher, query, k, ids=ID, by=by)
     return columns(now.searcher, query, k, schema=now.folder.schema, ids=ID, by=by)

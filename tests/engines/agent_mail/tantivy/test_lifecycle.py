@@ -248,7 +248,6 @@ def test_an_empty_source_makes_an_index_that_finds_nothing(tmp_path: Path) -> No
         for text in ("", "moss"):
             found = mail.engine.search(text, NONE, ranking, 10)
             assert (found.candidates, found.exhausted) == ((), True)
-    assert mail.engine.catch_up() == 0
 
 
 def test_what_another_engine_wrote_is_seen(mail: Case) -> None:
@@ -274,7 +273,7 @@ def test_health_says_in_words_what_is_amiss(mail: Case) -> None:
     health = mail.engine.health()
     assert not health.ready
     assert f"higher id than {highest}" in health.reason
-    assert mail.engine.catch_up() == 1
+    mail.engine.update_incremental([upsert(mail.source.by_id[highest + 5])])
     assert mail.ids("moss") == [highest + 5]
     mail.engine.update_incremental([delete(MAIL.messages[0].message_id)])
     assert mail.engine.health().ready
@@ -283,15 +282,3 @@ def test_health_says_in_words_what_is_amiss(mail: Case) -> None:
     health = mail.engine.health()
     assert not health.ready
     assert "no index here" in health.reason
-
-
-def test_catching_up_starts_after_the_highest_id(mail: Case) -> None:
-    highest = max(mail.source.by_id)
-    mail.engine.update_incremental([delete(highest)])
-    del mail.source.by_id[highest]
-    new = {highest + at: one(highest + at, "moss") for at in (1, 2, 9)}
-    mail.source.by_id |= new
-    assert mail.engine.catch_up() == 3
-    assert mail.ids("moss") == list(new)
-    assert mail.engine.catch_up() == 0
-    assert mail.engine.health().ready

@@ -90,4 +90,4 @@ def test_the_order_and_the_least_score_are_said_as_they_are() -> None:
 
 
 def test_every_param_of_the_stack_in_process_can_be_said() -> None:
-    assert set(SAME) | set(TIMES) | WITHIN >= KNOWN
+    assert set(SAME) | set(TIMES) | WITHIN >= set(KNOWN)
