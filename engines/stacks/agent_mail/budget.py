@@ -191,6 +191,18 @@ def value_in(path: Path) -> str:
     return values[0]
 
 
+Stamp = tuple[int, int, int]
+
+
+def stamp(path: Path) -> Stamp | None:
+    """Return what changes when a file is replaced; None where it is gone."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  at every query: half of Path.stat
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 @dataclass(slots=True)
 class SwitchFile:
     """The file, and what it said last. A file that is spoilt later changes nothing: it is logged.
@@ -199,7 +211,7 @@ class SwitchFile:
     """
 
     path: Path
-    _seen: tuple[int, int, int] = field(init=False)
+    _seen: Stamp | None = field(init=False)
     _value: KillSwitch | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -209,12 +221,12 @@ class SwitchFile:
             BadFile: it cannot be read or does not set the switch once.
             UnknownName: it names no engine; a typing error must not choose one.
         """
-        self._seen = self._stamp()
+        self._seen = stamp(self.path)
         self._value = KillSwitch.read(value_in(self.path))
 
     def read(self) -> KillSwitch | None:
         """Return what the file says now, or said when it could last be read."""
-        seen = self._stamp()
+        seen = stamp(self.path)
         if seen != self._seen:
             self._seen = seen
             try:
@@ -223,11 +235,3 @@ class SwitchFile:
             except (BadFile, UnknownName) as exc:
                 SWITCH_LOG.error("%s stays %s: %s", NAME, self._value or "unset", exc)
         return self._value
-
-    def _stamp(self) -> tuple[int, int, int]:
-        """Return what changes when the file is replaced; zeros where it is gone."""
-        try:
-            found = os.stat(self.path)  # noqa: PTH116  at every question: half of Path.stat
-        except OSError:
-            return 0, 0, 0
-        return found.st_mtime_ns, found.st_ino, found.st_size

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from time import time_ns
 from typing import TypedDict, Unpack
@@ -37,18 +37,7 @@ class Draft:
     def numbered(self, message_id: int) -> Message:
         """Return the message of this id."""
         sent = time_ns() // 1_000 if self.created_ts is None else self.created_ts
-        return Message(
-            message_id,
-            self.project_id,
-            self.subject,
-            self.body,
-            self.sender_name,
-            self.recipients,
-            self.thread_id,
-            self.importance,
-            self.ack_required,
-            sent,
-        )
+        return Message(message_id, *astuple(replace(self, created_ts=sent)))
 
 
 class Edit(TypedDict, total=False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +16,7 @@ from engines import contract
 from engines.contract import EngineError, IndexUnavailable, SearchError
 from engines.rerank.cross_encoder import Reranked
 from engines.rerank.tokens import Half, LateInteraction, Tokens
-from engines.stacks.agent_mail.budget import Deadline, Parts
+from engines.stacks.agent_mail.budget import Deadline, Parts, Stamp, stamp
 from engines.stacks.agent_mail.contract import DocChange, DocumentSource, Message
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
@@ -181,7 +180,7 @@ class Note:
     """The note of one index; it is read again when its file has changed."""
 
     path: Path
-    _seen: tuple[int, int, int] | None = field(default=None, init=False)
+    _seen: Stamp | None = field(default=None, init=False)
     _said: tuple[int, str] | None = field(default=None, init=False)
 
     def write(self, generation: int, of: str = "") -> None:
@@ -190,7 +189,7 @@ class Note:
 
     def read(self, of: str = "") -> int | None:
         """Read what the index ``of`` has reached; None where that is not known."""
-        seen = self._stamp()
+        seen = stamp(self.path)
         if seen is None or seen != self._seen:
             self._said = self._read()
             self._seen = seen
@@ -204,18 +203,10 @@ class Note:
             return None
         return (generation, of) if type(generation) is int and type(of) is str else None
 
-    def _stamp(self) -> tuple[int, int, int] | None:
-        try:
-            found = os.stat(self.path)  # noqa: PTH116  at every query: half of Path.stat
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
-
 
 MAX_KEPT = 512
 """Messages whose tokens are kept in memory, about 100 MB of them at the most."""
 Hydrate = Callable[[Sequence[int]], Mapping[int, Message]]
-Stamp = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -301,11 +292,10 @@ class LiveVectors:
         return self._seen[1]
 
     def _stamp(self) -> Stamp:
-        try:
-            found = os.stat(self.path)  # noqa: PTH116  at every query: half of Path.stat
-        except OSError as exc:
-            raise IndexUnavailable(f"{self.path}: {exc}. Build the vector index anew") from exc
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        found = stamp(self.path)
+        if found is None:
+            raise IndexUnavailable(f"{self.path}: missing. Build the vector index anew")
+        return found
 
 
 def _ids(messages: Sequence[Message]) -> NDArray[np.int64]:

@@ -400,19 +400,9 @@ class Surface:
 
 
 def _shown(hit: SearchHit) -> MessageShown:
-    return MessageShown(
-        id=hit.message_id,
-        subject=hit.subject,
-        importance=hit.importance.value,
-        ack_required=hit.ack_required,
-        created_ts=hit.created_ts,
-        thread_id=hit.thread_id,
-        sender=hit.sender_name,
-        project_id=hit.project_id,
-        score=hit.score,
-        raw_score=hit.raw_score,
-        redacted=hit.redacted,
-    )
+    shown = hit._asdict()
+    del shown["body"]
+    return MessageShown(id=shown.pop("message_id"), sender=shown.pop("sender_name"), **shown)
 
 
 def _entity(hit: EntityHit) -> EntityShown:

@@ -117,21 +117,8 @@ def messages(scope: Scope, hits: Sequence[Scored], known: Mapping[int, Message])
             continue
         hidden = verdict is not Visibility.ALLOW
         redacted += hidden
-        hit = SearchHit(
-            message_id,
-            found.project_id,
-            REDACTED if hidden else found.subject,
-            REDACTED if hidden else found.body,
-            found.sender_name,
-            found.thread_id,
-            found.importance,
-            found.ack_required,
-            found.created_ts,
-            score,
-            raw_score,
-            hidden,
-        )
-        shown.append(hit)
+        hit = SearchHit._make((*_SHOWN(found), score, raw_score, hidden))
+        shown.append(hit._replace(subject=REDACTED, body=REDACTED) if hidden else hit)
     return Shown(shown, denied, redacted)
 
 

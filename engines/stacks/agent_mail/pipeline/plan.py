@@ -7,7 +7,7 @@ import re
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
@@ -64,6 +64,11 @@ def bounded(text: str) -> Bounded:
     return Bounded(" ".join(kept.values()), said)
 
 
+FACETS = (
+    "project_id", "product_id", "importance", "direction", "agent_name", "thread_id",
+    "ack_required", "time_range", "sender_name", "recipient_name", "min_score",
+)  # fmt: skip
+"""Names of filters in the order of section 7.1."""
 LARGEST_ID = 2**63 - 1
 LEAST_ID = -(2**63)
 _LOW, _MORE, _BITS = 0x7F, 0x80, 7
@@ -290,33 +295,24 @@ def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Pl
     message facets; those are left out without a word (section 2.2, rule 8). ``projects_of``
     gives the projects of a product.
     """
-    by_product = query.product_id is not None and query.project_id is None
-    message = query.doc_kind is DocKind.MESSAGE
-    filters = Filters(
-        project_id=query.project_id,
-        product_projects=projects_of(query.product_id)
-        if by_product and message and query.product_id is not None
-        else None,
-        importance=frozenset(query.importance) if message else frozenset(),
-        direction=query.direction if message and query.agent_name is not None else None,
-        agent_name=query.agent_name if message else None,
-        thread_id=query.thread_id if message else None,
-        ack_required=query.ack_required if message else None,
-        time_range=query.time_range if message else TimeRange(),
-        sender_name=query.sender_name if message else None,
-        recipient_name=query.recipient_name if message else None,
-    )
-    applied = {
-        "project_id": filters.project_id is not None,
-        "product_id": filters.product_projects is not None,
-        "importance": bool(filters.importance),
-        "direction": filters.direction is not None,
-        "agent_name": filters.agent_name is not None,
-        "thread_id": filters.thread_id is not None,
-        "ack_required": filters.ack_required is not None,
-        "time_range": not filters.time_range.is_open,
-        "sender_name": filters.sender_name is not None,
-        "recipient_name": filters.recipient_name is not None,
-        "min_score": query.effective_min_score is not None,
-    }
-    return Plan(filters, tuple(name for name, on in applied.items() if on))
+    if query.doc_kind is not DocKind.MESSAGE:
+        filters = Filters(project_id=query.project_id)
+    else:
+        by_product = query.product_id is not None and query.project_id is None
+        filters = Filters(
+            project_id=query.project_id,
+            product_projects=projects_of(query.product_id or 0) if by_product else None,
+            importance=frozenset(query.importance),
+            direction=query.direction if query.agent_name is not None else None,
+            agent_name=query.agent_name,
+            thread_id=query.thread_id,
+            ack_required=query.ack_required,
+            time_range=query.time_range,
+            sender_name=query.sender_name,
+            recipient_name=query.recipient_name,
+        )
+    asked = {one.name: getattr(filters, one.name) for one in fields(filters)}
+    asked |= {"product_id": asked.pop("product_projects"), "min_score": query.effective_min_score}
+    off = ({"importance": frozenset(), "time_range": TimeRange()}).items()
+    on = [name for name, said in asked.items() if said is not None and (name, said) not in off]
+    return Plan(filters, tuple(sorted(on, key=FACETS.index)))
