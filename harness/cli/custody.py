@@ -115,8 +115,8 @@ def verify(
     policy, receipts, card and dvc.lock. Then every measure, agreement, interval and verdict once
     more from runs, judgements, raw times and policy; and all measures by ir-measures. Pages and
     files for other tools are rebuilt and compared; others are named. Nothing is written. No index
-    is opened but for --requery, which compares a sample of each run (drawn anew without --seed)
-    with what its engine shows now; --arm names the file of an arm that engines/arms does not have.
+    is opened but for --requery, which compares a sample of each run with what its engine shows now.
+    The sample is drawn anew without --seed; --arm names an arm that engines/arms does not have.
     Exit codes: 0 all is as it was decided, 2 a file is gone or was changed, or a value does not
     follow from the evidence. The first one is named, as stored and as derived.
 
