@@ -100,7 +100,7 @@ class Splade:
 
     def __reduce__(self) -> tuple[Callable[[SparseModel, int], Splade], tuple[SparseModel, int]]:
         """Let another process load the same model, once."""
-        return _loaded, (self.model, self.max_tokens)
+        return loaded, (self.model, self.max_tokens)
 
     @property
     def identity(self) -> str:
@@ -116,7 +116,12 @@ class Splade:
 
 
 @lru_cache(maxsize=1)
-def _loaded(model: SparseModel, max_tokens: int) -> Splade:
+def loaded(model: SparseModel, max_tokens: int) -> Splade:
+    """Load a model once a process; it never changes.
+
+    Raises:
+        ModelNotReady: it is absent or not the pinned one.
+    """
     return Splade.load(model, max_tokens)
 
 

@@ -240,7 +240,7 @@ class OnnxEmbedder:
 
     def __reduce__(self) -> tuple[Callable[[Model, int], OnnxEmbedder], tuple[Model, int]]:
         """Let another process load the same model, once."""
-        return _loaded, (self.model, self.max_tokens)
+        return loaded, (self.model, self.max_tokens)
 
     @property
     def dimension(self) -> int:
@@ -297,8 +297,13 @@ def _mean(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.fl
     return unit(mean)
 
 
-@lru_cache(maxsize=1)
-def _loaded(model: Model, max_tokens: int) -> OnnxEmbedder:
+@lru_cache(maxsize=4)
+def loaded(model: Model, max_tokens: int) -> OnnxEmbedder:
+    """Load a model once a process; it never changes.
+
+    Raises:
+        ModelNotReady: it is absent or not the pinned one.
+    """
     return OnnxEmbedder.load(model, max_tokens)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Literal, NamedTuple
@@ -19,9 +18,10 @@ from engines.kept.cached import Cached, Clock, complete, matrix, now, vectors_of
 from engines.rerank import tokens as rerank_tokens
 from engines.rerank.tokens import Contents, TokenStore, maxsim, write_tokens
 from engines.sparse import SparseStore, Splade, encode_all, sparse_model
+from engines.sparse import loaded as loaded_encoder
 from engines.stacks.documents.library import Settings
 from engines.stacks.documents.recall import unbroken
-from engines.vector.embedder import OnnxEmbedder, model, unit
+from engines.vector.embedder import OnnxEmbedder, loaded, model, unit
 from engines.vector.scan import COSINE_DIGITS, Half, exact_dots
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.files import replacing
@@ -165,7 +165,7 @@ def embedder_of(settings: Settings) -> OnnxEmbedder:
         UnknownName: the model is unknown.
         ModelNotReady: it is absent or not the pinned one.
     """
-    return _embedder(settings.embedder, settings.max_tokens)
+    return loaded(model(settings.embedder), settings.max_tokens)
 
 
 def encoder_of(settings: Settings) -> Splade:
@@ -175,18 +175,7 @@ def encoder_of(settings: Settings) -> Splade:
         UnknownName: the model is unknown.
         ModelNotReady: it is absent or not the pinned one.
     """
-    return _encoder(settings.sparse, settings.max_tokens)
-
-
-@cache
-def _embedder(name: str, max_tokens: int) -> OnnxEmbedder:
-    """Load a model once a process; it never changes."""
-    return OnnxEmbedder.load(model(name), max_tokens)
-
-
-@cache
-def _encoder(name: str, max_tokens: int) -> Splade:
-    return Splade.load(sparse_model(name), max_tokens)
+    return loaded_encoder(sparse_model(settings.sparse), settings.max_tokens)
 
 
 def identity(settings: Settings) -> str:

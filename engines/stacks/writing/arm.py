@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 
 from engines import contract
 from engines.contract import FileEngine, StackSettings
+from engines.kept import index as tables
 from engines.stacks.writing import store
 from engines.stacks.writing.planner import Choice, Kind
 from engines.stacks.writing.retrieval import (
@@ -112,17 +113,16 @@ class Writing(FileEngine["WritingSearcher"]):
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
         settings = self.settings
-        store.write(index / store.FILE, documents, settings.tokenize, settings.chunk_characters)
+        with tables.built(index, store.TABLES.format(tokenize=settings.tokenize)) as db:
+            store.put(db, documents, settings.chunk_characters)
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> Iterator[WritingSearcher]:
         """Open the notes; answers without the model asked for are not signed by the arm."""
         settings, embedder = self.settings, self.embedder()
-        with contract.reading(index, sqlite3.DatabaseError):
-            notes = Store.open(index / store.FILE, settings.title_weight, settings.snippet_tokens)
-            stored = notes.documents()
-        with closing(notes.db):
-            contract.check_count(index, made, stored)
+        with tables.opened(index) as db:
+            notes = Store(db, settings.title_weight, settings.snippet_tokens)
+            contract.check_count(index, made, notes.documents())
             cache = VectorCache(settings.cache_entries, settings.cache_bytes)
             local = LocalRerank(embedder, settings.rerank, cache, settings.fts_share)
             yield WritingSearcher(Retriever(notes, self.recall(), local, settings.top), made)

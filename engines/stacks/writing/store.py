@@ -6,10 +6,8 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
@@ -78,7 +76,6 @@ def shown(title: str, passage: str, most: int) -> str:
     return trimmed(f"{title}\n{passage}".strip(), most)
 
 
-FILE = "notes.db"
 TABLES = """CREATE TABLE chunk (id INTEGER PRIMARY KEY, doc_id TEXT NOT NULL,
   number INTEGER NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
   indexed_title TEXT, indexed_text TEXT, UNIQUE (doc_id, number));
@@ -126,20 +123,17 @@ class Chunk(NamedTuple):
         return source_ref(self.doc_id, self.number)
 
 
-def write(path: Path, documents: Iterable[Document], tokenize: Tokenize, most: int) -> None:
-    """Write the chunks of ``documents``, by document id.
+def put(db: sqlite3.Connection, documents: Iterable[Document], most: int) -> None:
+    """Take in the chunks of ``documents``, by document id, and index them.
 
     Raises:
         DatasetError: an id is an absolute path.
     """
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("PRAGMA journal_mode = OFF")
-        db.executescript(TABLES.format(tokenize=tokenize))
-        for document in sorted(documents, key=lambda document: document.doc_id):
-            source_ref(document.doc_id, 0)
-            db.executemany(INSERT, rows(document.doc_id, document.title, document.text, most))
-        db.execute("INSERT INTO search (search) VALUES ('rebuild')")
-        db.execute("INSERT INTO search (search) VALUES ('optimize')")
+    for document in sorted(documents, key=lambda document: document.doc_id):
+        source_ref(document.doc_id, 0)
+        db.executemany(INSERT, rows(document.doc_id, document.title, document.text, most))
+    db.execute("INSERT INTO search (search) VALUES ('rebuild')")
+    db.execute("INSERT INTO search (search) VALUES ('optimize')")
 
 
 def rows(doc_id: str, title: str, text: str, most: int) -> Iterator[tuple[str | int | None, ...]]:
@@ -157,22 +151,6 @@ class Store:
     title_weight: float
     passage_tokens: int
     """Words of a passage, as FTS5's ``snippet`` counts them: at most 64."""
-
-    @classmethod
-    def open(cls, path: Path, title_weight: float, passage_tokens: int) -> Store:
-        """Open what ``write`` wrote, to read.
-
-        Raises:
-            sqlite3.Error: there is none, or it is not whole.
-        """
-        where = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-        db = sqlite3.connect(where, uri=True, check_same_thread=False)
-        try:
-            db.execute("SELECT rowid FROM search WHERE search MATCH 'a' LIMIT 1").fetchall()
-        except sqlite3.Error:
-            db.close()
-            raise
-        return cls(db, title_weight, passage_tokens)
 
     def documents(self) -> int:
         """Count the notes whose chunks are all in the index.

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engines.kept import index
 from engines.stacks.writing.arm import WritingSearcher
 from engines.stacks.writing.planner import Context, Kind
 from engines.stacks.writing.retrieval import CHARACTERS_A_TOKEN, InvalidArgument, Retriever, scores
@@ -263,10 +264,10 @@ def test_a_note_is_shown_once_by_its_best_chunk(searcher: WritingSearcher) -> No
 def test_a_broken_file_is_not_opened(tmp_path: Path) -> None:
     engine = writing(rerank=False)
     engine.build(notes()[:5], tmp_path)
-    (tmp_path / "notes.db").write_bytes(b"no database")
+    (tmp_path / index.FILE).write_bytes(b"no database")
     with pytest.raises(IndexNotReady, match="Build it again"), engine.open(tmp_path):
         pass
 
 
 def test_the_index_holds_words_and_no_vectors(folder: Path) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", "notes.db"]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["manifest.json", index.FILE])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from engines.stacks.writing.store import FILE, Store, write
+from engines.kept.index import built
+from engines.stacks.writing.store import TABLES, Store, put
 from harness.core.errors import DatasetError
 from harness.core.records import Document
 
@@ -20,15 +21,17 @@ NOTES = (
 )
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    write(tmp_path / FILE, NOTES, "porter unicode61", 16)
-    return tmp_path / FILE
+@contextmanager
+def stored(
+    folder: Path, notes: Sequence[Document], characters: int = 0, words: int = 40
+) -> Iterator[Store]:
+    with built(folder, TABLES.format(tokenize="porter unicode61")) as db:
+        put(db, notes, characters)
+        yield Store(db, 2.0, words)
 
 
-def test_chunks_are_found_and_read(path: Path) -> None:
-    store = Store.open(path, 2.0, 40)
-    with closing(store.db):
+def test_chunks_are_found_and_read(tmp_path: Path) -> None:
+    with stored(tmp_path, NOTES, 16) as store:
         assert store.documents() == len(NOTES)
         assert store.count('"sea"') == 2
         ids = list(store.find('"sea"', 10))
@@ -44,25 +47,20 @@ def test_chunks_are_found_and_read(path: Path) -> None:
 
 
 def test_an_absolute_path_is_refused_before_it_can_be_shown(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="absolute path"):
-        write(tmp_path / FILE, [Document("/etc/a.md", "", "x")], "unicode61", 0)
+    absolute = [Document("/etc/a.md", "", "x")]
+    with pytest.raises(DatasetError, match="absolute path"), stored(tmp_path, absolute):
+        pass
 
 
-def test_what_is_not_whole_is_refused(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(sqlite3.Error):
-        Store.open(tmp_path / "none.db", 2.0, 40)
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("DELETE FROM chunk WHERE doc_id = 'a'")
-    store = Store.open(path, 2.0, 40)
-    with closing(store.db):
+def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
+    with stored(tmp_path, NOTES) as store:
+        store.db.execute("DELETE FROM chunk WHERE doc_id = 'a'")
         assert store.documents() == -1
 
 
 def test_a_note_that_says_one_word_very_often_is_quick_to_read(tmp_path: Path) -> None:
     """The time of FTS5's ``snippet`` grows with the square: 40,000 words took 40 s."""
-    write(tmp_path / FILE, [Document("a", "", f"first {'balo ' * 40_000}")], "unicode61", 0)
-    store = Store.open(tmp_path / FILE, 2.0, 40)
-    with closing(store.db):
+    with stored(tmp_path, [Document("a", "", f"first {'balo ' * 40_000}")]) as store:
         before = time.process_time()
         found = store.chunks([1], '"balo"')[1]
         assert time.process_time() - before < 5
@@ -72,7 +70,5 @@ def test_a_note_that_says_one_word_very_often_is_quick_to_read(tmp_path: Path) -
 
 def test_few_places_of_a_long_note_give_the_passage_that_has_most(tmp_path: Path) -> None:
     text = f"sea {'word ' * 3000} the sea and the moon"
-    write(tmp_path / FILE, [Document("a", "", text)], "unicode61", 0)
-    store = Store.open(tmp_path / FILE, 2.0, 8)
-    with closing(store.db):
+    with stored(tmp_path, [Document("a", "", text)], words=8) as store:
         assert "sea and the moon" in store.chunks([1], '"sea" OR "moon"')[1].passage
