@@ -32,7 +32,7 @@ from harness.measures.completion_bounds import BOUNDED
 from harness.measures.kernels import KERNELS
 from harness.measures.name import parse
 from harness.policy.model import Demands, Header, Premises, StepTable
-from harness.stages.layout import Layout
+from harness.stages.layout import Declared, Layout
 from harness.stages.params import Params
 from tests.docs import reference_words as words
 from tests.docs.pages import COMMAND, ROOT
@@ -260,14 +260,8 @@ def _files() -> Iterator[str]:
 def layout() -> dict[str, str]:
     """Where the files of a data set lie, as ``Layout`` says it."""
     at = Layout(Path("build/NAME"), Path("perf/NAME"), Path(".cache/NAME"))
-    found = {}
-    for name, member in vars(Layout).items():
-        said = (member.__doc__ or "").split("\n")[0]
-        if isinstance(member, property):
-            found[getattr(at, name).as_posix()] = _plain(said)
-        elif callable(member) and not name.startswith("_"):
-            found[getattr(at, name)("ARM").as_posix()] = _plain(said)
-    return found
+    every = (one for one in vars(Layout).values() if isinstance(one, Declared))
+    return {one.at(at, "ARM").as_posix(): _plain(one.about) for one in every}
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
