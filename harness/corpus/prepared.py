@@ -164,6 +164,14 @@ def _some(ids: tuple[str, ...]) -> str:
 
 CORPUS, QUERIES, QRELS, MANIFEST = "corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json"
 HINT = "Run: harness stage prepare"
+REPEAT = "Repeat the harness run that wrote this folder"
+
+
+def remedy(folder: Path) -> str:
+    """Name what makes prepared data anew: of a project, or of a ``harness run`` below its work."""
+    if folder.parent.parent.parent.name == "work":
+        return REPEAT
+    return f"{HINT} --dataset {folder.parent.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +213,8 @@ class Prepared:
         """
         for name in (MANIFEST, CORPUS, QUERIES, QRELS):
             if not (folder / name).is_file():
-                raise BadFile(folder / name, "missing file", HINT)
-        return cls(folder, DATA_MANIFEST.read(folder / MANIFEST))
+                raise BadFile(folder / name, "missing file", remedy(folder))
+        return cls(folder, DATA_MANIFEST.read(folder / MANIFEST, remedy(folder)))
 
     def documents(self) -> Iterator[Document]:
         """Yield the corpus in its order."""

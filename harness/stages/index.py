@@ -100,6 +100,5 @@ def check_settings(layout: Layout, arm: Arm) -> None:
 
 
 def _hint(layout: Layout, arm: Arm) -> str:
-    if layout.root.parent.parent.name == "work":
-        return "Repeat the harness run that wrote this folder"
-    return layout.remedy(Layout.index, arm.name)
+    named = arm.name if arm.name in arms.names() else str(arm.path)
+    return layout.remedy(Layout.index, named)

@@ -12,6 +12,7 @@ from harness.core.engine import MANIFEST
 from harness.core.errors import BadFile
 from harness.core.names import checked
 from harness.core.store import Artifact, Json
+from harness.corpus.prepared import REPEAT
 from harness.corpus.runs import ARM_SCORES, CLASSES, MEANS, PAIR_SCORES, RUN, SLICE_MEANS
 
 HOUR_S = 3600.0
@@ -160,6 +161,8 @@ class Layout:
 
     def remedy(self, what: Declared[Any], arm: str = "") -> str:
         """Name the command that makes a file anew."""
+        if self.root.parent.parent.name == "work":
+            return REPEAT
         of_arm = f" --arm {arm}" if arm else ""
         return f"Run: harness {what.made_by} --dataset {self.root.name}{of_arm}"
 

@@ -8,10 +8,11 @@ EXITS: Mapping[int, str] = {
     0: "done; of a command that judges: every step may be taken, or nothing is worse",
     1: "hold, or roll back: a gate fails, a step is refused, a drill fails, a divergence is open,"
     " no rate keeps the budget; nothing else ends so",
-    2: "no verdict: bad input, an arm that did not run, a crash, a full disk, an output whose"
-    " reader is gone. One line on the error stream says what, and `--debug` where",
+    2: "no verdict: bad input, an arm that did not run, a crash, a full disk. One line on the error"
+    " stream says what, and `--debug` where",
     3: "inconclusive: the evidence does not say, and the output says what would settle it",
     130: "interrupted; the same command goes on where it was",
+    141: "the reader of the output has left, as `head` does; nothing is printed",
 }
 LIMITS: Mapping[str, str] = {
     "minimum": "from",

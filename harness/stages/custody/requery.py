@@ -73,6 +73,10 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
     wanted, run = read_manifest(layout, name), read_run(layout.run(name))
     if wanted.engine == IMPORTED:
         return Requeried(name, 0, 0, imported=True)
+    if file == name and name not in registry.names():
+        raise EvidenceError(
+            f"{name}: is an arm from a file. Name the file: harness verify --requery N --arm FILE"
+        )
     arm = registry.load(file, cache)
     check_index(layout, arm)
     noted = replayed_index(layout, name)
