@@ -119,6 +119,8 @@ def ask(
 @contextmanager
 def _opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
     arm = arms.load(name, cache)
+    if not layout.manifest(arm.name).is_file():
+        check_index(layout, arm)  # its remedy names the file of an arm that has one
     made = read_manifest(layout, arm.name)
     if made.engine == IMPORTED:
         raise EvidenceError(f"{arm.name}: was imported as a run, so its engine cannot be queried")
