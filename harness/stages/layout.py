@@ -46,7 +46,7 @@ class Declared(Generic[T]):
 
     path: str
     about: str
-    made_by: str = ""
+    made_by: str
     kind: Artifact[T] | None = None
     place: str = ROOT
 
@@ -143,7 +143,7 @@ class Layout:
     junit = Plain("junit.xml", "the decision as a test report", "gate", place=TODAY)
     decision_receipt = Plain("receipt.json", "receipt of the decision", "gate", place=TODAY)
     signature = Plain("receipt.json.sig", "signature of that receipt", "sign", place=TODAY)
-    experiments = Plain("experiments", "all gates and races on these data", place=TODAY)
+    experiments = Plain("experiments", "all gates and races on these data", "gate", place=TODAY)
     log = Plain("experiments/log.jsonl", "log of these experiments", "gate", place=TODAY)
     log_link = Plain("experiments/shared.jsonl", "link to a shared log", "run", place=TODAY)
 

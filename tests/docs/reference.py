@@ -258,10 +258,13 @@ def _files() -> Iterator[str]:
 
 
 def layout() -> dict[str, str]:
-    """Where the files of a data set lie, as ``Layout`` says it."""
+    """Where the files of a data set lie, what each holds and what makes it, as declared."""
     at = Layout(Path("build/NAME"), Path("perf/NAME"), Path(".cache/NAME"))
     every = (one for one in vars(Layout).values() if isinstance(one, Declared))
-    return {one.at(at, "ARM").as_posix(): _plain(one.about) for one in every}
+    return {
+        one.at(at, "ARM").as_posix(): f"{_plain(one.about)} (`harness {one.made_by}`)"
+        for one in every
+    }
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
