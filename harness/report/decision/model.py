@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from harness.core.evidence import Agreement, Evidence
+from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict, together
 from harness.core.printable import printable
 from harness.core.scores import BY_TEXT, Clustering, Estimate
@@ -37,6 +37,14 @@ def _printable(value: object) -> object:
     return printable(value) if isinstance(value, str) else value
 
 
+def _size(value: object) -> object:
+    return len(value) if isinstance(value, tuple) else value
+
+
+def _counted(value: object) -> object:
+    return Counter(value) if isinstance(value, tuple) else value
+
+
 def _gates(value: Any) -> Any:  # noqa: ANN401  of findings, or their names
     return tuple(one.gate if isinstance(one, Finding) else one for one in value)
 
@@ -48,6 +56,7 @@ Chance = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_
 Text = Annotated[str, BeforeValidator(_printable)]
 Count = Annotated[int, Field(ge=0)]
 Some = Annotated[int, Field(ge=1)]
+Sized = Annotated[Count, BeforeValidator(_size)]
 Named = Annotated[str, Field(min_length=1)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -157,30 +166,15 @@ class AlikePart(Part):
     """One measure of agreement."""
 
     mean: Number
-    n: Count
-    undefined: dict[str, Count]
+    n: Sized = Field(validation_alias=AliasChoices("n", "query_ids"))
+    undefined: dict[str, Sized]
 
 
 class AgreementPart(Part):
     """Agreement of two runs."""
 
-    classes: dict[str, Count]
+    classes: Annotated[dict[str, Count], BeforeValidator(_counted)]
     scores: dict[str, AlikePart]
-
-    @classmethod
-    def of(cls, found: Agreement) -> AgreementPart:
-        """Count classes and reasons."""
-        return cls(
-            classes=Counter(found.classes),
-            scores={
-                name: AlikePart(
-                    mean=scores.mean,
-                    n=len(scores.query_ids),
-                    undefined={why: len(ids) for why, ids in scores.undefined.items()},
-                )
-                for name, scores in found.scores.items()
-            },
-        )
 
 
 class DependencePart(Part):
@@ -235,39 +229,27 @@ class LatencyPart(Part):
     @classmethod
     def of(cls, report: ReportInput, latency: Latency) -> LatencyPart:
         """Leave out the times of arms that were not verified."""
-        race, ratios = latency.race, trusted_ratios(report, latency)
-        shown = {arm: row for arm, row in latency.percentiles.items() if is_verified(latency, arm)}
-        return cls(
-            timed=True,
-            unit="ns",
-            machine=race.machine,
-            raced_at=race.raced_at,
-            verified=dict(race.verified),
-            percentiles={arm: _intervals(row) for arm, row in shown.items()},
-            ratios={name: _intervals(row) for name, row in ratios.items()},
-            aa={arm: _intervals(row) for arm, row in latency.aa.items()},
-            repeats=_intervals(latency.repeats),
-            seen=_intervals(latency.seen),
-            processes=max(map(len, race.elapsed_ns.values()), default=0),
-            reference_ns=float(np.median(race.reference_ns)),
-            stolen={arm: dict(one.shares) for arm, one in race.stolen.items()},
-        )
+        race, at = latency.race, latency.percentiles
+        own = {name: getattr(latency, name) for name in ("aa", "repeats", "seen")}
+        return cls.model_validate({
+            **own, "timed": True, "unit": "ns",
+            **{name: getattr(race, name) for name in ("machine", "raced_at", "verified")},
+            "percentiles": {arm: at[arm] for arm in at if is_verified(latency, arm)},
+            "ratios": trusted_ratios(report, latency),
+            "processes": max(map(len, race.elapsed_ns.values()), default=0),
+            "reference_ns": float(np.median(race.reference_ns)),
+            "stolen": {arm: one.shares for arm, one in race.stolen.items()},
+        })  # fmt: skip
 
 
 class AlphaPart(Part):
     """Chances of a wrong promotion at one control: in one attempt, and over all planned ones."""
 
     level: Exact
-    allowed: Exact
+    allowed: Exact = Field(validation_alias=AliasChoices("allowed", "alpha"))
     attempts: Some
     declared: str
     """Why attempts are not counted from a log."""
-
-
-class TrustPart(Part):
-    """What the policy may err by design."""
-
-    alpha: AlphaPart
 
 
 class PinPart(Part):
@@ -313,17 +295,14 @@ class EvidencePart(Part):
     def of(cls, kept: Custody) -> EvidencePart:
         """Take what is the same from day to day."""
         pin = kept.pinned
-        return cls(
-            **{name: getattr(kept.coverage, name) for name in cls.model_fields if name in COVERED},
-            unprobed=kept.unprobed,
-            tuned=tuple(LeakPart(**leak._asdict()) for leak in kept.tuned),
-            pin=PinPart(
-                command=kept.command,
-                pinned_at=pin.at if pin else None,
-                times=pin.times if pin else 0,
-                differences=pin.differences if pin else (),
-            ),
-        )
+        return cls.model_validate({
+            **{name: getattr(kept.coverage, name) for name in COVERED},
+            "unprobed": kept.unprobed, "tuned": kept.tuned,
+            "pin": {
+                "command": kept.command, "pinned_at": pin.at if pin else None,
+                "times": pin.times if pin else 0, "differences": pin.differences if pin else (),
+            },
+        })  # fmt: skip
 
 
 COVERED = ("queries", "judged", "unjudged", "negative", "strangers", "unanswered")
@@ -413,14 +392,8 @@ class ProvenancePart(Part):
         """Take it from a report."""
         of = report.provenance
         same = {name: getattr(of, name) for name in cls.model_fields if hasattr(of, name)}
-        return cls(
-            **same,
-            sha256=DigestsPart(
-                corpus=of.corpus_sha256, queries=of.queries_sha256, qrels=of.qrels_sha256
-            ),
-            counts=CountsPart.model_validate(of),
-            arms={arm: ArmPart.model_validate(found) for arm, found in of.manifests.items()},
-        )
+        digests = {name: getattr(of, f"{name}_sha256") for name in DigestsPart.model_fields}
+        return cls.model_validate({**same, "sha256": digests, "counts": of, "arms": of.manifests})
 
 
 class PolicyPart(Part):
@@ -450,7 +423,8 @@ class DatasetPart(Part):
     comparisons: tuple[ComparisonPart, ...]
     quality: QualityPart
     latency: LatencyPart | None
-    trust: TrustPart | None
+    trust: dict[Literal["alpha"], AlphaPart] | None
+    """What the policy may err by design."""
     evidence: EvidencePart | None
     record: RecordPart | None
     provenance: ProvenancePart
@@ -459,39 +433,26 @@ class DatasetPart(Part):
     def of(cls, report: ReportInput) -> DatasetPart:
         """Take it from a report."""
         policy, kept = report.trust.policy if report.trust else None, report.custody
-        return cls(
-            dataset=report.provenance.dataset,
-            policy=PolicyPart.model_validate(report.policy) if report.policy else None,
-            clusters=ClustersPart(
-                how=policy.clusters if policy else BY_TEXT,
-                reason=policy.premises.needs or "" if policy else "",
-                parted=max((len(found.parted) for found in report.evidence.values()), default=0),
-            ),
-            steps=tuple(map(StepPart.model_validate, report.decisions)),
-            comparisons=tuple(_comparison(report, *each) for each in report.evidence.items()),
-            quality=QualityPart(
-                measure=report.measure,
-                means={arm: _intervals(row) for arm, row in report.means.items()},
-                slices={
-                    name: {arm: _intervals(row) for arm, row in arms.items()}
-                    for name, arms in report.slice_means.items()
-                },
-            ),
-            latency=LatencyPart.of(report, report.latency) if report.latency else None,
-            trust=TrustPart(
-                alpha=AlphaPart(
-                    level=policy.level,
-                    allowed=policy.alpha,
-                    attempts=policy.attempts,
-                    declared=policy.declared,
-                )
-            )
-            if policy
-            else None,
-            evidence=EvidencePart.of(kept) if kept else None,
-            record=RecordPart.model_validate(kept) if kept else None,
-            provenance=ProvenancePart.of(report),
-        )
+        parted = (len(found.parted) for found in report.evidence.values())
+        return cls.model_validate({
+            "dataset": report.provenance.dataset,
+            "policy": report.policy,
+            "clusters": {
+                "how": policy.clusters if policy else BY_TEXT,
+                "reason": (policy.premises.needs or "") if policy else "",
+                "parted": max(parted, default=0),
+            },
+            "steps": report.decisions,
+            "comparisons": [_comparison(report, *each) for each in report.evidence.items()],
+            "quality": {
+                "measure": report.measure, "means": report.means, "slices": report.slice_means
+            },
+            "latency": LatencyPart.of(report, report.latency) if report.latency else None,
+            "trust": {"alpha": policy} if policy else None,
+            "evidence": EvidencePart.of(kept) if kept else None,
+            "record": kept,
+            "provenance": ProvenancePart.of(report),
+        })  # fmt: skip
 
 
 class OutcomePart(Part):
@@ -539,18 +500,13 @@ class Decision(Part):
         )
 
 
-def _intervals(found: Mapping[str, Estimate]) -> Intervals:
-    return {name: IntervalPart.model_validate(one) for name, one in found.items()}
-
-
 def _comparison(report: ReportInput, name: str, found: Evidence) -> ComparisonPart:
-    dependence = report.dependence.get(name, {}).items()
-    return ComparisonPart(
-        name=name,
-        control=found.control.arm,
-        candidate=found.candidate.arm,
-        differences=_intervals(report.differences.get(name, {})),
-        dependence={measure: DependencePart.model_validate(one) for measure, one in dependence},
-        agreement=AgreementPart.of(found.agreement),
-        noise=AgreementPart.of(found.noise),
-    )
+    return ComparisonPart.model_validate({
+        "name": name,
+        "control": found.control.arm,
+        "candidate": found.candidate.arm,
+        "differences": report.differences.get(name, {}),
+        "dependence": report.dependence.get(name, {}),
+        "agreement": found.agreement,
+        "noise": found.noise,
+    })
