@@ -38,7 +38,7 @@ def check(
 ) -> Result:
     """Check that an engine keeps the contract that every engine here keeps.
 
-    Builds an index of 15 sample documents, or of --dataset, in a temporary folder and checks order,
+    Builds an index of 15 sample documents, or of --dataset, in a temporary folder. Checks order,
     ties, k, ids, scores, identity, fingerprint, repetition, threads, processes, and empty, hostile
     and long texts. A broken promise is printed with the first violations and what to do. Exit
     codes: 0 every promise holds, 2 one is broken, or the file is wrong.
