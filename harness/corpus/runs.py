@@ -145,6 +145,7 @@ def _refuse_repeats(
 
 
 RUN = Artifact("a run", _run_in, _run_bytes, remedy="Run again: harness stage replay")
+RUN_PART = Artifact("a part of a run", _run_in, _run_bytes, keep=1)
 
 
 def _flat(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -19,7 +19,7 @@ from harness.core.engine import Answer, Hit, Searcher, Stage, Staged, TakesParam
 from harness.core.errors import BadFile, EvidenceError, InvalidArm
 from harness.core.records import Query
 from harness.core.run import Conditions, Row, Run, Status
-from harness.corpus.runs import read_run, write_run
+from harness.corpus.runs import RUN_PART
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class Asking:
             retries=sum(one.retries for one in seen),
             rate_limited=sum(one.rate_limited for one in seen),
         )
-        write_run(run, beside)
+        RUN_PART.write(beside, run)
         yield len(queries)
 
 
@@ -310,7 +310,7 @@ def drive(
     rows: dict[str, Row] = {}
     retries = limited = 0
     for batch in batches:
-        part = read_run(batch.part)
+        part = RUN_PART.read(batch.part)
         retries += part.retries
         limited += part.rate_limited
         rows.update((row.query_id, row) for row in part.rows())
@@ -339,7 +339,7 @@ def _seen(arm: str, searcher: Searcher, query: Query, k: int, time_limit_s: floa
 def _is_run(path: Path) -> bool:
     """Tell whether a part of an earlier run can be read; one that cannot is as good as none."""
     try:
-        read_run(path)
+        RUN_PART.read(path)
     except BadFile:
         return False
     return True
