@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -13,6 +14,7 @@ from harness.core.scores import Estimate
 from harness.corpus.runs import Means
 from harness.policy.decision import exit_code, worst
 from harness.report.doc import Block, Cell, Section, Table, Text, table
+from harness.report.page.remains import remains
 from harness.report.rounding import estimate_for_json, in_unit, interval_in
 
 TONES = {Outcome.PROMOTE: "good", Outcome.HOLD: "open", Outcome.ROLLBACK: "bad"}
@@ -44,8 +46,18 @@ def section(dataset: str, decisions: Iterable[StepDecision]) -> Section:
         line = f"  {found.step:<10} {word}  {found.control} -> {found.candidate}"
         blocks.append(Text(line, TONES[found.outcome]))
         waits = [f"waits for the step {found.blocked_by}"] if found.blocked_by else []
-        blocks += [Text(f"{'':13}{line}") for line in (*waits, *blocking_lines(found.blocking))]
+        lines = (*waits, *_remains(found), *blocking_lines(found.blocking))
+        blocks += [Text(f"{'':13}{line}") for line in lines]
     return Section(dataset, tuple(blocks))
+
+
+def _remains(found: StepDecision) -> Iterator[str]:
+    """Write once what all open gates of a step together need, where there are several."""
+    if found.verdict is Verdict.INCONCLUSIVE and len(found.blocking) > 1:
+        queries = max((one.estimate.n for one in found.findings if one.estimate), default=1)
+        alone = replace(found, blocked_by="")
+        if needs := [need.words for need in remains(alone, queries)]:
+            yield f"what remains: {'; '.join(needs)}"
 
 
 def blocking_lines(blocking: Iterable[Finding]) -> Iterator[str]:

@@ -83,7 +83,7 @@ def test_a_page_says_what_was_searched(project: Toy, harness: Harness) -> None:
     assert about["provenance"]["fields"] == ["text"]
     assert {"form-natural-language", "identifier"} < set(about["quality"]["slices"])
     assert (
-        "<dt>searched in</dt><dd><bdi>text</bdi></dd>"
+        '<bdi>searched in</bdi></th><td data-label="value"><bdi>text</bdi>'
         in (project.root / "out" / "index.html").read_text()
     )
     corpus = project.root / "out" / "work" / "build" / "beir" / "data" / "corpus.jsonl"

@@ -63,6 +63,7 @@ def test_one_cause_of_many_gates_is_said_once(capsys: pytest.CaptureFixture[str]
     rows = (busy, replace(busy, gate="Mean"), measured, replace(measured, gate="p99"), FINDING)
     show("toy", [replace(STEP, findings=rows)])
     assert [line.strip() for line in capsys.readouterr().out.splitlines()[2:]] == [
+        "what remains: a quiet machine",
         *(
             line
             for gate in ("Speed [p95]", "p99")
