@@ -100,7 +100,7 @@ def test_a_pipeline_that_fails_is_no_success(
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["the same", "another"])
-def test_the_last_lines_compare_with_the_record_which_stays_as_it_is(
+def test_the_record_is_compared_with_and_the_verdict_comes_last(
     project: Toy, monkeypatch: pytest.MonkeyPatch, harness: Harness, *, other: bool
 ) -> None:
     """The first command that a newcomer typed changed tracked files, and did not say why."""
@@ -124,12 +124,29 @@ def test_the_last_lines_compare_with_the_record_which_stays_as_it_is(
     monkeypatch.setattr(oneshot, "_dvc", dvc)
     said = harness("demo")
     assert said.code == 0, said
-    last = said.out.partition("The page: ")[2].partition("\n\n")[2]
+    before, _, after = said.out.partition("The page: ")
     if other:
-        assert last.startswith("toy: 1 of 1 recorded outputs differ; every verdict is the same")
-        assert "first ten tantivy: " in last
-        assert "differs   replay@toy: build/toy/runs/tantivy.parquet" in last
+        assert "toy: 1 of 1 recorded outputs differ; every verdict is the same" in before
+        assert "first ten tantivy: " in before
+        assert "differs   replay@toy: build/toy/runs/tantivy.parquet" in before
     else:
-        assert last == "toy: all 1 recorded outputs are byte-identical\n"
+        assert "toy: all 1 recorded outputs are byte-identical\n" in before
+    assert after.endswith("toy\n  tantivy    PROMOTE  fts5 -> tantivy\n")
     assert {path: path.read_bytes() for path in tracked} == tracked
     assert {*(root / RECORD).rglob("*.*")} == tracked.keys() - {root / LOCK}
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("Running stage 'gate@toy':", True),
+        ("> harness gate --dataset toy", True),
+        ("To track the changes with git, run:", False),
+        ("\tgit add dvc.lock", False),
+        ("To enable auto staging, run:", False),
+        ("\tdvc config core.autostage true", False),
+        ("Use `dvc push` to send your updates to remote storage.", False),
+    ],
+)
+def test_what_dvc_advises_is_left_out(line: str, shown: bool) -> None:  # noqa: FBT001  a parameter
+    assert (oneshot.HINTS.search(line) is None) == shown
