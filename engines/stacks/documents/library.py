@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from sqlite3 import Connection
@@ -64,7 +64,7 @@ class Library:
     sources: dict[str, Source]
     """By document id."""
     chunks: tuple[Chunk, ...]
-    ingested: Mapping[str, str]
+    ingested: Mapping[str, str] = field(default_factory=dict)
     """When each document was read and cut, in UTC as ISO 8601."""
 
     @cached_property
