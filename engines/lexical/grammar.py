@@ -31,6 +31,8 @@ _TEXT = re.compile(r"-[^\W_].*|(?:0x[0-9a-fA-F]+|\d[\d.,:]*)\W*")
 """After a minus: an option such as ``--no-verify``, or a number; no word that is refused."""
 _AFTER = ").,;:!?"
 """What may stand behind a word: parentheses, and marks behind those."""
+_STRUCTURE = re.compile(r'"|(?:^|[\s(])[-+]|\b(?:AND|OR|NOT)\b')
+"""What makes a query more than words side by side."""
 _MARKS = re.compile(r'[-+"]|AND|OR|NOT')
 _OPERATORS = frozenset({"AND", "OR", "NOT"})
 _OCCURS = {"+": Occur.MUST, "-": Occur.NOT, "AND": Occur.MUST, "NOT": Occur.NOT}
@@ -87,6 +89,8 @@ def parse(text: str) -> Group:
     if alone := words_alone(typed):
         few = seldom(alone, _folded_typed)
         return Group(Occur.SHOULD, tuple(Clause(Occur.SHOULD, (w,), False, w) for w in few))  # noqa: FBT003
+    if not _STRUCTURE.search(typed):
+        return Group(Occur.SHOULD, tuple(seldom(list(_side_by_side(typed)), _alike)))
     pieces = _signs_read(list(_pieces(typed)))
     open_groups = [_Level(Occur.SHOULD)]
     words = 0
@@ -101,18 +105,35 @@ def parse(text: str) -> Group:
             level.operator(piece.kind)
         elif words == MOST_WORDS:
             break
-        elif spans := words_in(piece.text):
-            kept = spans[: MOST_WORDS - words]
-            bare = piece.text if len(kept) == len(spans) else piece.text[: kept[-1].end()]
-            typed_words = tuple(one[0] for one in kept)
-            clause = Clause(level.occur(piece.sign), typed_words, piece.quoted, bare)
+        elif clause := _clause(piece.text, piece.quoted, level.occur(piece.sign), words):
             level.add(clause, signed=level.is_signed(piece.sign))
-            words += len(kept)
+            words += len(clause.words)
     while len(open_groups) > 1:
         closed = open_groups.pop()
         open_groups[-1].add(closed.group(), signed=closed.signed)
     found = open_groups[0].group()
     return replace(found, parts=tuple(seldom(found.parts, _alike)))
+
+
+def _side_by_side(typed: str) -> Iterator[Clause]:
+    """Read words that neither signs, operators nor quotation marks stand beside."""
+    words = 0
+    for piece in typed.split(" "):
+        if clause := _clause(piece, False, Occur.SHOULD, words):  # noqa: FBT003  no quotation marks
+            yield clause
+            words += len(clause.words)
+        if words == MOST_WORDS:
+            return
+
+
+def _clause(text: str, quoted: bool, occur: Occur, before: int) -> Clause | None:  # noqa: FBT001  as ``Clause`` has it
+    """Read a piece behind so many words; None where it has no word."""
+    spans = words_in(text)
+    kept = spans[: MOST_WORDS - before]
+    if not kept:
+        return None
+    bare = text if len(kept) == len(spans) else text[: kept[-1].end()]
+    return Clause(occur, tuple([one[0] for one in kept]), quoted, bare)
 
 
 def _pieces(typed: str) -> Iterator[_Piece]:
@@ -307,7 +328,7 @@ def refused(text: str) -> tuple[str, ...]:
 
 def note_refusals(text: str) -> str:
     """Write what a query refuses as the note of its answer; empty where it refuses nothing."""
-    return ", ".join(f"without {one}" for one in refused(text))
+    return ", ".join(f"without {one}" for one in refused(text)) if _STRUCTURE.search(text) else ""
 
 
 def refuses(text: str) -> bool:

@@ -206,7 +206,9 @@ class Clause:
     @property
     def begun(self) -> bool:
         """Whether any word that begins so will do: ``conf*``."""
-        return not self.quoted and [f"{one}*" for one in self.words] == [self.text]
+        if self.quoted or not self.text.endswith("*"):
+            return False
+        return _BEGUN.fullmatch(self.text) is not None
 
 
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
