@@ -52,12 +52,12 @@ def test_an_index_follows_until_it_has_caught_up(letters: Project) -> None:
 
 def test_the_command_follows_until_it_is_interrupted(letters: Project) -> None:
     words = [*PYTHON, "stage", "index", "--dataset", NAME, "--arm", ARM, "--follow"]
-    with Program(words, cwd=letters.root, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == f"{ARM} has reached change 0\n"
+    with Program(words, cwd=letters.root, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"{ARM} has reached change 0\n"
         with mail_box(letters.layout(NAME), ARM, letters.cache) as box:
             now = box.insert(NEW).generation
-        assert process.stdout.readline() == f"{ARM} has reached change {now}\n"
+        assert process.stderr.readline() == f"{ARM} has reached change {now}\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=BOUNDED_S) == 130
 
