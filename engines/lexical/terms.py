@@ -208,7 +208,7 @@ class Clause:
         """Whether any word that begins so will do: ``conf*``."""
         if self.quoted or not self.text.endswith("*"):
             return False
-        return _BEGUN.fullmatch(self.text) is not None
+        return [f"{one}*" for one in self.words] == [self.text]
 
 
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
