@@ -186,7 +186,7 @@ EXTRAS = {
 """Modules by the name of the extra that installs them."""
 CORE = frozenset(
     {
-        "hdrh", "ir_measures", "jinja2", "jsonschema", "lxml", "markdown_it", "matplotlib", "numpy",
+        "hdrh", "ir_measures", "jinja2", "lxml", "markdown_it", "matplotlib", "numpy",
         "pandas", "pathspec", "psutil", "pyarrow", "pydantic", "rich", "scipy", "typer",
         "webencodings", "yaml",
     }

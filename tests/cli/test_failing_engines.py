@@ -53,7 +53,8 @@ COMMANDS = {
 }  # fmt: skip
 """Commands that may run an engine of somebody's own, with their words."""
 OPENS_NONE = {
-    "export", "gate", "init", "mail drop-fts5", "mail index", "migrate begin", "migrate drill",
+    "export", "gate", "init", "labels", "mail drop-fts5", "mail index",
+    "migrate begin", "migrate drill",
     "migrate interleave", "plan", "pool",
     "regress",
     "selftest", "shadow mcp", "shadow receive", "shadow traffic",

@@ -76,6 +76,16 @@ def test_a_missing_package_is_named_with_its_extra(
     )
 
 
+def test_a_package_of_every_installation_is_named_with_what_installs_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With a dependency missing, a newcomer was told to end other programs."""
+    assert modules(PROJECT["dependencies"]) == errors.CORE
+    assert failed(ModuleNotFoundError("No module named 'rich'", name="rich"), debug=False) == 2
+    said = "error: the package rich is not installed. Run: pip install search-harness\n"
+    assert capsys.readouterr().err == said
+
+
 def test_a_package_of_nobody_is_a_failure_like_any_other() -> None:
     assert errors.hint(ModuleNotFoundError("No module named 'mine'", name="mine")) is None
     assert errors.hint(ModuleNotFoundError("no name")) is None
