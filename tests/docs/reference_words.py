@@ -43,6 +43,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "HARNESS_CANDIDATE_TOKEN": "the candidate's token for `harness shadow mcp`",
     "HARNESS_NO_CODE": "`1` refuses arms that bring code, as `--no-code` does"
     " ([trust](../SECURITY.md))",
+    "TYPESENSE_API_KEY": "the key of `benchmarks/typesense_nodes.py`, and of arms that name it",
     "LUCENE_JARS": "tests only: a folder with Lucene, which serves as an oracle",
     "MPLCONFIGDIR": "where matplotlib keeps what it found of fonts;"
     " set for it where a home takes no files",
