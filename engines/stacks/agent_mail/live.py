@@ -294,7 +294,7 @@ class LiveVectors:
     def _stamp(self) -> Stamp:
         found = stamp(self.path)
         if found is None:
-            raise IndexUnavailable(f"{self.path}: missing. Build the vector index anew")
+            raise IndexUnavailable(f"{self.path}: No such file. Build the vector index anew")
         return found
 
 
