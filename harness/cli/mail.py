@@ -28,7 +28,7 @@ from harness.cli.options import (
     ToFolder,
     Token,
 )
-from harness.cli.project import Project, name_of
+from harness.cli.project import Project, name_of, own
 from harness.cli.shadow_proxy import SettingsFile, log_folder, log_of
 from harness.core.errors import HarnessError
 from harness.core.printable import counted, many, one_line
@@ -102,8 +102,10 @@ def index(
 
     Example: harness mail index work.mbox lists.mbox --out mailbox
     """
+    from harness.core.folders import MAIL
     from harness.stages.mail import index_mailbox
 
+    own(to, MAIL, *files)
     made = index_mailbox(files, to, arm, Project.here().cache)
     for note in made.notes:
         tell(note)

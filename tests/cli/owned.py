@@ -63,7 +63,7 @@ OWNED = {
     "mail-server": Owns(
         ("--dataset", "toy", "--arm", "fts5", *SHADOW[2:]), "--shadow-log", SHADOW_LOG, runs=False
     ),
-    "mail index": Owns(("toy.mbox",), "--out", MAIL, runs=False),
+    "mail index": Owns(("toy.mbox",), "--out", MAIL),
     "history add": Owns(("--dataset", "toy"), "--at", HISTORY),
     "migrate begin": Owns(("--serving", "fts5", "--policy", "mail.toml"), "--at", MIGRATION),
 }

@@ -58,6 +58,8 @@ def ready_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     write_pool(project.root)
     make_panel(project.root)
     live_log.write(project, root / "log")
+    mail = "From a\nMessage-ID: <d00>\nSubject: words\n\nwords\n"
+    (root / "toy.mbox").write_text(mail)
     (root / "watch.toml").write_text(WATCH.read_text(encoding="utf-8"))
     (root / "policy" / "accepted.toml").write_text("")
     shutil.copy(WATCH.parent / "shadow.toml", root / "shadow.toml")

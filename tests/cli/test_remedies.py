@@ -87,7 +87,9 @@ def test_queries_of_an_arm_from_a_file_are_run_again(project: Toy, harness: Harn
     words = ("run", "--dataset", NAME, "--arms", f"{CONTROL},{arm}", "--control", CONTROL)
     assert harness(*words, "--out", "out").code == 0
     again = ("verify", "--from", "out", "--requery", "2")
-    assert "own: is an arm from a file. Name the file: harness verify" in harness(*again).error
+    assert (
+        "own: is an arm from a file. Name its TOML file beside --requery" in harness(*again).error
+    )
     assert harness(*again, "--arm", arm).code == 0
 
 

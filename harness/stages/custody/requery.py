@@ -75,7 +75,7 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
         return Requeried(name, 0, 0, imported=True)
     if file == name and name not in registry.names():
         raise EvidenceError(
-            f"{name}: is an arm from a file. Name the file: harness verify --requery N --arm FILE"
+            f"{name}: is an arm from a file. Name its TOML file beside --requery, with --arm"
         )
     arm = registry.load(file, cache)
     check_index(layout, arm)
