@@ -187,7 +187,7 @@ def _tried(engine: Engine, index: Path, until_closed: ExitStack) -> Searcher | N
 
 @contextmanager
 def _stays(index: Path) -> Iterator[Callable[[], bool]]:
-    """Give what tells whether the folder is still the one that it was, or still not there.
+    """Return what tells whether the folder is still the one that it was, or still not there.
 
     The folder is kept open, so that no other one gets its number.
     """
@@ -214,7 +214,7 @@ def record(
     version: str,
     settings: Any,  # noqa: ANN401  whatever json can write
 ) -> Manifest:
-    """Let ``fill`` index ``documents``, and write what was indexed with which settings.
+    """Index ``documents`` by ``fill``, and write what was indexed with which settings.
 
     The manifest is written last: an index whose building was interrupted has none.
     """
@@ -436,7 +436,7 @@ PROGRAM = "command"
 
 
 def allowed() -> bool:
-    """Tell whether arms may bring code."""
+    """Return whether arms may bring code."""
     return os.environ.get(NO_CODE, "") in {"", "0"}
 
 
@@ -454,7 +454,7 @@ def forbidden() -> Iterator[None]:
 
 
 def check_allowed(arm: Path, stack: str, settings: Mapping[str, Any]) -> None:
-    """Let an arm pass that brings no code, or where code is allowed.
+    """Check that an arm brings no code, or that code is allowed.
 
     Raises:
         InvalidArm: it brings code, and none is allowed.

@@ -107,7 +107,7 @@ def resolved(takes: type[Arguments], given: Mapping[str, Any]) -> Arguments:
 
 
 def _merge(takes: type[Given], merged: dict[str, Any], name: str, others: Sequence[str]) -> None:
-    """Put what is given under any of the names under the first."""
+    """Move what is given under any of the names to the first."""
     said = {key: merged.pop(key) for key in (name, *others) if merged.get(key, "") != ""}
     for other in others:
         merged.pop(other, None)

@@ -155,7 +155,7 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
 
 
 def is_shared(stack: str) -> bool:
-    """Tell whether processes may share an index of ``stack``: it is ours, and no server's."""
+    """Return whether processes may share an index of ``stack``: it is ours, and no server's."""
     return stack not in SERVED and not stack.startswith("remote/") and stack in known_stacks()
 
 
@@ -186,7 +186,7 @@ def _stack(path: Path, stack: str) -> ModuleType:
 
 @contextmanager
 def _written_in(path: Path) -> Iterator[None]:
-    """Give the file and the line of a name that the block does not know.
+    """Return the file and the line of a name that the block does not know.
 
     Raises:
         BadPolicy: in place of an UnknownName.

@@ -99,7 +99,7 @@ class Splade:
         return cls(model, max_tokens, tokenizer, MaskedWords.of(tensors, model.layers, model.heads))
 
     def __reduce__(self) -> tuple[Callable[[SparseModel, int], Splade], tuple[SparseModel, int]]:
-        """Let another process load the same model, once."""
+        """Return how another process loads the same model, once."""
         return loaded, (self.model, self.max_tokens)
 
     @property
@@ -280,7 +280,7 @@ class SparseStore:
 
     @classmethod
     def of(cls, rows: Sequence[tuple[Ints, NDArray[np.float16]]], vocabulary: int) -> SparseStore:
-        """Put rows of terms and weights one after another.
+        """Concatenate rows of terms and weights.
 
         Raises:
             ValueError: the vocabulary is too large to be numbered in 16 bits.

@@ -21,7 +21,7 @@ PUBLIC = "harness.api"
 
 
 def __getattr__(name: str) -> object:
-    """Give a public name of ``harness.api``.
+    """Return a public name of ``harness.api``.
 
     Raises:
         AttributeError: it has no such name.

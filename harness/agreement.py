@@ -223,7 +223,7 @@ def _among_ties(
 
 
 def _ties(run: Run, row: int, length: int) -> NDArray[np.int64]:
-    """Give each rank the number of its stretch of equal raw score, shape (length,)."""
+    """Return the number of each rank's stretch of equal raw score, shape (length,)."""
     low = int(run.offsets[row])
     raw = run.raw_score[low : low + length]
     return np.concatenate([[0], np.cumsum(np.diff(raw) != 0)]).astype(np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.source import ROOT
+from tests.source import ROOT, parsed
 
+VAGUE = ("Give ", "Say ", "Tell ", "Let ", "Put ")
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 
 
@@ -44,3 +46,16 @@ def test_no_rule_is_left_out_for_our_packages() -> None:
     ignored = SETTINGS["ruff"]["lint"]["per-file-ignores"]
     assert not [pattern for pattern in ignored if pattern.startswith("harness")]
     assert ignored["engines/stacks/*"] == ["D101"]
+
+
+def test_docstrings_of_functions_begin_with_a_verb_of_the_field() -> None:
+    """Return, Compute, Read, Write, Check, Raise and their like: never "Give" or "Say"."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {said.splitlines()[0]}"
+        for room in ("harness", "engines")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (said := ast.get_docstring(node) or "").startswith(VAGUE)
+    ]
+    assert not found, found[:5]

@@ -58,7 +58,7 @@ class Cached:
 def complete(
     db: Connection, models: Sequence[Cached], texts: Sequence[str], clock: Clock = now
 ) -> None:
-    """Let models read the texts that they have not read yet, and forget those that are gone."""
+    """Embed the texts that models have not read yet, and forget those that are gone."""
     known = {row[0] for row in db.execute("SELECT key FROM made")}
     wanted = [{model.key(text): text for text in texts} for model in models]
     gone = known.difference(*wanted)
@@ -82,5 +82,5 @@ def vectors_of(embedder: Embedder, cache: Path) -> Cached:
 
 
 def matrix(values: Sequence[bytes], dimension: int) -> Half:
-    """Put vectors together, shape (texts, dimension)."""
+    """Stack vectors, shape (texts, dimension)."""
     return np.frombuffer(b"".join(values), dtype=np.float16).reshape(len(values), dimension)

@@ -90,5 +90,5 @@ def _titles(text: str) -> Iterator[Heading]:
 
 
 def _blank(text: str, found: re.Match[str]) -> str:
-    """Put spaces for a stretch; its lines stay."""
+    """Replace a stretch by spaces; its lines stay."""
     return text[: found.start()] + re.sub(r"[^\n]", " ", found[0]) + text[found.end() :]

@@ -61,7 +61,7 @@ class Reader(Protocol):
         ...
 
     def drop(self, db: sqlite3.Connection, path: str) -> None:
-        """Give up what was made of a file."""
+        """Return up what was made of a file."""
         ...
 
     def complete(self, db: sqlite3.Connection) -> None:
@@ -87,7 +87,7 @@ class Updated:
 
     @property
     def is_change(self) -> bool:
-        """Tell whether the index changed."""
+        """Return whether the index changed."""
         return bool(self.read or self.removed or self.refused)
 
 
@@ -195,7 +195,7 @@ def _read_only(path: Path, how: str, remedy: str) -> Iterator[sqlite3.Connection
 
 
 def generation(db: sqlite3.Connection) -> str:
-    """Say which state the index is in; it changes with every file."""
+    """Return which state the index is in; it changes with every file."""
     return _value(db, "generation")
 
 
@@ -278,7 +278,7 @@ class _Update:
     reader: Reader
 
     def follow(self, listed: Listed) -> Updated:
-        """Give up what is gone, and take in what is new or other than it was."""
+        """Return up what is gone, and take in what is new or other than it was."""
         rows = self.db.execute("SELECT path, size, mtime_ns, ctime_ns, sha256 FROM file")
         known: dict[str, tuple[int, int, int, bytes]] = {row[0]: row[1:] for row in rows}
         gone = sorted(known.keys() - {one.path for one in listed.files})
@@ -403,11 +403,11 @@ class Live(Generic[Opened]):
 
     @property
     def is_indexed(self) -> bool:
-        """Tell whether an index of the folder is there."""
+        """Return whether an index of the folder is there."""
         return (self._place / FILE).is_file()
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
         self._open.close()
         self._now = None
 
@@ -415,7 +415,7 @@ class Live(Generic[Opened]):
     def now(
         self, *, follow: bool = True, everything: bool | None = None
     ) -> Iterator[tuple[Opened, Updated | None]]:
-        """Give what answers for the folder as it is; with ``follow`` off, as it was indexed.
+        """Return what answers for the folder as it is; with ``follow`` off, as it was indexed.
 
         ``everything`` is that of ``update``.
 

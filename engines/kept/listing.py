@@ -76,7 +76,7 @@ class _Rules(NamedTuple):
     above: _Rules | None
 
     def ignores(self, path: str) -> bool:
-        """Tell whether a path is ignored; the nearest file that names it decides."""
+        """Return whether a path is ignored; the nearest file that names it decides."""
         own = f"{self.at}{path}" if self.is_above else path.removeprefix(self.at)
         said = self.spec.check_file(own).include
         if said is None:
@@ -208,7 +208,7 @@ def _rules(path: Path, at: str, above: _Rules | None, *, is_above: bool = False)
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name is characters, also unseen ones and spaces of any width, on a line."""
+    """Return whether a name is characters, also unseen ones and spaces of any width, on a line."""
     return name.isprintable() or not any(category(one) in NO_NAME for one in name)
 
 

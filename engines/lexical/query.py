@@ -48,13 +48,13 @@ class Like:
         return cls(tuple(_pattern(c.text) for c in clauses if c.occur is not Occur.NOT), refused)
 
     def has(self, text: str) -> bool:
-        """Tell whether a text contains all that is wanted and nothing that is refused."""
+        """Return whether a text contains all that is wanted and nothing that is refused."""
         form = folded(text)
         wanted = bool(self.wanted) and all(one.search(form) for one in self.wanted)
         return wanted and not any(one.search(form) for one in self.never)
 
     def at(self, text: str) -> int:
-        """Give the place of the first thing wanted; 0 where it is not there."""
+        """Return the place of the first thing wanted; 0 where it is not there."""
         if not self.wanted:
             return 0
         normal = Normal.of(text)
@@ -70,7 +70,7 @@ FILE = "title_names.json"
 
 
 def title_names(titles: Iterable[str]) -> frozenset[str]:
-    """Give the words of every joined name, lower-cased, and of each of its ends of two or more."""
+    """Return the words of each joined name, lower-cased, and of its ends of two or more."""
     found = set()
     for title in titles:
         for name in identifiers(title):
@@ -135,14 +135,14 @@ def check(settings: Weighed) -> None:
 
 
 def weights(settings: Weighed) -> dict[str, float]:
-    """Give the weight of each field that is searched."""
+    """Return the weight of each field that is searched."""
     if settings.bm25_over == "document":
         return {TEXT: 1.0}
     return {TITLE: settings.title_weight, TEXT: settings.text_weight}
 
 
 def indexed(settings: Weighed, title: str, text: str) -> dict[str, list[str]]:
-    """Give the texts of each field of a document; no phrase reaches from one to the next."""
+    """Return the texts of each field of a document; no phrase reaches from one to the next."""
     if settings.bm25_over == "document":
         return {TEXT: [title] * int(settings.title_weight) + [text]}
     return {TITLE: [title], TEXT: [text]}

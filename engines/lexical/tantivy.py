@@ -101,14 +101,14 @@ def best(
     ids: str,
     by: str | None = None,
 ) -> list[Keyed]:
-    """Give what ``columns`` does, one value for each hit."""
+    """Return what ``columns`` does, one value for each hit."""
     return list(map(Keyed, *columns(searcher, query, k, schema=schema, ids=ids, by=by)))
 
 
 def first(
     searcher: tantivy.Searcher, query: tantivy.Query, k: int, *, ids: str, by: str | None
 ) -> Columns:
-    """Give what ``columns`` does where each document lies before all of higher numbers.
+    """Return what ``columns`` does where each document lies before all of higher numbers.
 
     Raises:
         ValueError: Tantivy cannot run the query.
@@ -127,7 +127,7 @@ def columns(
     ids: str,
     by: str | None,
 ) -> Columns:
-    """Give the ``k`` best hits, highest key first, equal keys by the integer fast field ``ids``.
+    """Return the ``k`` best hits, highest key first, equal keys by the integer fast field ``ids``.
 
     The key is the score, or the value of the fast field ``by`` where one is named. Documents
     without a number are left out. A ``k`` below 1 gives nothing; Tantivy itself panics there.

@@ -101,7 +101,7 @@ class Normal:
         return cls("".join([*made, text[end:]]), tuple(places), tuple(spans))
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Give the stretch of the text that characters ``start`` up to ``end`` stand for.
+        """Return the stretch of the text that characters ``start`` up to ``end`` stand for.
 
         What is read together stands there whole.
         """
@@ -152,7 +152,7 @@ def _is_accent(mark: str, base: str) -> bool:
 
 
 def mended(text: str) -> str:
-    """Put U+FFFD for half of a surrogate pair, which no file can hold; lengths stay."""
+    """Replace half of a surrogate pair, which no file can hold; lengths stay."""
     return _HALF_A_PAIR.sub("\ufffd", text)
 
 
@@ -179,7 +179,7 @@ def identifiers(text: str) -> tuple[str, ...]:
 
 
 def _names(word: str) -> bool:
-    """Tell of a word that is not of letters alone whether it is joined, or long and of ASCII."""
+    """Return of a word that is not of letters alone whether it is joined, or long and of ASCII."""
     return not word.isalnum() or (len(word) >= SHORTEST_WORD and word.isascii())
 
 
@@ -260,7 +260,7 @@ class ClauseTerms(NamedTuple):
 
 
 def words(text: str) -> list[str]:
-    """Give the words of a folded text in their order."""
+    """Return the words of a folded text in their order."""
     return word().findall(text)
 
 
@@ -279,7 +279,7 @@ def spelled(text: str) -> str:
 
 
 def passage(text: str, written: str) -> str:
-    """Give the stretch of a text that a stretch of what is indexed of it stands for.
+    """Return the stretch of a text that a stretch of what is indexed of it stands for.
 
     Where that has the first or the last term of the text, so has this what is before or after.
     """
@@ -313,7 +313,7 @@ def holds(clause: Clause) -> Callable[[str], bool]:
 
 
 def clause_terms(clause: Clause, joined: str) -> ClauseTerms:
-    """Say what a clause looks for in an index of ``indexed`` texts.
+    """Return what a clause looks for in an index of ``indexed`` texts.
 
     A joined word is its phrase, its words or both, as ``joined`` says. A run without spaces may
     hold many words. So where it may match, each of its pairs counts; where it must or must not
@@ -332,7 +332,7 @@ def clause_terms(clause: Clause, joined: str) -> ClauseTerms:
 
 
 def terms(typed: str) -> tuple[str, ...]:
-    """Give the terms of a word of a query; an ASCII word is its own term, as it is typed."""
+    """Return the terms of a word of a query; an ASCII word is its own term, as it is typed."""
     return (typed,) if typed.isascii() else _coded(typed)
 
 

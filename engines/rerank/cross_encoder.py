@@ -62,7 +62,7 @@ class Unavailable:
         return "absent"
 
     def rerank(self, *_: object) -> Sequence[Reranked]:
-        """Say why there is none.
+        """Return why there is none.
 
         Raises:
             FeatureUnavailable: there is none.

@@ -52,7 +52,7 @@ class Format:
         return self.header.size
 
     def head(self, *counts: int) -> bytes:
-        """Give the header of a file: the format's own counts and the CRC-32."""
+        """Return the header of a file: the format's own counts and the CRC-32."""
         return self.header.pack(self.magic, self.version, *counts)
 
     def counts(self, file: BinaryIO) -> tuple[int, ...]:
@@ -107,7 +107,7 @@ def vectors_at(file: BinaryIO, offset: int, shape: tuple[int, int]) -> Half:
 
 
 def aligned(at: int, to: int) -> int:
-    """Give the first multiple of ``to`` from ``at`` on."""
+    """Return the first multiple of ``to`` from ``at`` on."""
     return -(-at // to) * to
 
 
@@ -336,7 +336,7 @@ class VectorStore:
         return [(self.doc_ids[row], cosine) for row, cosine in best if cosine > 0]
 
     def cosines(self, query: NDArray[np.float32], doc_ids: Sequence[str]) -> dict[str, float]:
-        """Give the cosines of known documents with the query, as ``nearest`` does."""
+        """Return the cosines of known documents with the query, as ``nearest`` does."""
         rows = np.array([bisect_left(self.doc_ids, doc_id) for doc_id in doc_ids], dtype=np.int64)
         return dict(zip(doc_ids, dots_of(self.vectors, query, rows).tolist(), strict=True))
 

@@ -84,7 +84,7 @@ def embed_all(texts: Iterable[str], embedder: Embedder, cache: Path) -> Half:
 
 
 def _gathered(keys: Sequence[bytes], dimension: int, folder: Path) -> Half:
-    """Put stored vectors into rows, one for each key; what is recorded counts before the rest.
+    """Collect stored vectors in rows, one for each key; what is recorded counts before the rest.
 
     Raises:
         HarnessError: a vector is not stored, because its file was removed meanwhile.
@@ -136,7 +136,7 @@ def folder_of(cache: Path, kind: str, embedder: Embedder) -> Path:
 
 
 def make_parts(missing: Mapping[bytes, str], make: Make, write: Write, folder: Path) -> None:
-    """Let ``make`` work on texts batch by batch, long texts first, and ``write`` part files.
+    """Call ``make`` on texts batch by batch, long texts first, and ``write`` part files.
 
     A part file ends after ``PART`` texts or ``PART_S`` seconds. On an error or an interrupt the
     batches in work are done and kept, and no other is begun.
@@ -284,12 +284,12 @@ class Recorded:
 
 
 def largest_difference(fresh: NDArray[np.float32], told: Half) -> float:
-    """Give the largest difference of two vectors in one component."""
+    """Return the largest difference of two vectors in one component."""
     return float(np.abs(fresh - told.astype(np.float32)).max())
 
 
 def recorded(embedder: Embedder, cache: Path) -> Embedder:
-    """Give the embedder with what the cache was given of a record; itself where that is nothing."""
+    """Return the embedder with the cached vectors of a record; itself where there are none."""
     known = read_recorded(folder_of(cache, VECTORS, embedder) / RECORDED)
     return Recorded(embedder, known) if known else embedder
 
@@ -310,7 +310,7 @@ def write(folder: Path, embedder: Embedder, cache: Path, texts: Sequence[str]) -
 
 
 def take(folder: Path, embedder: Embedder, cache: Path, texts: Sequence[str]) -> Agreement | None:
-    """Put the record's vectors into the cache, if fresh ones of a sample of ``texts`` agree.
+    """Copy the record's vectors into the cache, if fresh ones of a sample of ``texts`` agree.
 
     None where the record has no file of this embedder, or not all of the sample.
     """

@@ -197,7 +197,7 @@ def eight_bit_session(
 
 @cache
 def made_by() -> str:
-    """Say what the rounded matrices depend on beside the model's file."""
+    """Describe what the rounded matrices depend on beside the model's file."""
     return f"7-bit weights by graph {of_files([GRAPH, PLACES])[:16]}"
 
 
@@ -239,7 +239,7 @@ class OnnxEmbedder:
         return cls(model, max_tokens, tokenizer, session)
 
     def __reduce__(self) -> tuple[Callable[[Model, int], OnnxEmbedder], tuple[Model, int]]:
-        """Let another process load the same model, once."""
+        """Return how another process loads the same model, once."""
         return loaded, (self.model, self.max_tokens)
 
     @property
@@ -266,7 +266,7 @@ class OnnxEmbedder:
         return Reading(_mean(states, mask), tuple(tokens))
 
     def _states(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Give the last hidden states, shape (texts, tokens, dimension), and which are real."""
+        """Return the last hidden states, shape (texts, tokens, dimension), and which are real."""
         most = self.max_tokens * CHARACTERS_A_TOKEN
         cut = [text[:most] for text in texts]
         if len(cut) == 1:  # a batch waits for threads that share it
@@ -286,7 +286,7 @@ class OnnxEmbedder:
 
 
 def identity_of_model(model: Model, max_tokens: int) -> str:
-    """Say what a vector depends on beside its text, without opening the model."""
+    """Describe what a vector depends on beside its text, without opening the model."""
     identity = f"{model.identity}, {max_tokens} tokens, onnxruntime {version('onnxruntime')}"
     return f"{identity}, {made_by()}" if model.eight_bits else identity
 
@@ -356,7 +356,7 @@ def embedder_of(name: str, max_tokens: int) -> Embedder:
 
 
 def identity_of_embedder(name: str, max_tokens: int) -> str:
-    """Give the identity of an embedder without opening it.
+    """Return the identity of an embedder without opening it.
 
     Raises:
         UnknownName: the model is unknown.

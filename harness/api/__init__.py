@@ -89,7 +89,7 @@ _HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    """Give a public name, from the module that has it.
+    """Return a public name, from the module that has it.
 
     Raises:
         AttributeError: there is no such name.

@@ -86,7 +86,7 @@ class Scored:
     """Scores by measure name, as given."""
 
     def frame(self) -> pd.DataFrame:
-        """Give a frame with a row for each query, a column for each measure; NaN if undefined."""
+        """Return a frame with a row for each query, a column for each measure; NaN if undefined."""
         import pandas as pd
 
         columns = {name: pd.Series(dict(of.by_query)) for name, of in self.scores.items()}
@@ -153,7 +153,7 @@ def _without(scores: Scores) -> str:
 
 
 def near_duplicates(queries: Mapping[str, str]) -> Mapping[str, str]:
-    """Give the cluster of each near-duplicate query, by its id.
+    """Return the cluster of each near-duplicate query, by its id.
 
     ``queries`` are texts by id. Give it to ``compare`` and ``leaderboard`` as ``intents``: the
     gates of a policy do the same for queries without an intent.
@@ -193,7 +193,7 @@ class Difference:
         return tuple(q for q, apart in self._sorted() if apart < 0)
 
     def frame(self) -> pd.DataFrame:
-        """Give a pandas frame with a row for each query, the largest loss first."""
+        """Return a pandas frame with a row for each query, the largest loss first."""
         import pandas as pd
 
         columns = {
@@ -269,7 +269,7 @@ def compare(
 def difference(
     paired: Paired, arms: tuple[str, str], sure: Inference, intents: Mapping[str, str]
 ) -> Difference:
-    """Give the mean difference with interval and p-value; ``arms`` are control and candidate.
+    """Return the mean difference with interval and p-value; ``arms`` are control and candidate.
 
     Raises:
         EvidenceError: as ``compare``.
@@ -316,7 +316,7 @@ class Leaderboard:
         return self.scores[arm][measure].mean
 
     def mark(self, arm: str, measure: str) -> str:
-        """Give the mark of a mean: significantly higher or lower than the control, or empty."""
+        """Return the mark of a mean: significantly higher or lower than the control, or empty."""
         at = arm, measure
         if at not in self.corrected or self.corrected[at] >= self.level:
             return ""
@@ -348,7 +348,7 @@ class Leaderboard:
         )
 
     def frame(self) -> pd.DataFrame:
-        """Give a frame with a row for each run and measure; NaN if nothing was compared."""
+        """Return a frame with a row for each run and measure; NaN if nothing was compared."""
         import pandas as pd
 
         return pd.DataFrame([

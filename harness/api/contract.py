@@ -49,7 +49,7 @@ def engine_contract(
     documents: Sequence[Document] = DOCUMENTS,
     queries: Sequence[str] = (),
 ) -> tuple[EngineCheck, ...]:
-    """Give the checks that every engine must pass.
+    """Return the checks that every engine must pass.
 
     ``engine`` is the path of a TOML file, or an object with ``build`` and ``open``. The index is
     built at the first check, in a temporary folder, and all checks share it. With your own

@@ -58,7 +58,7 @@ class AsDict(Protocol):
     """A run or judgements of ranx: ``to_dict`` gives values by query and document."""
 
     def to_dict(self) -> Mapping[str, Mapping[str, Any]]:
-        """Give values by query and document."""
+        """Return values by query and document."""
         ...
 
 
@@ -174,7 +174,7 @@ def _parts(item: Any, kind: Kind) -> tuple[Any, Any, Any] | None:  # noqa: ANN40
 
 
 def _foreign_id(found: object, what: str, place: str, kind: Kind) -> str:
-    """Give an id as text; a whole number is one too, as pandas reads digits."""
+    """Return an id as text; a whole number is one too, as pandas reads digits."""
     named = str(found) if isinstance(found, Integral) and not isinstance(found, bool) else found
     if not isinstance(named, str) or not named or any(one in named for one in UNCARRIED):
         raise kind.error(

@@ -70,7 +70,7 @@ class Decided:
         return exit_code(self.steps)
 
     def frame(self) -> pd.DataFrame:
-        """Give a frame with a row for each gate: verdict, estimate, interval, bound, unrounded."""
+        """Return a frame, a row for each gate: verdict, estimate, interval, bound, unrounded."""
         import pandas as pd
 
         return pd.DataFrame([

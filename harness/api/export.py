@@ -46,7 +46,7 @@ class Listed(BaseModel):
 def exported(
     to: Path, about: Mapping[str, object], *, reads: Sequence[Path] = (), project: str = ""
 ) -> Iterator[Path]:
-    """Give an empty folder to fill; without an error it becomes ``to``, with a list of its files.
+    """Return an empty folder to fill; without an error it becomes ``to``, with a list of its files.
 
     ``about`` describes the export, in that list.
 
@@ -191,7 +191,7 @@ def _scores(layout: Layout, wanted: ExportRequest) -> Mapping[str, Mapping[str, 
 def _about(
     layout: Layout, wanted: ExportRequest, sure: Inference, board: Leaderboard
 ) -> dict[str, object]:
-    """Say what is exported and how sure it was to be, but for what moves no number."""
+    """Describe what is exported and how sure it was to be, but for what moves no number."""
     said = {**asdict(wanted), **asdict(sure), "arms": tuple(board.scores), "data": layout.root.name}
     del said["threads"]
     return said

@@ -70,7 +70,7 @@ class EngineComparison:
         }
 
     def worse(self, measure: str) -> tuple[str, ...]:
-        """Give the ids of queries that the candidate answers worse, the largest loss first.
+        """Return the ids of queries that the candidate answers worse, the largest loss first.
 
         Raises:
             KeyError: the measure was not compared.
@@ -78,7 +78,7 @@ class EngineComparison:
         return self.differences[measure].worse
 
     def frame(self) -> pd.DataFrame:
-        """Give a frame with a row for each measure: means, difference, interval, p-value."""
+        """Return a frame with a row for each measure: means, difference, interval, p-value."""
         import pandas as pd
 
         rows = [
@@ -211,7 +211,7 @@ def _row(search: Search, query_id: str, text: str, name: str) -> Row:
 
 
 def _raised(exc: Exception) -> str:
-    """Say what a function raised, and on which line."""
+    """Describe what a function raised, and on which line."""
     frames = extract_tb(exc.__traceback__)
     at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(exc).__name__}: {exc}{at}"
@@ -270,7 +270,7 @@ class Interleaver:
         self._switch = Switch(Path(ledger), self._names)
 
     def search(self, text: str, k: int = 10, *, user: str = "") -> ShownList:
-        """Give the list to show, of at most ``k`` documents; its ``id`` is for ``click``.
+        """Return the list to show, of at most ``k`` documents; its ``id`` is for ``click``.
 
         ``user`` is the same in all sessions of one user. Lists without it support no preference.
 
@@ -289,7 +289,7 @@ class Interleaver:
         return self._mixer.show(names, rankings, k, query=text, user=user, failed=failed)
 
     def _ranking(self, name: str, text: str) -> tuple[tuple[str, ...], str]:
-        """Give the ranking of a function, or what is wrong with it."""
+        """Return the ranking of a function, or what is wrong with it."""
         try:
             (row,) = shown_by(self._arms[name], {"shown": text}, name).rows()
         except RunError as exc:
@@ -313,7 +313,7 @@ class Interleaving:
     found: Preferences
 
     def frame(self) -> pd.DataFrame:
-        """Give a frame with a row for each candidate, unrounded."""
+        """Return a frame with a row for each candidate, unrounded."""
         import pandas as pd
 
         rows = [

@@ -95,11 +95,11 @@ class Watched:
         return self.found.early
 
     def worst(self, count: int) -> Sides:
-        """Give the first ``count`` diverging queries, those not accepted first."""
+        """Return the first ``count`` diverging queries, those not accepted first."""
         return Sides(side_by_side(self.found.judged.standing[:count], self.kept.divergences))
 
     def frame(self) -> pd.DataFrame:
-        """Give a pandas frame with a row for each attempt, by time, unrounded.
+        """Return a pandas frame with a row for each attempt, by time, unrounded.
 
         ``at`` is in UTC; times are in nanoseconds, and missing where an arm ran no query;
         ``jaccard`` and ``rbo`` are NaN where the two were not compared.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @cache
 def application() -> typer.Typer:
-    """Put every command on the command line, once: a module does so when it is imported."""
+    """Register every command, once: a module does so when it is imported."""
     from harness.cli import (  # noqa: F401
         check,
         custody,

@@ -91,7 +91,7 @@ def _word(found: Finding) -> str:
 
 
 def _headline(found: Checked) -> str:
-    """Say whether the contract is kept, and by how many of the checks."""
+    """Return whether the contract is kept, and by how many of the checks."""
     from harness.stages.contract.subject import Outcome
 
     outcomes = [one.outcome for one in found.findings]
@@ -312,7 +312,7 @@ def selftest(
 
 
 def _steps(layout: Layout, policy: Policy, control: str) -> Policy:
-    """Give the policy of what stands against ``control``; the whole one where none is named."""
+    """Return the policy of what stands against ``control``; the whole one where none is named."""
     from dataclasses import replace
 
     from harness.core.errors import UnknownName

@@ -125,7 +125,7 @@ app = typer.Typer(
 
 
 def group(name: str, about: str) -> typer.Typer:
-    """Put a group of commands on the command line."""
+    """Register a group of commands."""
     made = typer.Typer(no_args_is_help=True, help=about)
     made.callback()(lambda: None)  # without it, a group of one command is that command
     app.add_typer(made, name=name)
@@ -229,7 +229,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 def command(
     to: typer.Typer, name: str | None = None, *, serves: bool = False, talks: bool = False
 ) -> Callable[[Callable[..., Result | None]], Callable[..., Result | None]]:
-    """Put a function on the command line, with its shared options, ``--json`` and exit code.
+    """Register a function as a command, with its shared options, ``--json`` and exit code.
 
     What an engine prints while it runs goes to the error stream, but of one that ``talks`` with a
     person at the terminal. One that ``serves`` speaks over standard input and output itself, and

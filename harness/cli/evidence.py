@@ -91,7 +91,7 @@ def load(
 
 
 def _changed(params: LoadParams, given: dict[str, float]) -> LoadParams:
-    """Put what the command line says in the place of what the file says.
+    """Replace what the file says by what the command line says.
 
     Raises:
         HarnessError: a value is out of range.

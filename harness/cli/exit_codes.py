@@ -35,13 +35,13 @@ _NAMES: set[str] = set()
 
 
 def called() -> str:
-    """Give the command line of the harness as it was called, without options."""
+    """Return the command line of the harness as it was called, without options."""
     by = os.environ.get(CALLED, "")
     return f"{by} {COMMAND}" if by else shlex.join(_typed())
 
 
 def called_from_anywhere() -> str:
-    """Give the same for another folder: paths are absolute."""
+    """Return the same for another folder: paths are absolute."""
     python, _, script = os.environ.get(CALLED, "").partition(" ")
     if script:
         return f"{python} {shlex.quote(str(Path(script).resolve()))} {COMMAND}"
@@ -51,7 +51,7 @@ def called_from_anywhere() -> str:
 
 
 def _pip() -> str:
-    """Give the command that installs a package where this process runs."""
+    """Return the command that installs a package where this process runs."""
     if by := os.environ.get(CALLED, ""):
         return f"{by} pip install"
     if _typed() == [COMMAND]:
@@ -60,7 +60,7 @@ def _pip() -> str:
 
 
 def _typed() -> list[str]:
-    """Give the words that start this environment's harness where the reader stands."""
+    """Return the words that start this environment's harness where the reader stands."""
     own, on_path = Path(sys.executable).with_name(COMMAND), which(COMMAND)
     if on_path is not None and Path(on_path).absolute() == own:
         return [COMMAND]
@@ -83,7 +83,7 @@ def as_called(text: str) -> str:
 
 
 def introduce(names: Iterable[str]) -> None:
-    """Tell which words are commands: the application does so when it is put together."""
+    """Describe which words are commands: the application does so when it is put together."""
     _NAMES.update(names)
 
 
@@ -101,7 +101,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def deafen() -> None:
-    """Let signals change nothing any more: what has been told to end is on its way."""
+    """Ignore further signals: the command is ending."""
     if threading.current_thread() is threading.main_thread():
         for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
@@ -109,7 +109,7 @@ def deafen() -> None:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as a Ctrl-C does: what is half written is cleared away.
+    """Make SIGTERM and SIGHUP end a command as Ctrl-C does: half-written files are removed.
 
     What ``nohup`` has made deaf stays so, and what was told to end is deaf from then on.
     """
@@ -306,7 +306,7 @@ def _opened() -> None:
 
 
 def _encodable() -> None:
-    """Let the output take any character: one that its encoding lacks is escaped as in JSON.
+    """Make the output accept any character: one that its encoding lacks is escaped as in JSON.
 
     A minus or an arrow of ours ended a command otherwise where the encoding is ASCII or Latin-1.
     """
@@ -325,7 +325,7 @@ def _escaped(exc: UnicodeError) -> tuple[str, int]:
 
 
 def _into_nothing() -> None:
-    """Let what is still to be written go nowhere, for Python tries again when it ends."""
+    """Discard what is still to be written, for Python tries again when it ends."""
     try:
         out = sys.stdout.fileno()
     except AttributeError:

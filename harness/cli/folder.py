@@ -33,7 +33,7 @@ BEFORE, AFTER = "… ", "…"
 
 
 def around(text: str, query: str, most: int) -> str:
-    """Give at most so many characters of a text: those with most of a query's words.
+    """Return at most so many characters of a text: those with most of a query's words.
 
     Words are compared by their English stems, as the word index does. Of equal parts the first is
     given, and the beginning where it has as many words as any.
@@ -67,7 +67,7 @@ def _within(places: list[tuple[int, int, str]], begin: int, end: int) -> int:
 
 @cache
 def _stem(word: str) -> str:
-    """Give a word's stem; empty for a word that says nothing, such as ``the``."""
+    """Return a word's stem; empty for a word that says nothing, such as ``the``."""
     from engines.lexical.tantivy import analyzer
 
     return "".join(analyzer("english").analyze(word))
@@ -132,7 +132,7 @@ class Group:
 
 
 def put(app: typer.Typer, group: Group) -> None:
-    """Put the three commands of a group on the command line."""
+    """Register the three commands of a group."""
     kit = group.kit
     commands = typer.Typer(no_args_is_help=True, help=group.about)
 
@@ -272,7 +272,7 @@ def _setting(said: str) -> tuple[str, Scalar]:
 
 
 def place_of(stack: str, folder: Path) -> Path:
-    """Say where the index of a folder is kept: below the cache, which may be deleted."""
+    """Return where the index of a folder is kept: below the cache, which may be deleted."""
     from harness.core.digest import of_json
     from harness.core.errors import BadFile
 
@@ -287,7 +287,7 @@ def place_of(stack: str, folder: Path) -> Path:
 def asked(
     live: Live[Opened], command: str, *, follow: bool
 ) -> Iterator[tuple[Opened, Updated | None]]:
-    """Give what answers for a folder and the update before it, unless ``follow`` is off.
+    """Return what answers for a folder and the update before it, unless ``follow`` is off.
 
     Raises:
         IndexNotReady: ``follow`` is off and the index, which ``command`` makes, is missing.
@@ -341,13 +341,13 @@ def indexed(live: Live[Any], *, everything: bool, as_json: bool) -> None:
 
 
 def _told_of_nothing(done: Updated | None, kinds: Sequence[str]) -> None:
-    """Say which files are read where the folder has none of them: it may not be the one meant."""
+    """Return which files are read where the folder has none: it may be another one."""
     if done is not None and not (done.read or done.unchanged or done.faults):
         err.print(f"the folder has no file that is read: {', '.join(kinds)}", markup=False)
 
 
 def grouped(faults: Sequence[Fault]) -> list[str]:
-    """Say a line a file or folder; of more than three with the same reason, one line for all."""
+    """Return a line a file or folder; of more than three with the same reason, one line for all."""
     by_reason: dict[str, list[str]] = {}
     for fault in faults:
         by_reason.setdefault(fault.why, []).append(fault.path)
@@ -361,14 +361,14 @@ def grouped(faults: Sequence[Fault]) -> list[str]:
 
 
 def summary(done: Updated) -> str:
-    """Say in a line what an update did."""
+    """Describe in a line what an update did."""
     said = [f"{done.read:,} read", f"{done.removed:,} removed", f"{done.unchanged:,} unchanged"]
     refused = f"; {len(done.faults):,} cannot be read" if done.faults else ""
     return f"files: {', '.join(said)}{refused}"
 
 
 def nothing_found(text: str, what: str, typed_text: str) -> str:
-    """Say that nothing is found, so that it also holds where a query demands or refuses words.
+    """State that nothing is found, so that it also holds where a query demands or refuses words.
 
     ``what`` is searched part by part: a word of another part of it helps no part.
     """

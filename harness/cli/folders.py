@@ -23,7 +23,7 @@ SHOWN_OF_UNIT, SHOWN_OF_CHUNK = 120, 300
 
 
 def _nothing(text: str, tokens: Sequence[int], budget: int) -> str:
-    """Say why nothing is shown; ``tokens`` are those of snippets that are found."""
+    """Describe why nothing is shown; ``tokens`` are those of snippets that are found."""
     if tokens:
         found = counted(len(tokens), "snippet is")
         return (
@@ -90,7 +90,7 @@ def _where(hit: Mapping[str, Any]) -> str:
 
 
 def _first(hit: Mapping[str, Any]) -> str:
-    """Give the signature of what a unit defines, or its first line; of prose, how it begins.
+    """Return the signature of what a unit defines, or its first line; of prose, how it begins.
 
     The first line of a section is its heading, which its name says already.
     """
@@ -194,6 +194,6 @@ GROUPS = (
 
 
 def register(app: typer.Typer) -> None:
-    """Put the three groups on the command line."""
+    """Register the three groups."""
     for group in GROUPS:
         put(app, group)

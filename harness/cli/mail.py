@@ -282,7 +282,7 @@ def _viewers(
 
 
 def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
-    """Give what says the kill switch at every question: the file, where one is named."""
+    """Return what says the kill switch at every question: the file, where one is named."""
     from engines.stacks.agent_mail.budget import SwitchFile
     from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 
@@ -328,7 +328,7 @@ def _index(layout: Layout, arm: Arm, name: str, cache: Path) -> None:
 
 
 def secret_of(file: Path | None) -> str:
-    """Give the operator's token: a new one, or that of the file, which is made where it is not."""
+    """Return the operator's token: a new one, or that of the file, which is made if absent."""
     from secrets import token_urlsafe
 
     from harness.core.errors import BadFile

@@ -38,7 +38,7 @@ FOLDER = "migration"
 
 
 def now() -> datetime:
-    """Give the hour, to the second, in UTC."""
+    """Return the hour, to the second, in UTC."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
@@ -277,7 +277,7 @@ def interleave(
     reason: Reason,
     at: At = None,
 ) -> Result:
-    """Let users see lists that are mixed from several engines, or end it with --arms none.
+    """Allow users to see lists mixed from several engines, or end it with --arms none.
 
     The arm that serves comes first. A service that interleaves reads the ledger at each query. A
     step that is taken or taken back ends it too.

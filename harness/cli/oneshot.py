@@ -145,7 +145,7 @@ def run(
 
 
 def _log_of(project: Project, dataset: str, name: str, log: Path | None) -> Path:
-    """Say where the experiment log of a data set lies, whatever is made of it."""
+    """Return where the experiment log of a data set lies, whatever is made of it."""
     if log:
         return log / f"{name}.jsonl"
     if Path(dataset).is_dir():
@@ -265,13 +265,13 @@ def _compared(project: Project, *, record: bool) -> Iterator[str]:
 
 
 def _without_git(root: Path) -> None:
-    """Tell DVC that there is no git, where the code came as a tarball."""
+    """Describe DVC that there is no git, where the code came as a tarball."""
     if not (root / ".git").exists():
         _dvc(root, "config", "--local", "core.no_scm", "true")
 
 
 def _replayed(project: Project) -> list[bool]:
-    """Tell of each arm whether it is known when it was replayed, and not too long ago."""
+    """Return of each arm whether it is known when it was replayed, and not too long ago."""
     from datetime import UTC, datetime
 
     from harness.stages.custody.receipts import replayed
@@ -367,7 +367,7 @@ def init(
 
 
 def on_terminal() -> bool:
-    """Tell whether somebody is there to answer."""
+    """Return whether somebody is there to answer."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

@@ -162,7 +162,7 @@ class Shares(Options):
 
     @contextmanager
     def used(self, cache: Path) -> Iterator[None]:
-        """Let processes or a cluster do the batches of the block.
+        """Run the batches of the block in processes or on a cluster.
 
         Raises:
             HarnessError: both are named, or the cluster cannot be reached.

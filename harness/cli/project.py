@@ -80,11 +80,11 @@ class Project:
         return read(self.root / PARAMS)
 
     def datasets(self, named: str = "") -> list[str]:
-        """Give the data set that was named, or all of ``params.yaml`` where none was."""
+        """Return the data set that was named, or all of ``params.yaml`` where none was."""
         return [named] if named else list(self.params.datasets)
 
     def arms(self, named: str = "") -> list[str]:
-        """Give the arm that was named, or all of ``params.yaml`` where none was."""
+        """Return the arm that was named, or all of ``params.yaml`` where none was."""
         return [named] if named else list(self.params.arms)
 
     @property
@@ -109,7 +109,7 @@ class Project:
         return load_policy(self.policy_file)
 
     def layout(self, dataset: str) -> Layout:
-        """Say where the files of a data set lie.
+        """Return where the files of a data set lie.
 
         Raises:
             BadName: no data set can be called so.
@@ -137,11 +137,11 @@ class Project:
         )
 
     def kept_log(self, dataset: str) -> Path:
-        """Say where ``harness history add`` keeps the log of a data set's experiments."""
+        """Return where ``harness history add`` keeps the log of a data set's experiments."""
         return self.place / "history" / "experiments" / f"{dataset}.jsonl"
 
     def subject(self, dataset: str, threads: int = 1) -> Subject:
-        """Say what the report of a data set is about, and on how many threads to draw."""
+        """Return what the report of a data set is about, and on how many threads to draw."""
         from harness.corpus import card
         from harness.stages.evidence import Subject, pairs_of
 
@@ -187,7 +187,7 @@ def own(
 
 
 def added_to_run(out: Path) -> Layout:
-    """Say where the evidence of a ``harness run`` lies to which a command adds something.
+    """Return where the evidence of a ``harness run`` lies to which a command adds something.
 
     Raises:
         NotOurs: the folder does not bear its mark.
@@ -202,7 +202,7 @@ def added_to_run(out: Path) -> Layout:
 
 
 def name_of(dataset: str) -> str:
-    """Give the name of a data set, or that of a folder with one.
+    """Return the name of a data set, or that of a folder with one.
 
     Raises:
         BadName: no data set can be called so.

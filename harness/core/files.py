@@ -42,7 +42,7 @@ def claimed(path: Path, flags: int) -> int | None:
 
 
 def let_go(lock: int) -> None:
-    """Give up what ``claimed`` gave, also for a process that was forked meanwhile."""
+    """Return up what ``claimed`` gave, also for a process that was forked meanwhile."""
     with suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_UN)
     os.close(lock)
@@ -62,7 +62,7 @@ _TRIES = 3
 
 @contextmanager
 def written_in(folder: Path) -> Iterator[Path]:
-    """Give a new folder in ``folder``, locked while the block runs and removed after it."""
+    """Return a new folder in ``folder``, locked while the block runs and removed after it."""
     sweep(folder)
     lock = None
     while lock is None:
@@ -142,7 +142,7 @@ def _removed(place: Path) -> None:
 
 
 def check_leads(path: Path) -> None:
-    """Let a path pass that names one place, now and once the folders above it are made.
+    """Check that a path names one place, now and once the folders above it are made.
 
     Links that lead in a circle pass: the system refuses them wherever they are used.
 
@@ -212,12 +212,12 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def temporary() -> Path:
-    """Give the folder that SQLite and others sort in; they do not say that it is full."""
+    """Return the folder that SQLite and others sort in; they do not say that it is full."""
     return Path(gettempdir())
 
 
 def refusal(exc: BaseException) -> OSError | None:
-    """Give the disk's answer that an error comes of; None where it comes of another cause."""
+    """Return the disk's answer that an error comes of; None where it comes of another cause."""
     found = (_as_os_error(one) for one in _causes(exc))
     return next((one for one in found if one.errno in DISK), None)
 
@@ -244,7 +244,7 @@ def _as_os_error(exc: BaseException) -> OSError:
 
 
 def _not_made(exc: Exception, path: Path) -> OSError | None:
-    """Tell whether SQLite could not make a file because the disk is full; it does not say why."""
+    """Return whether SQLite could not make a file because the disk is full; it does not say why."""
     codes = (getattr(one, "sqlite_errorcode", None) or 0 for one in _causes(exc))
     if all(code & PRIMARY != sqlite3.SQLITE_CANTOPEN for code in codes) or _has_room(path):
         return None
@@ -252,12 +252,12 @@ def _not_made(exc: Exception, path: Path) -> OSError | None:
 
 
 def _passing(named: object) -> bool:
-    """Tell whether a file has no lasting name yet: it is written beside its place."""
+    """Return whether a file has no lasting name yet: it is written beside its place."""
     return any(part.endswith(LEFT_OVER) for part in Path(str(named)).parts)
 
 
 def _has_room(path: Path) -> bool:
-    """Tell whether the disk of a path, or of the nearest folder above it, has room."""
+    """Return whether the disk of a path, or of the nearest folder above it, has room."""
     there = next(one for one in (path, *path.absolute().parents) if one.exists())
     about = os.statvfs(there)
     return about.f_bavail * about.f_frsize >= ROOM
@@ -310,7 +310,7 @@ def _tried(path: Path) -> int | None:
 
 
 def _empty(lock: int) -> bool:
-    """Tell whether it is a file without content, as ours are; another one is somebody else's."""
+    """Return whether it is a file without content, as ours are; another one is somebody else's."""
     found = os.fstat(lock)
     return stat.S_ISREG(found.st_mode) and not found.st_size
 
@@ -321,7 +321,7 @@ REMEDY = "Free some space there, or set TMPDIR to a folder with room"
 
 
 def place() -> Path:
-    """Give the folder of all temporary folders of this user, made where it is missing.
+    """Return the folder of all temporary folders of this user, made where it is missing.
 
     Raises:
         HarnessError: something of that name belongs to another user, or others may enter it. Or no
@@ -342,7 +342,7 @@ def place() -> Path:
 
 
 def above() -> Path:
-    """Give the system's folder for temporary files: TMPDIR, or the next one that takes a file.
+    """Return the system's folder for temporary files: TMPDIR, or the next one that takes a file.
 
     Raises:
         HarnessError: there is none.
@@ -355,7 +355,7 @@ def above() -> Path:
 
 @contextmanager
 def told(folder: Path) -> Iterator[None]:
-    """Say of a temporary folder that a disk refused that it is one, and what to do.
+    """Describe a temporary folder that a disk refused, and what to do.
 
     Raises:
         BadFile: the disk has no room for what is written in ``folder``, cannot be written or fails.
@@ -372,7 +372,7 @@ def told(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Give a new, empty folder for the block and remove it afterwards.
+    """Return a new, empty folder for the block and remove it afterwards.
 
     What killed processes left is removed first: the folder of a living one is locked.
 
@@ -396,7 +396,7 @@ EXCHANGE = 2
 
 @contextmanager
 def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Give a path to write to; it becomes ``path`` if the block ends well, else it is removed.
+    """Return a path to write to; it becomes ``path`` if the block ends well, else it is removed.
 
     What is given is whole: of a path that begins with ``~`` pyarrow makes one in the home folder.
     """
@@ -417,7 +417,7 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Give an empty folder to fill; it becomes ``path`` if the block ends well.
+    """Return an empty folder to fill; it becomes ``path`` if the block ends well.
 
     If ``path`` exists, the two change places in one step, so that a reader always finds one of
     them. A file system without that operation needs two steps, and the next writer undoes half a
@@ -474,7 +474,7 @@ def write_json(path: Path, value: Any, *, durable: bool = False) -> None:  # noq
 
 
 def json_text(value: Any) -> str:  # noqa: ANN401  whatever json can write
-    """Give ``value`` as ``write_json`` writes it."""
+    """Return ``value`` as ``write_json`` writes it."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return text + "\n"
 
@@ -527,7 +527,7 @@ def _sync(path: Path) -> None:
 
 
 def swapped(one: Path, other: Path) -> bool:
-    """Let ``one`` and ``other`` change places; False, and nothing done, where that failed.
+    """Swap ``one`` and ``other``; False, and nothing done, where that failed.
 
     Both must exist on one file system. No reader finds either of them missing at any time.
     """

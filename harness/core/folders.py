@@ -27,7 +27,7 @@ _STRAY = re.compile("|".join(map(translate, STRAYS)))
 
 
 def is_stray(path: PurePath) -> bool:
-    """Tell whether a desktop, an editor or a cache left a file; its path is relative."""
+    """Return whether a desktop, an editor or a cache left a file; its path is relative."""
     return any(map(_STRAY.match, path.parts))
 
 
@@ -86,7 +86,7 @@ def check_free(
     reads: Iterable[Path] = (),
     known: Callable[[Path], bool] | None = None,
 ) -> None:
-    """Let a folder pass that ``owner`` may write into, and write nothing.
+    """Check that ``owner`` may write into a folder, and write nothing.
 
     ``reads`` are the files and folders that the command reads. ``known`` recognizes what an earlier
     version of the program, which set no marks, wrote.
@@ -120,7 +120,7 @@ def set_mark(folder: Path, owner: str, project: str = "") -> None:
 
 
 def check_held(folder: Path, owner: str) -> None:
-    """Let a folder pass that bears the mark of ``owner``: a command adds to what that one left.
+    """Check that a folder has the mark of ``owner``: a command adds to what that one left.
 
     Raises:
         NotOurs: it does not.
@@ -133,7 +133,7 @@ def check_held(folder: Path, owner: str) -> None:
 def check_new(
     file: Path, *, reads: Iterable[Path] = (), ours: Callable[[Path], bool] | None = None
 ) -> None:
-    """Let a file pass that is not there yet, or of which ``ours`` says that it may be replaced.
+    """Check that a file is absent, or may be replaced by ``ours``.
 
     Raises:
         NotOurs: it is there, is a folder, or lies in a folder that is read.
@@ -146,7 +146,7 @@ def check_new(
 
 
 def check_apart(to: Path, reads: Iterable[Path]) -> None:
-    """Let a place pass that is not, is not in and is not around anything that is read.
+    """Check that a place is not, is not in and does not contain anything that is read.
 
     Links are followed, and a folder that is mounted twice is one. Up from a folder that is not
     there leads nowhere: once it is made, the same path is another place.
@@ -168,7 +168,7 @@ def check_apart(to: Path, reads: Iterable[Path]) -> None:
 
 
 def _inside(inner: Path, outer: Path) -> bool:
-    """Tell whether ``inner`` is ``outer``, or below it; both are without links."""
+    """Return whether ``inner`` is ``outer``, or below it; both are without links."""
     if inner.is_relative_to(outer):
         return True
     there = [place for place in (inner, *inner.parents) if place.exists()]
@@ -226,7 +226,7 @@ class Change:
         """What was cut off and is complete now; empty where nothing was."""
 
     def write(self, path: Path, text: str) -> None:
-        """Give a file its new text; nothing is written yet."""
+        """Return a file its new text; nothing is written yet."""
         whole = path.resolve()
         if not any(whole.is_relative_to(folder) for folder in self._within):
             raise ValueError(f"{path} is in none of the folders of the change")
@@ -337,7 +337,7 @@ def completed(thing: Path, *, within: Sequence[Path]) -> None:
 
 
 def journal_of(thing: Path) -> Path:
-    """Say where the journal of ``thing`` is while a change of it is under way.
+    """Return where the journal of ``thing`` is while a change of it is under way.
 
     Raises:
         BadFile: it is the root of the file system, beside which there is nothing.

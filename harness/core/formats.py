@@ -24,7 +24,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(value: object) -> object:
-    """Give the value itself, or the escaped text if a spreadsheet would run it."""
+    """Return the value itself, or the escaped text if a spreadsheet would run it."""
     if not (isinstance(value, str) and value.startswith(FORMULA)):
         return value
     with suppress(ValueError):
@@ -91,7 +91,7 @@ def json_of(text: str) -> Any:  # noqa: ANN401  any JSON
 
 
 def checked(text: str) -> str:
-    """Give JSON back after checking the bounds, for callers with a schema of their own.
+    """Return JSON back after checking the bounds, for callers with a schema of their own.
 
     Raises:
         Malformed: as ``json_of``.
@@ -116,7 +116,7 @@ def moment_of(text: str) -> datetime:
 
 
 def in_years(moment: datetime) -> datetime:
-    """Let a time with its zone pass that every zone can tell.
+    """Check that every zone can express a time.
 
     Raises:
         Malformed: it lies outside the years 1 to 9999 of UTC.

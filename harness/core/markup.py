@@ -125,7 +125,7 @@ _EIGHT_BITS = re.compile(rb"((?:[\xa1-\xfe]{2})+)|\x8e([\xa1-\xdf])")
 
 
 def begins(line: bytes, after: bytes, first: bytes, *, blank: bool) -> bool:
-    """Tell whether a line ``From `` begins a mail, by the line after it; in a text it does not.
+    """Return whether a line ``From `` begins a mail, by the line after it; in a text it does not.
 
     ``first`` is the first such line of the file: where it has no date, none needs one, but a blank
     line before it.
@@ -188,7 +188,7 @@ def moment(text: str, problems: list[str]) -> int | None:
 
 
 def texts(mail: Message, problems: list[str]) -> list[str]:
-    """Give the texts of a mail without its attachments, in their order.
+    """Return the texts of a mail without its attachments, in their order.
 
     Of alternatives the plain one is taken, else the last one that has any text.
     """
@@ -224,7 +224,7 @@ def decoded(data: bytes, label: str) -> tuple[str, bool]:
 
 
 def _leaf(part: Message, problems: list[str]) -> list[str]:
-    """Give the text of a part that holds no others, unless it is attached or blank."""
+    """Return the text of a part that holds no others, unless it is attached or blank."""
     kind = part.get_content_type()
     if part.get_content_disposition() == "attachment":
         return []

@@ -20,7 +20,7 @@ MAY = "letters, digits and _ . + @ -, with no . + @ or - in front"
 
 
 def fault(name: str) -> str:
-    """Say why a text is not a valid name; empty if it is."""
+    """Describe why a text is not a valid name; empty if it is."""
     if not name:
         return "it is empty"
     if _CONTROL.search(name):
@@ -35,7 +35,7 @@ def fault(name: str) -> str:
 
 
 def checked(kind: str, name: str) -> str:
-    """Give ``name`` back if it is valid for a ``kind``.
+    """Return ``name`` back if it is valid for a ``kind``.
 
     Raises:
         BadName: a file cannot be called so.
@@ -46,7 +46,7 @@ def checked(kind: str, name: str) -> str:
 
 
 def check_distinct(kind: str, name: str, known: Iterable[str]) -> None:
-    """Let a name pass that none of those ``known`` differs from only by its case.
+    """Check that no name of ``known`` differs from this one by its case alone.
 
     Raises:
         BadName: a file system that ignores case would take two for one.
@@ -57,7 +57,7 @@ def check_distinct(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 def labelled(kind: str, text: str) -> str:
-    """Give ``text`` back, a line for people.
+    """Return ``text`` back, a line for people.
 
     Raises:
         BadName: it is empty, longer than a line, or has control characters.

@@ -57,13 +57,13 @@ class Malformed(ValueError):
         self.line = line
 
     def told(self) -> BadFile:
-        """Give the same as a ``BadFile``, for callers without a message of their own."""
+        """Return the same as a ``BadFile``, for callers without a message of their own."""
         return BadFile(self.path or "a file", str(self), "Rebuild or restore it.", self.line)
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let what is malformed, or cannot be read, say that it is this file."""
+    """Name this file in errors of what is malformed or cannot be read."""
     try:
         yield
     except Malformed as exc:
@@ -171,7 +171,7 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _regular(number: int, path: Path) -> IO[bytes]:
-    """Give the file that was opened, if it may be read."""
+    """Return the file that was opened, if it may be read."""
     if problem := _problem(number):
         os.close(number)
         with naming(path):
@@ -187,7 +187,7 @@ def _bounded(file: IO[bytes], most: int) -> bytes:
 
 
 def _problem(file: int) -> str:
-    """Say why an open file is not read; empty where nothing is wrong.
+    """Describe why an open file is not read; empty where nothing is wrong.
 
     A file system that does not count blocks says 0 of every file.
     """
@@ -201,7 +201,7 @@ def _problem(file: int) -> str:
 
 
 def _is_hole(file: int) -> bool:
-    """Tell whether a file has no data at all; a file system that knows no holes says no."""
+    """Return whether a file has no data at all; a file system that knows no holes says no."""
     try:
         os.lseek(file, 0, os.SEEK_DATA)
     except OSError as exc:
@@ -232,7 +232,7 @@ def _rows(file: IO[bytes], *, packed: bool) -> Iterator[bytes]:
 
 
 def not_text(raw: bytes) -> str:
-    """Say what a file is whose first bytes are not text in UTF-8; empty where they may be."""
+    """Describe what a file is whose first bytes are not text in UTF-8; empty where they may be."""
     if raw.startswith(_MARKS):
         name = next(name for mark, name in _WIDE.items() if raw.startswith(mark))
         return f"it is {name}, and not UTF-8"

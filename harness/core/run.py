@@ -157,7 +157,7 @@ class Run:
 
     @property
     def repeated(self) -> str:
-        """Say how many attempts were repeated; empty where none was."""
+        """Return how many attempts were repeated; empty where none was."""
         if not self.retries:
             return ""
         limited = f", {self.rate_limited:,} of them rate-limited" if self.rate_limited else ""

@@ -37,7 +37,7 @@ def independent(query_ids: Sequence[str], clusters: Mapping[str, str]) -> int:
 
 
 def said_of_parted(count: int) -> str:
-    """Say how many near duplicates have different intents, to follow a count; empty for none."""
+    """Return how many near duplicates have different intents, to follow a count; empty for none."""
     if not count:
         return ""
     return f"; {count:,} with nearly the words of another have an intent of their own"

@@ -165,7 +165,7 @@ class JsonLines(Journal[T]):
 
 
 def bad(path: Path, what: str, exc: Exception, remedy: str, line: int | None = None) -> BadFile:
-    """Say of an error which file and which key or line it is about, and what to do."""
+    """Describe which file and which key or line an error is about, and what to do."""
     if isinstance(exc, ValidationError):
         first = exc.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"])) or ("the line" if line else "the file")

@@ -97,7 +97,7 @@ def write_queries(path: Path, found: Iterable[Query]) -> None:
 
 
 def queries_text(found: Iterable[Query], key: str = "query_id") -> str:
-    """Give the lines that ``write_queries`` writes, the id under ``key``."""
+    """Return the lines that ``write_queries`` writes, the id under ``key``."""
     return "".join(_line(_query_fields(query, key)) for query in found)
 
 

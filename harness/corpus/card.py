@@ -126,7 +126,7 @@ def write(folder: Path, card: Card) -> None:
 
 
 def text_of(card: Card) -> str:
-    """Give the file that ``write`` writes."""
+    """Return the file that ``write`` writes."""
     return "\n".join(_lines(card.model_dump(exclude_none=True, exclude_defaults=True), ())) + "\n"
 
 

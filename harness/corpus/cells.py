@@ -26,7 +26,7 @@ ID = frozenset({"id", "queryid", "qid", "topicid", "num"})
 
 
 def plain(name: str) -> str:
-    """Give the form in which the names of a column are compared: ``Query-ID`` is ``queryid``."""
+    """Return the form in which the names of a column are compared: ``Query-ID`` is ``queryid``."""
     return "".join(filter(str.isalnum, name.casefold()))
 
 
@@ -56,7 +56,7 @@ def whole(found: object) -> int | None:
 
 
 def problem(found: object) -> str:
-    """Say what is wrong with a grade that is not whole."""
+    """Describe what is wrong with a grade that is not whole."""
     return f"the grade {found!r} is not an integer"
 
 
@@ -68,7 +68,7 @@ LONGEST = 60
 
 
 def normal(name: str) -> str:
-    """Give the form that ids share which tools write otherwise: ``00012``, ``12.0`` and ``12``."""
+    """Return the form shared by ids that tools write otherwise: ``00012``, ``12.0``, ``12``."""
     plain = unicodedata.normalize("NFKC", name).strip().casefold()
     whole, _, rest = plain.partition(".")
     if whole.isdecimal() and not rest.strip("0"):
@@ -153,7 +153,7 @@ class OwnWatch:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Say what was found, a sentence each."""
+        """Describe what was found, a sentence each."""
         found = []
         if own := self.own:
             found.append(

@@ -79,7 +79,7 @@ class Wording(NamedTuple):
         return len(self.words & other.words) / len(self.words | other.words)
 
     def parted(self, other: Wording) -> bool:
-        """Tell whether the two differ in a number, a name or a negation."""
+        """Return whether the two differ in a number, a name or a negation."""
         return (
             (self.names, self.negated) != (other.names, other.negated)
             or not self.proper <= other.words
@@ -171,7 +171,7 @@ class _Need(NamedTuple):
 def stars(
     texts: Sequence[str], judged: Sequence[frozenset[str]] | None = None, pairs: Pairs = ()
 ) -> Codes:
-    """Give for each text the place of the first one of its cluster, shape (texts,).
+    """Return for each text the place of the first one of its cluster, shape (texts,).
 
     ``judged`` are the relevant documents of each text, none where they are unknown; ``pairs`` are
     places of texts that a model found alike. Wordings with fewer words come first. Each joins the
@@ -221,7 +221,7 @@ def _stars_of_pairs(
 
 
 def _leaders(needs: Sequence[_Need], near: dict[int, set[int]]) -> list[int]:
-    """Give the place of the leader of each need, its own where it opens a cluster.
+    """Return the place of the leader of each need, its own where it opens a cluster.
 
     Only leaders are looked up, by a rare relevant document together with a rare word that two
     queries like each other must share (prefix filter: Chaudhuri, Ganti and Kaushik, ICDE 2006).
@@ -250,7 +250,7 @@ def _leaders(needs: Sequence[_Need], near: dict[int, set[int]]) -> list[int]:
 
 
 def _judged_alike(one: _Need, other: _Need) -> bool:
-    """Tell whether two have nearly the same relevant documents, and words that are alike."""
+    """Return whether two have nearly the same relevant documents, and words that are alike."""
     if one.wording.parted(other.wording):
         return False
     like = one.wording.like(other.wording)
@@ -274,7 +274,7 @@ def _keys(need: _Need, documents: Counter[str], words: Counter[str]) -> Iterator
 
 
 def _rarest(items: frozenset[str], counts: Counter[str], least: Fraction) -> list[str]:
-    """Give the rarest of a set, one of which every set with Jaccard ``least`` to it has too."""
+    """Return the rarest of a set, one of which every set with Jaccard ``least`` to it has too."""
     ordered = sorted(items, key=lambda item: (counts[item], item))
     shared = -(-len(items) * least.numerator // least.denominator)
     return ordered[: len(items) - shared + 1]
@@ -460,7 +460,7 @@ def of_queries(
 
 
 def _join_equal_texts(queries: Sequence[Query], found: dict[str, str]) -> None:
-    """Put one text into one cluster; that of an intent takes in the cluster of its twins."""
+    """Join equal texts in one cluster; that of an intent takes in the cluster of its twins."""
     owner: dict[str, str] = {}
     taken: dict[str, str] = {}
     for query in queries:

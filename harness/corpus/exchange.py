@@ -78,7 +78,7 @@ class Collector:
         self._kept.append(Judgement(*pair, self._grade(grade, at)))
 
     def done(self) -> Ratings:
-        """Give what was collected.
+        """Return what was collected.
 
         Raises:
             BadFile: nothing is rated.
@@ -88,7 +88,7 @@ class Collector:
         return Ratings(tuple(self._queries.values()), Qrels.of(self._kept), self._unrated)
 
     def wrong(self, at: At, problem: str, hint: str) -> BadFile:
-        """Give the error of a place."""
+        """Return the error of a place."""
         if isinstance(at, int):
             return BadFile(self.path, problem, hint, at)
         return BadFile(self.path, f"{at}: {problem}", hint)
@@ -110,7 +110,7 @@ def _encoded(text: str, which: str) -> str:
 
 
 def rows_of(qrels: Qrels, queries: Sequence[Query]) -> list[tuple[Query, list[tuple[str, int]]]]:
-    """Give each query that is judged with its documents and grades, in the order of the queries."""
+    """Return each judged query with its documents and grades, in the order of the queries."""
     return [
         (query, [*qrels.grades[query.query_id].items()])
         for query in queries
@@ -155,7 +155,7 @@ def read_ltr(path: Path) -> Ratings:
 
 
 def _without_weights(path: Path, heads: Mapping[str, tuple[int, str]]) -> dict[str, str]:
-    """Give the texts of the head by query, without weights."""
+    """Return the texts of the head by query, without weights."""
     found = {qid: WEIGHTED.fullmatch(said) for qid, (_, said) in heads.items()}
     weighted = [qid for qid, match in found.items() if match]
     if weighted and len(weighted) < len(heads):
@@ -261,7 +261,7 @@ def _plain(cell: str) -> str:
 
 
 def _safe(cell: str) -> str:
-    """Put a space before what a spreadsheet would run, as Quepid does."""
+    """Insert a space before what a spreadsheet would run, as Quepid does."""
     return f" {cell}" if cell.startswith(FORMULA) else cell
 
 
@@ -342,7 +342,7 @@ def listed(path: Path, key: str) -> list[dict[str, Any]]:
 
 
 def within(collector: Collector, place: str, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the ratings of one query.
+    """Return the ratings of one query.
 
     Raises:
         BadFile: they are not a list of objects.
@@ -354,7 +354,7 @@ def within(collector: Collector, place: str, row: dict[str, Any]) -> list[dict[s
 
 
 def _texts(request: dict[str, Any], key: str) -> Iterator[str]:
-    """Give the texts under a key, else all that the parameters or the search ask for."""
+    """Return the texts under a key, else all that the parameters or the search ask for."""
     if key:
         yield from _strings(node.get(key) for node in _objects(request))
         return
@@ -368,7 +368,7 @@ def _texts(request: dict[str, Any], key: str) -> Iterator[str]:
 
 
 def _objects(found: object) -> Iterator[dict[str, Any]]:
-    """Give every object inside a value, at any depth."""
+    """Return every object inside a value, at any depth."""
     if isinstance(found, dict):
         yield found
     if isinstance(found, dict | list):
@@ -501,7 +501,7 @@ WRITE: Mapping[str, Callable[[Path, Data], None]] = {
 
 
 def reader(name: str) -> Callable[[Path, str], Ratings]:
-    """Give what reads the ratings of a format.
+    """Return what reads the ratings of a format.
 
     Raises:
         UnknownName: no format has the name.
@@ -512,7 +512,7 @@ def reader(name: str) -> Callable[[Path, str], Ratings]:
 
 
 def writer(name: str) -> Callable[[Path, Data], None]:
-    """Give what writes a data set in a format.
+    """Return what writes a data set in a format.
 
     Raises:
         UnknownName: no format has the name.
@@ -532,7 +532,7 @@ def _table(rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def _distinct(data: Data) -> tuple[Query, ...]:
-    """Give the queries of a format that names them by their text.
+    """Return the queries of a format that names them by their text.
 
     Raises:
         DatasetError: two judged queries have the same text.

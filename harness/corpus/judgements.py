@@ -68,7 +68,7 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
 
 
 def text_of(labels: Iterable[Label]) -> str:
-    """Give the file that ``write`` writes."""
+    """Return the file that ``write`` writes."""
     return LABELS.text(labels)
 
 
@@ -96,7 +96,7 @@ def read_labels(path: Path) -> tuple[Label, ...]:
 
 
 def only_of(path: Path, judges: Collection[str]) -> bool:
-    """Tell whether a file holds labels of these judges and nothing else."""
+    """Return whether a file holds labels of these judges and nothing else."""
     try:
         return {label.by for label in read_labels(path)} <= set(judges)
     except HarnessError:
@@ -193,7 +193,7 @@ class Pool:
         return next((at for at, ids in enumerate(of) if ids == (query_id, doc_id)), None)
 
     def graded(self, at: int, grade: int | None) -> Pool:
-        """Give the pair at a place a grade, or take it away."""
+        """Return the pair at a place a grade, or take it away."""
         return replace(self, grades=(*self.grades[:at], grade, *self.grades[at + 1 :]))
 
 
@@ -237,12 +237,12 @@ def write_grades(path: Path, pool: Pool) -> None:
 
 
 def texts_of(pool: Pool) -> str:
-    """Give the file beside a pool."""
+    """Return the file beside a pool."""
     return PAIRS.text(pool.pairs)
 
 
 def grades_of(pool: Pool) -> str:
-    """Give the pool itself."""
+    """Return the pool itself."""
     lines = (
         f"{pair.query_id} 0 {pair.doc_id} {trec.UNFILLED if grade is None else grade}\n"
         for pair, grade in zip(pool.pairs, pool.grades, strict=True)

@@ -34,7 +34,7 @@ class _File(NamedTuple):
 
 
 def table_of(path: Path, wanted: pa.Schema, nullable: Container[str] = ()) -> pa.Table:
-    """Give all columns of the file, and its metadata in the schema.
+    """Return all columns of the file, and its metadata in the schema.
 
     The file has at least the columns of ``wanted``, of their types, and a value in each row except
     where ``nullable`` names the column.
@@ -146,7 +146,7 @@ def _plain(file: _File, table: pa.Table) -> pa.Table:
 
 
 def _text_bytes(chunk: pa.Array) -> int:
-    """Give the bytes of texts that are written out, or, where that is few, at most so many."""
+    """Return the bytes of texts that are written out, or, where that is few, at most so many."""
     while isinstance(chunk, pa.ListArray):
         chunk = chunk.values
     if not isinstance(chunk, pa.DictionaryArray):

@@ -51,7 +51,7 @@ def form(text: str) -> str | None:
 
 
 def with_forms(queries: Iterable[Query]) -> Iterator[Query]:
-    """Put every query into the slice of its form, beside those that it has."""
+    """Add every query to the slice of its form, beside those that it has."""
     for query in queries:
         found = form(query.text)
         yield replace(query, slices=(*query.slices, found)) if found else query
@@ -117,12 +117,12 @@ class Changes:
     """Number of judgements before and after."""
 
     def __bool__(self) -> bool:
-        """Tell whether anything changed."""
+        """Return whether anything changed."""
         return any((*self.queries, *self.judgements))
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Say each change, with its number and the first few ids."""
+        """List each change, with its number and the first few ids."""
         found = [
             f"{counted(len(ids), 'query')} {what} ({_some(ids)})"
             for ids, what in (

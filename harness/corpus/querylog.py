@@ -66,7 +66,7 @@ class Cleaner:
         """Sessions that were seen; one that was forgotten counts once more."""
 
     def left(self, entry: Entry) -> Left | None:
-        """Say why an entry with a ``plain`` text is left out; None where it counts."""
+        """Return why an entry with a ``plain`` text is left out; None where it counts."""
         if not entry.text:
             return Left.NO_QUERY
         if entry.status >= 400:  # noqa: PLR2004  HTTP's errors begin here
@@ -279,7 +279,7 @@ def _typed(text: str) -> str:
 
 
 def _first(found: Mapping[str, Any], given: str, names: Sequence[str]) -> Any:  # noqa: ANN401
-    """Give the value of a name with dots for what lies deeper; else of the first that is there."""
+    """Return the value of a dotted name, else of the first that is there."""
     if not given:
         return next((found[name] for name in names if found.get(name) is not None), None)
     value: Any = found
@@ -341,7 +341,7 @@ def _digits(text: str) -> list[int]:
 
 
 def is_card(text: str) -> bool:
-    """Tell whether the digits have the length and the check digit of a payment card (Luhn)."""
+    """Return whether the digits have the length and the check digit of a payment card (Luhn)."""
     digits = _digits(text)
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
     total = sum(digits[-1::-2]) + sum(doubled)
@@ -349,24 +349,24 @@ def is_card(text: str) -> bool:
 
 
 def is_iban(text: str) -> bool:
-    """Tell whether the check digits of a bank account number are right (ISO 13616)."""
+    """Return whether the check digits of a bank account number are right (ISO 13616)."""
     plain = "".join(text.split()).upper()
     moved = plain[4:] + plain[:4]
     return int("".join(str(int(sign, 36)) for sign in moved)) % IBAN_REST == 1
 
 
 def is_phone(text: str) -> bool:
-    """Tell whether a number has as many digits as telephone numbers with an area code."""
+    """Return whether a number has as many digits as telephone numbers with an area code."""
     return len(_digits(text)) in PHONE_DIGITS
 
 
 def is_mixed(text: str) -> bool:
-    """Tell whether a long word has letters and at least two digits, as keys and tokens do."""
+    """Return whether a long word has letters and at least two digits, as keys and tokens do."""
     return sum(map(str.isdigit, text)) > 1 and any(map(str.isalpha, text))
 
 
 def is_address(text: str) -> bool:
-    """Tell whether four numbers are those of an internet address."""
+    """Return whether four numbers are those of an internet address."""
     return all(int(part) < 256 for part in text.split("."))  # noqa: PLR2004  a byte
 
 

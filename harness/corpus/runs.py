@@ -115,7 +115,7 @@ def _run_in(path: Path) -> Run:
 
 
 def _conditions(about: Mapping[str, str]) -> Conditions | None:
-    """Give how the queries were asked, where the file says so."""
+    """Return how the queries were asked, where the file says so."""
     if not about.keys() & {"k", "time_limit_s"}:
         return None
     try:
@@ -163,7 +163,7 @@ ARM, PAIR = ("arm",), ("control", "candidate")
 
 
 def score_columns(key_names: Sequence[str]) -> pa.Schema:
-    """Give the columns of a score table; an undefined value is null and has its reason."""
+    """Return the columns of a score table; an undefined value is null and has its reason."""
     texts = [(name, pa.string()) for name in (*key_names, "measure", "query_id")]
     return pa.schema([*texts, ("value", pa.float64()), ("undefined", pa.string())])
 

@@ -191,7 +191,7 @@ def write_qrels(path: Path, found: Qrels) -> None:
 
 
 def qrels_text(found: Qrels) -> str:
-    """Give the file that ``write_qrels`` writes."""
+    """Return the file that ``write_qrels`` writes."""
     return "".join(f"{q} 0 {doc_id} {grade}\n" for q, doc_id, grade in found.rows())
 
 
@@ -242,7 +242,7 @@ class Scored:
         return len(self._score)
 
     def ask(self, query_id: str) -> int:
-        """Give the place of a query, which is the next one where it is new."""
+        """Return the place of a query, which is the next one where it is new."""
         return self.queries.setdefault(query_id, len(self.queries))
 
     def add(self, query_id: str, doc_id: str, score: float) -> None:
@@ -298,7 +298,7 @@ def write_run(path: Path, run: Run) -> None:
 
 
 def run_text(run: Run) -> str:
-    """Give ``query Q0 document rank score tag`` lines, the score being minus the rank.
+    """Return ``query Q0 document rank score tag`` lines, the score being minus the rank.
 
     Readers sort by the score and break ties each in their own way; this leaves them one order
     to read. How a query without hits ended is not in such a file.

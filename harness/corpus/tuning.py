@@ -117,7 +117,7 @@ class Leak(NamedTuple):
 
     @property
     def said(self) -> str:
-        """Say it in words."""
+        """Return it in words."""
         on = ", ".join(self.collections)
         return f"{self.arm} was tuned on {self.seen:,} of the {self.judged:,} judged queries ({on})"
 
@@ -143,7 +143,7 @@ RECORDS: Artifact[TuningRecord] = Json("a tuning record", TuningRecord, remedy=H
 
 
 def is_record(path: Path) -> bool:
-    """Tell whether a file is a tuning record, which the next search may replace."""
+    """Return whether a file is a tuning record, which the next search may replace."""
     try:
         read(path)
     except BadFile:

@@ -41,7 +41,7 @@ class Settings(SampleSettings):
         return self
 
     def margin_of(self, name: str) -> float:
-        """Give the margin of a slice."""
+        """Return the margin of a slice."""
         return self.margins.get(name, self.margin)
 
     @property
@@ -71,7 +71,7 @@ class _Slice:
     """Why a PASS would mean nothing; empty where it would mean something."""
 
     def settled(self, rules: Rules) -> tuple[str, Cause]:
-        """Say what would settle it, and why it is open."""
+        """Describe what would settle it, and why it is open."""
         if self.empty:
             return f"{self.name}: {LESS}", Cause.EMPTY
         unpaired = self.compared.paired.unpaired
@@ -81,7 +81,7 @@ class _Slice:
         return f"{self.name}: {remedy}", cause
 
     def unjudged(self, rules: Rules) -> str:
-        """Say what the unjudged hits do to its verdict; empty where all are judged."""
+        """Describe what the unjudged hits do to its verdict; empty where all are judged."""
         return self.compared.unjudged(Bound(self.limit), rules)
 
 

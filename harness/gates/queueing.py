@@ -87,7 +87,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
 
 
 def _hindered(settings: Settings, load: Load, rounds: AtRate) -> Hindrance | None:
-    """Say why the rounds may not be looked at; None where they may."""
+    """Return why the rounds may not be looked at; None where they may."""
     if unlike := settings.unlike(load.reference_ns, load.machine):
         return unlike
     noise = load.noise.get(settings.rate)

@@ -110,7 +110,7 @@ class Ratio(NamedTuple):
 def average_precision(
     shown: Sequence[str], judged: Mapping[str, bool], unjudged: Collection[str]
 ) -> tuple[float, float]:
-    """Give the smallest and the largest AP of the documents ``shown``, down to the cutoff.
+    """Return the smallest and the largest AP of the documents ``shown``, down to the cutoff.
 
     ``judged`` says of each judged document whether it is relevant, and one is; ``unjudged`` may or
     may not be, and some of them may not be shown here. For a fixed number of relevant ones among
@@ -227,7 +227,7 @@ class Bounding:
         return Span(ratio.smallest, ratio.largest)
 
     def as_judged(self, case: Case) -> float:
-        """Give candidate - control with every unjudged document irrelevant."""
+        """Return candidate - control with every unjudged document irrelevant."""
         nothing = dict.fromkeys(self.unjudged(case), 0)
         return self.difference(case._replace(grades={**nothing, **case.grades})).worst
 
@@ -274,7 +274,7 @@ class Bounding:
         return Ratio(base, tuple(weights.values()), tuple(levels), ideal, constant)
 
     def _worth_at(self, documents: int) -> Sequence[float]:
-        """Say what a unit of gain is worth at each rank."""
+        """Return what a unit of gain is worth at each rank."""
         depth = documents if self.asked.cutoff is None else max(self.asked.cutoff, 1)
         if self.asked.name != "nDCG":
             return [1.0] * depth
@@ -338,7 +338,7 @@ class Effects(NamedTuple):
 
 
 def effects_of_rr(hits: Hits, may_be_relevant: bool) -> Effects:  # noqa: FBT001  a fact
-    """Give the effects on the reciprocal rank: one further relevant document is enough.
+    """Return the effects on the reciprocal rank: one further relevant document is enough.
 
     It is the first relevant one of the arm that is to gain; any other only helps the other arm.
     """
@@ -452,7 +452,7 @@ class Ratios:
         )
 
     def largest(self) -> Floats:
-        """Give the largest ratio of each query over all completions, by Dinkelbach's method.
+        """Return the largest ratio of each query over all completions, by Dinkelbach's method.
 
         Of all completions with the same counts by level, the best gives the highest levels to the
         documents that add most. So only counts by level are searched, for all queries at once.

@@ -89,7 +89,7 @@ def decompose_way(
 
 
 def reordered(shown: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
-    """Give ``shown`` with what ``other`` shows too in the order that it has there.
+    """Return ``shown`` with what ``other`` shows too in the order that it has there.
 
     What only ``shown`` has stays where it stands.
     """

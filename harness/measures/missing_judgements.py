@@ -194,7 +194,7 @@ class Missing:
 
 
 def judged_by_relevance(measure: str) -> bool:
-    """Tell whether a missing judgement can move a measure: not ``Judged``, nor an agreement."""
+    """Return whether a missing judgement can move a measure: not ``Judged``, nor an agreement."""
     try:
         return not rests_on_judging_only(parse(measure))
     except UnknownName:
@@ -346,7 +346,7 @@ class _Shown:
         return tuple(self.vocabulary[doc] for doc in self.docs[at].tolist())
 
     def hits(self, wanted: Bounding) -> Hits:
-        """Give gains in the place of grades."""
+        """Return gains in the place of grades."""
         gains = self._gains(self.grades, wanted)
         judged = self._gains(self.encoded.grades.astype(np.int64), wanted)
         row = np.full(len(self.encoded), -1)
@@ -428,13 +428,13 @@ def draw(missing: Missing, rate: float, seed: int) -> Draw:
 
 
 def _coin(seed: int, query_id: str, doc_id: str) -> float:
-    """Give a number between 0 and 1 that nothing but its arguments changes."""
+    """Return a number between 0 and 1 that nothing but its arguments changes."""
     text = f"{seed}\0{query_id}\0{doc_id}".encode()
     return int.from_bytes(blake2b(text, digest_size=8).digest()) / 2.0**64
 
 
 def rate_of(missing: Missing, size: int) -> float:
-    """Give the rate at which ``size`` hits are drawn on average, or all that can move anything."""
+    """Return the rate at which ``size`` hits are drawn on average, or all that can matter."""
     weight = missing.weight[missing.weight > 0]
     if not len(weight):
         return 1.0
@@ -453,7 +453,7 @@ def expected_size(missing: Missing, rate: float) -> int:
 
 
 def span_at(missing: Missing, rate: float) -> Span:
-    """Give the least and the greatest change of a query that is not known for certain."""
+    """Return the least and the greatest change of a query that is not known for certain."""
     open_ = ~_certain(missing, np.minimum(1.0, rate * missing.weight))
     least, most = (
         _reach((end[open_]).max(initial=0.0), rate)
@@ -463,12 +463,12 @@ def span_at(missing: Missing, rate: float) -> Span:
 
 
 def _reach(whole: float, rate: float) -> float:
-    """Give the most that one query can count for; it grows with what it can lose at all."""
+    """Return the most that one query can count for; it grows with what it can lose at all."""
     return float(whole / -math.expm1(-rate * whole)) if whole > 0 else 0.0
 
 
 def rate_within(missing: Missing, down: float, up: float) -> float | None:
-    """Give the lowest rate at which no query counts for more than this; None if none is so."""
+    """Return the lowest rate at which no query counts for more than this; None if none is so."""
     most = rate_of(missing, len(missing.query))
 
     def fits(rate: float) -> bool:
@@ -485,7 +485,7 @@ def rate_within(missing: Missing, down: float, up: float) -> float | None:
 
 
 def judge(missing: Missing, runs: tuple[Run, Run], qrels: Qrels, sample: Sample) -> Judged:
-    """Say what the judgements of a sample say of the queries of ``missing``."""
+    """Return what the judgements of a sample say of the queries of ``missing``."""
     wanted, grades = bounding(missing.measure, qrels), sample.grades
     drawn = draw(missing, sample.rate, sample.seed)
     count = len(missing.query_ids)

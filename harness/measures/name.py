@@ -107,7 +107,7 @@ def parse(name: str) -> Measure:
 
 
 def _respelt(name: str) -> str:
-    """Give the name with its measure as ir-measures spells it; empty where that is no measure."""
+    """Return the name with its measure as ir-measures spells it; empty where that is no measure."""
     first = re.split(r"\W", name, maxsplit=1)[0]
     for known, measure in ir_measures.measures.registry.items():
         if known.casefold() == first.casefold() and first != measure.NAME:
@@ -193,13 +193,13 @@ def share_in_words(share: float) -> str:
 
 
 def _parts(measure: str) -> tuple[str, int]:
-    """Give the name of a measure before its settings, and its cut-off or 0."""
+    """Return the name of a measure before its settings, and its cut-off or 0."""
     cut_off = re.search(r"@([0-9]+)", measure)
     return re.split(r"[(@]", measure, maxsplit=1)[0], int(cut_off[1]) if cut_off else 0
 
 
 def _fewer(each: float, what: str, cut_off: int) -> str:
-    """Say how many hits fewer there are on average."""
+    """Return how many hits fewer there are on average."""
     if each > NEARLY:
         plural = "" if each == 1 else "s"
         return f"each query has {each:.3g} {what}{plural} less in {cut_off}"
@@ -207,7 +207,7 @@ def _fewer(each: float, what: str, cut_off: int) -> str:
 
 
 def _one_in(share: float, what: str) -> str:
-    """Say a share as one in a number; a larger one than two in three as all."""
+    """Write a share as one in a number; a larger one than two in three as all."""
     number = 1 / min(share, 1.0)
     rounded = round(number)
     about = "" if abs(number - rounded) < CLOSE * number else "about "
@@ -225,7 +225,7 @@ CORRELATIONS = frozenset({"tau", "tauAP"})
 
 
 def span_of(measure: str) -> Span | None:
-    """Give the least and the greatest value of ``measure``; None if they are unknown.
+    """Return the least and the greatest value of ``measure``; None if they are unknown.
 
     ``measure`` is named as in a policy: ``nDCG@10``, ``RR(rel=2)@10``, ``Jaccard@50``, ``tau``,
     ``nDCG@10-of-serving``. Counts such as ``NumRet`` have no greatest value.
@@ -237,6 +237,6 @@ def span_of(measure: str) -> Span | None:
 
 
 def span_of_difference(measure: str) -> Span | None:
-    """Give the same for the difference of two arms."""
+    """Return the same for the difference of two arms."""
     span = span_of(measure)
     return None if span is None else span.differences

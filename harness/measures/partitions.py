@@ -69,7 +69,7 @@ def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> 
 def joined(
     parts: Iterable[tuple[Path, Partial]], qrels: EncodedQrels, measures: Sequence[str]
 ) -> Mapping[str, Scores]:
-    """Put together what the files of one run say.
+    """Assemble what the files of one run say.
 
     Raises:
         BadFile: a query is in two of them.

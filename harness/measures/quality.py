@@ -92,7 +92,7 @@ def coverage(run: Run, qrels: Qrels, asked: Sequence[str]) -> Coverage:
 
 
 def kept(asked: Sequence[str], keep: NDArray[np.bool_]) -> tuple[str, ...]:
-    """Give the ids of ``asked`` where ``keep``, shape (asked,), is true."""
+    """Return the ids of ``asked`` where ``keep``, shape (asked,), is true."""
     return tuple(asked) if keep.all() else tuple(compress(asked, keep.tolist()))
 
 
@@ -255,7 +255,7 @@ def _by_library(
 
 
 def _among(asked: Sequence[str], some: Sequence[str]) -> NDArray[np.bool_]:
-    """Tell which of ``asked`` are in ``some``, shape (asked,)."""
+    """Describe which of ``asked`` are in ``some``, shape (asked,)."""
     if len(some) == len(asked):
         return np.ones(len(asked), dtype=bool)
     known = frozenset(some)
@@ -278,7 +278,7 @@ def _unfinished(asked: Sequence[str], found: Coverage) -> NDArray[np.int8]:
 def _reasons(
     measure: Measure, coded: EncodedQrels, rows: NDArray[np.int64], why: NDArray[np.int8]
 ) -> NDArray[np.int8]:
-    """Say why each query without a value has none, by its place in ``REASONS``; else -1."""
+    """Return why each query without a value has none, by its place in ``REASONS``; else -1."""
     found = why.copy()
     found[rows < 0] = REASONS.index("unjudged")
     answerable = np.append(_answerable(measure, coded), True)
@@ -302,7 +302,7 @@ def _scores(
 
 
 def _answerable(measure: Measure, coded: EncodedQrels) -> NDArray[np.bool_]:
-    """Tell which judged queries have a value of ``measure``, shape (judged queries,)."""
+    """Describe which judged queries have a value of ``measure``, shape (judged queries,)."""
     if rests_on_judging_only(measure):
         return np.ones(len(coded), dtype=bool)
     if "gains" in measure.params:
@@ -312,7 +312,7 @@ def _answerable(measure: Measure, coded: EncodedQrels) -> NDArray[np.bool_]:
 
 
 def rests_on_judging_only(measure: Measure) -> bool:
-    """Tell whether a measure has a value for a query that no document answers."""
+    """Return whether a measure has a value for a query that no document answers."""
     return measure.NAME in {"Judged", "NumQ"} or (
         measure.NAME == "NumRet" and "rel" not in measure.params
     )

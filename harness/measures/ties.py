@@ -84,7 +84,7 @@ class Tied:
 
 
 def _worth(graded: Graded, asked: MeasureSpec) -> NDArray[np.int64]:
-    """Say what a hit is to a measure; 0 for what was not judged."""
+    """Return what a hit is to a measure; 0 for what was not judged."""
     grade = graded.grade
     if asked.name == "nDCG":
         return np.maximum(gains_of(grade, asked.gains), 0).astype(np.int64)
@@ -105,7 +105,7 @@ def expected(tied: Tied, asked: MeasureSpec) -> Values:
 
 
 def _inside(tied: Tied, cutoff: int | NDArray[np.int64] | None) -> Values:
-    """Give the chance of each judged hit to stand within the cutoff, shape (judged hits,)."""
+    """Return the chance of each judged hit to stand within the cutoff, shape (judged hits,)."""
     if cutoff is None:
         return np.ones(len(tied.low))
     span = np.minimum(tied.high, cutoff) - np.minimum(tied.low, cutoff)
@@ -278,7 +278,7 @@ class Ties:
 
     @property
     def said(self) -> str:
-        """Say it in words."""
+        """Return it in words."""
         return (
             f"{self.tied} of {self.hits} hits tie with another;"
             f" in float32, as trec_eval keeps scores, {self.only_float64} more would"

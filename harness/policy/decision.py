@@ -74,7 +74,7 @@ class Unmet(NamedTuple):
 
 
 def unmet(settings: GateSettings, evidence: Evidence, demands: Demands) -> Unmet | None:
-    """Give the first condition that is not met; None if all are met.
+    """Return the first condition that is not met; None if all are met.
 
     Gates on times and on live traffic have other conditions and are not checked here.
     """
@@ -188,7 +188,7 @@ def reservation(
 
 
 def not_as_pinned(said: Sequence[str], *, pinned_at: str, again: str) -> Finding:
-    """Say what differs from the pin; ``again`` is the command that pins what is there now."""
+    """Return what differs from the pin; ``again`` is the command that pins what is there now."""
     return reservation(
         "Evidence is what the policy was pinned to",
         PINNED,
@@ -201,7 +201,7 @@ def not_as_pinned(said: Sequence[str], *, pinned_at: str, again: str) -> Finding
 
 
 def over_budget(policy: Policy, looks: Mapping[str, Looks]) -> dict[str, Finding]:
-    """Say of each step, by its name, that more attempts were made than the policy plans.
+    """State, by step, that more attempts were made than the policy plans.
 
     A policy that declares its attempts has no log to count them from. A log is the record of one
     place, as times are of one machine, so the finding is marked as timed.
@@ -227,7 +227,7 @@ def over_budget(policy: Policy, looks: Mapping[str, Looks]) -> dict[str, Finding
 
 
 def tuned_on(policy: Policy, leaks: Sequence[Leak]) -> tuple[Finding, ...]:
-    """Say that arms were tuned on the queries that judge them; nothing where the policy allows it.
+    """State that arms were tuned on their own queries; nothing where the policy allows it.
 
     The means of such an arm are those of the best of many: too good by what the search flattered.
     """
@@ -308,7 +308,7 @@ def _checked(policy: Policy, evidence: Evidence, starts: int) -> Iterator[str]:
 
 
 def _too_large(policy: Policy, evidence: Evidence) -> str:
-    """Say that a cluster refutes ``largest_cluster``; empty where none surely does.
+    """State that a cluster refutes ``largest_cluster``; empty where none surely does.
 
     One of the needs that may be as large has so many queries with less than the level, by chance.
     """

@@ -204,7 +204,7 @@ class _Reader:
         )
 
     def _accepted(self, at: int, table: StepTable) -> Accepted | None:
-        """Give the decision that a step was taken by; its path is seen from the policy's folder."""
+        """Return the decision that a step was taken by; its path is relative to the policy."""
         file, sha256 = table.accepted, table.accepted_sha256
         if file is None and sha256 is None:
             return None
@@ -303,7 +303,7 @@ class Judged(NamedTuple):
 
 
 def as_applied(template: Policy, judged: Sequence[Judged]) -> Policy:
-    """Give the policy that has exactly the steps ``judged``, in their order.
+    """Return the policy that has exactly the steps ``judged``, in their order.
 
     Raises:
         EvidenceError: ``template`` cannot be applied so; a step was left out, added or renamed.

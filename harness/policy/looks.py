@@ -90,7 +90,7 @@ def looked(policy: Policy, step: Step, inputs: Inputs, outcome: str = "") -> Loo
 
 
 def _clocked(step: Step, inputs: Inputs) -> object:
-    """Give what its gates on time rest on; None where that is nothing."""
+    """Return what its gates on time rest on; None where that is nothing."""
     if not step.needs(Load):
         return inputs.times
     return [inputs.times, inputs.load] if inputs.times or inputs.load else None
@@ -134,7 +134,7 @@ def looks_by_step(log: Iterable[Experiment], policy: Policy, inputs: Inputs) -> 
 
 
 def _levels(attempts: Iterable[tuple[str | None, float]]) -> Mapping[str, float]:
-    """Give the largest level at which each body of evidence was judged, by its digest."""
+    """Return the largest level at which each body of evidence was judged, by its digest."""
     found: dict[str, float] = {}
     for digest, level in attempts:
         if digest is not None:
@@ -158,7 +158,7 @@ def _at_control(
 
 
 def _called(line: Experiment, one: Looked, policy: Policy, step: Step) -> str:
-    """Say what a look's policy, step and arms were called, where it is other than today."""
+    """Describe what a look's policy, step and arms were called, where it is other than today."""
     today = step.name, step.control, step.candidate
     said = []
     if (one.step, one.control, one.candidate) != today:
@@ -181,7 +181,7 @@ def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[Inputs])
 
 
 def _of_arms(known: Iterable[Experiment], step: Step, now: Inputs) -> list[Experiment]:
-    """Give the experiments with the step's arms, by their names or by what they showed."""
+    """Return the experiments with the step's arms, by their names or by what they showed."""
     shown = {now.shown.get(arm, arm) for arm in (step.control, step.candidate)}
     return [
         one
@@ -198,7 +198,7 @@ def _dropped(log: Iterable[Experiment]) -> int:
 
 
 def told(log: Iterable[Experiment]) -> tuple[str, ...]:
-    """Say what the lines of ``log`` were, those of one kind together and with their number."""
+    """Describe what the lines of ``log`` were, those of one kind together and with their number."""
     said: Counter[str] = Counter()
     lines = tuple(log)
     if dropped := _dropped(lines):
@@ -212,7 +212,7 @@ def told(log: Iterable[Experiment]) -> tuple[str, ...]:
 
 
 def _since(before: Inputs, now: Inputs) -> Iterator[str]:
-    """Say what is other than before; a seed is named with both its values."""
+    """Describe what is other than before; a seed is named with both its values."""
     for name, what in CHANGES.items():
         if getattr(before, name) != getattr(now, name):
             yield what

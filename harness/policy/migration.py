@@ -58,7 +58,7 @@ class Decided(_Kept):
     steps: tuple[Said, ...]
 
     def of(self, step: str) -> Said | None:
-        """Give what it says of ``step``; None where it does not speak of it."""
+        """Return what it says of ``step``; None where it does not speak of it."""
         return next((said for said in self.steps if said.step == step), None)
 
     @property
@@ -221,7 +221,7 @@ class State:
         return self.taken[-2].switch if len(self.taken) > 1 else self.start
 
     def next_of(self, policy: Policy) -> Step | None:
-        """Give the step that is to be taken next; None where all are.
+        """Return the step that is to be taken next; None where all are.
 
         Raises:
             EvidenceError: the policy is another one, or lost or moved a step that was taken.
@@ -240,7 +240,7 @@ class State:
         return next(iter(policy.steps[len(taken) :]), None)
 
     def newest(self, step: str, other: Decided | None = None) -> Decided | None:
-        """Give the newest decision about ``step``; ``other`` is one that was not noted yet."""
+        """Return the newest decision about ``step``; ``other`` is one that was not noted yet."""
         rests_on = (one.decision for one in self.taken if one.decision)
         known = (other, *reversed(self.decisions), *rests_on)
         about = [found for found in known if found and found.of(step)]
@@ -294,7 +294,7 @@ def state_of(events: Iterable[Event]) -> State:
 
 
 def applied(state: State | None, event: Event) -> State:
-    """Give the state after ``event``.
+    """Return the state after ``event``.
 
     Raises:
         EvidenceError: it cannot happen in this state.
@@ -398,7 +398,7 @@ class Standing:
 
 
 def standing(state: State, policy: Policy, evidence: CurrentDecision, *, now: datetime) -> Standing:
-    """Say where the migration stands and what it asks for; ``now`` is aware of its zone.
+    """Return where the migration stands and what it asks for; ``now`` is aware of its zone.
 
     Raises:
         EvidenceError: the policy is not the one that the migration follows.

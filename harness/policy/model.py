@@ -169,7 +169,7 @@ class Step:
     """Why its two arms may be one engine (A/A); empty where they may not."""
 
     def needs(self, kind: type) -> bool:
-        """Tell whether a gate needs this kind of evidence."""
+        """Return whether a gate needs this kind of evidence."""
         return any(kind in gate.settings.needs for gate in self.gates)
 
     @property
@@ -247,7 +247,7 @@ class Policy:
         return tuple(dict.fromkeys(name for names in asked for name in names))
 
     def accepting(self, at: int) -> Step | None:
-        """Give the taken step that put the control of step ``at`` in its place; None before any."""
+        """Return the taken step that installed the control of step ``at``; None before any."""
         control = self.steps[at].control
         before = [step for step in self.steps[:at] if step.taken and step.candidate == control]
         return before[-1] if self.chained and before else None

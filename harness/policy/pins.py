@@ -44,7 +44,7 @@ class Pin(_Kept):
     """Oldest first."""
 
     def differences(self, inventory: Inventory, race: Mapping[str, Setting]) -> tuple[str, ...]:
-        """Say what is other than pinned: queries, judgements, and the race where there is one."""
+        """List what is other than pinned: queries, judgements, and the race where there is one."""
         other = [
             f"race {key} is {race.get(key, 'not set')}, pinned {self.race.get(key, 'not set')}"
             for key in sorted({*race, *self.race})

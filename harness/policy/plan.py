@@ -172,7 +172,7 @@ class MeanForecast:
         return cls(scores.values, groups, span, wanted, spread_known=False, said=said)
 
     def decides(self, rules: Rules, queries: int) -> tuple[float, float] | None:
-        """Give the measured means from which so many queries pass, and below which they fail.
+        """Return the measured means from which so many queries pass, and below which they fail.
 
         The queries differ as those in ``values``. None where the mean has a bound on both sides.
         """
@@ -276,7 +276,7 @@ TIMES_MARGIN = 2
 def needs(
     gate: Gate, rules: Rules, at_hand: AtHand | None, pilot: Evidence | None, assume: Assumed
 ) -> tuple[Need, ...]:
-    """Give what a gate needs, one for each mean or share that it judges.
+    """Return what a gate needs, one for each mean or share that it judges.
 
     ``pilot`` is evidence of the same two arms, where there is any. A rule that is not planned
     gives a need with a note that says so.
@@ -468,7 +468,7 @@ class Planned:
     """Queries with which all gates of the step pass with that power, if each has so many."""
 
     def decides(self, rules: Rules) -> tuple[float, float] | None:
-        """Give the measured means from which the queries at hand pass, and below which they fail.
+        """Return the measured means from which the queries at hand pass, and below which they fail.
 
         None without a pilot of a mean, or without queries.
         """
@@ -511,7 +511,7 @@ class PlannedStep:
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Say what is not at hand: of each kind of query as many as its largest need asks for."""
+        """List what is not at hand: of each kind of query as many as its largest need asks for."""
         most: dict[str, int] = {}
         for one in self.needs:
             for count, of in ((one.lacks, one.need.of), (one.lacks_processes, "processes")):

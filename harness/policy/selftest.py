@@ -163,7 +163,7 @@ def _rate(  # noqa: PLR0917  the first five are bound once a mean
 
 
 def passed(asked: AskedMean, compared: Comparison, drawn: Trials, rules: Rules) -> Bools:
-    """Tell which columns pass, shape (trials,), as the gate itself judges each.
+    """Describe which columns pass, shape (trials,), as the gate itself judges each.
 
     A query with a value in one arm alone counts as the worst, as in the gate.
     """
@@ -237,7 +237,7 @@ def draw(
 
 
 def _rare(values: Values, truth: float, trials: int, rng: np.random.Generator) -> Trials | None:
-    """Give every query one difference above ``truth``, and the best ones rarely a total loss.
+    """Draw differences above ``truth``, of the best queries rarely a total loss.
 
     Below a limit for losses nothing else differs; above one for gains all others gain twice it.
     """

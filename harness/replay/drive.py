@@ -204,7 +204,7 @@ def _check_whole(found: object) -> None:
 
 
 def unstaged(shown: Run) -> Traced:
-    """Give the one stage of an arm that does not report stages."""
+    """Return the one stage of an arm that does not report stages."""
     return Traced((Run.of(ANSWER, shown.rows()),), (), {})
 
 
@@ -337,7 +337,7 @@ def _seen(arm: str, searcher: Searcher, query: Query, k: int, time_limit_s: floa
 
 
 def _is_run(path: Path) -> bool:
-    """Tell whether a part of an earlier run can be read; one that cannot is as good as none."""
+    """Return whether a part of an earlier run can be read; one that cannot is as good as none."""
     try:
         RUN_PART.read(path)
     except BadFile:

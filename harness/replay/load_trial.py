@@ -156,7 +156,7 @@ class Trial:
         return Histogram.merged(self.response.values())
 
     def lags(self, max_lag: float) -> bool:
-        """Tell whether the generator was later than ``max_lag`` of the p99 that it measured.
+        """Return whether the generator was later than ``max_lag`` of the p99 that it measured.
 
         Its times are then its own and not the engine's. A trial without an answer has no p99, so
         its generator cannot be compared with one.
@@ -165,7 +165,7 @@ class Trial:
         return p99_ns is not None and self.lag_ns > max_lag * p99_ns
 
     def keeps(self, budget_ns: int, percent: float) -> bool:
-        """Tell whether ``percent`` of all arrivals were answered within the budget.
+        """Return whether ``percent`` of all arrivals were answered within the budget.
 
         What failed, came too late or was never asked is not within any budget, so an engine gains
         nothing by refusing quickly.
@@ -181,7 +181,7 @@ def summed(
     budgets_ns: Sequence[int],
     confidence: float,
 ) -> Trial:
-    """Put what the workers bring back into numbers; ``classes`` are those of the picks."""
+    """Reduce what the workers bring back to numbers; ``classes`` are those of the picks."""
     everything = sorted(one for part in parts for one in part.served)
     done = answered(parts)
     lost = unserved(plan, parts)
@@ -258,7 +258,7 @@ class Record:
     """Machine, its load before the trial, time, fingerprints and settings."""
 
     def objection(self, max_lag: float) -> str:
-        """Say why the times count for nothing; empty where they count."""
+        """Describe why the times count for nothing; empty where they count."""
         if self.trial.strays:
             return f"{many(self.trial.strays, 'answer was')} not those of the arm's run"
         if self.rate is not None and self.trial.lags(max_lag):

@@ -180,7 +180,7 @@ class WallClock:
         return time.perf_counter_ns()
 
     def wait_until(self, at_ns: int) -> int:
-        """Give up the processor, and the interpreter, between two looks at the clock."""
+        """Return up the processor, and the interpreter, between two looks at the clock."""
         spent_ns = time.thread_time_ns()
         coarse_ns = at_ns - COARSE_NS - time.perf_counter_ns()
         if coarse_ns > 0:
@@ -315,7 +315,7 @@ class Worker:
         return observe(self._searcher, query, self._plan.k, self._plan.time_limit_ns)
 
     def _is_stray(self, query: Query, row: Row) -> bool:
-        """Tell whether an answer is another than the run's; what failed or came late is none."""
+        """Return whether an answer is another than the run's; what failed or came late is none."""
         if row.status is not Status.ANSWERED:
             return False
         return shown(row, self._plan.k) != self._plan.expected[query.query_id]
@@ -366,7 +366,7 @@ class Shared(NamedTuple):
     start: Any
 
     def take(self) -> int:
-        """Give the number of the next arrival."""
+        """Return the number of the next arrival."""
         with self.ticket.get_lock():
             self.ticket.value += 1
             return int(self.ticket.value) - 1
@@ -500,6 +500,6 @@ def unserved(plan: Plan, parts: tuple[Part, ...]) -> int:
 
 
 def answered(parts: tuple[Part, ...]) -> tuple[Served, ...]:
-    """Give every arrival that was answered, in the order of arrival."""
+    """Return every arrival that was answered, in the order of arrival."""
     found = (one for part in parts for one in part.served if one.status is Status.ANSWERED)
     return tuple(sorted(found))

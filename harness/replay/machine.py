@@ -55,12 +55,12 @@ KIB = 1024
 
 
 def resident_bytes() -> int:
-    """Tell how much memory of this process is resident now, mapped files included."""
+    """Describe how much memory of this process is resident now, mapped files included."""
     return int(psutil.Process().memory_info().rss)
 
 
 def peak_bytes() -> int:
-    """Tell the most that was ever resident in this process.
+    """Describe the most that was ever resident in this process.
 
     Linux tells it of the program that runs; ``getrusage`` there also remembers what the process
     was before it became this program, so it serves only where nothing better is.
@@ -94,7 +94,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def setting_aside() -> Iterator[Callable[[], None]]:
-    """Give a call after which the collector does not look at what was made up to it.
+    """Return a call after which the collector does not look at what was made up to it.
 
     At the end it looks again, but where something was set aside before: a server that froze its
     start before it forked keeps that.
@@ -343,7 +343,7 @@ def look() -> Look:
 
 
 def between(before: Look, after: Look) -> Surroundings:
-    """Tell what happened between two looks."""
+    """Describe what happened between two looks."""
     wall = max(after.wall - before.wall, 1e-9)
     busy = after.busy - before.busy
     steal = after.steal - before.steal

@@ -356,7 +356,7 @@ class Meter:
         return Reading(waits, cpu_ns, preempted, cpu_ns - thread_time_ns())
 
     def taken(self, before: Reading, after: Reading, elapsed_ns: int) -> Taken:
-        """Tell what was taken between two readings around a call of ``elapsed_ns``.
+        """Describe what was taken between two readings around a call of ``elapsed_ns``.
 
         What waited in a thread that ended in between is not known.
         """

@@ -137,7 +137,7 @@ class _Once:
 
 
 def values(report: ReportInput) -> Values:
-    """Put everything that was measured of each query into columns."""
+    """Collect everything that was measured of each query in columns."""
     queries = tuple(report.queries.values())
     once = _Once({query.query_id: at for at, query in enumerate(queries)})
     arms = list(report.arms)
@@ -214,7 +214,7 @@ def _compared(
 
 
 def _deepest(agreement: Agreement) -> int:
-    """Give the deepest k of the ``Jaccard@k`` of an agreement (``harness.agreement``)."""
+    """Return the deepest k of the ``Jaccard@k`` of an agreement (``harness.agreement``)."""
     cut = [name.removeprefix(JACCARD) for name in agreement.scores if name.startswith(JACCARD)]
     return max(map(int, cut), default=0)
 
@@ -258,7 +258,7 @@ class Packed:
 
 
 def to_explorer(reports: Sequence[ReportInput]) -> str:
-    """Give the page of all data sets; the same bytes for the same input and the same zlib."""
+    """Return the page of all data sets; the same bytes for the same input and the same zlib."""
     script = (TEMPLATES / "explore.js").read_text(encoding="utf-8")
     base = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     style = base + themes(base) + (TEMPLATES / "explore.css").read_text(encoding="utf-8")
@@ -283,7 +283,7 @@ def pack(value: object) -> Markup:
 
 
 def themes(style: str) -> str:
-    """Give rules that hold a page to one of the two palettes of ``style``, for the screen.
+    """Return rules that hold a page to one of the two palettes of ``style``, for the screen.
 
     Raises:
         HarnessError: the palettes are unknown.
@@ -368,7 +368,7 @@ class Hits:
 
 
 def hits(report: ReportInput) -> Hits:
-    """Put rankings, judgements and documents into columns; each document is read once."""
+    """Collect rankings, judgements and documents in columns; each document is read once."""
     query_ids = tuple(report.queries)
     firsts = [_first(side.run, query_ids) for side in report.arms.values()]
     each = range(len(query_ids))
@@ -404,7 +404,7 @@ def hits(report: ReportInput) -> Hits:
 
 
 def _first(run: Run, query_ids: Sequence[str]) -> list[tuple[str, ...]]:
-    """Give the first ten of every query."""
+    """Return the first ten of every query."""
     asked = run.positions
     found = run.rankings([query_id for query_id in query_ids if query_id in asked], DEPTH)
     return [found.get(query_id, ()) for query_id in query_ids]
@@ -447,7 +447,7 @@ def _shown(
 
 
 def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> list[Times]:
-    """Tell the times by query of the arms whose rankings were verified (method, section 5)."""
+    """Describe the times by query of the arms whose rankings were verified (method, section 5)."""
     race = latency.race
     row = {query_id: at for at, query_id in enumerate(query_ids)}
     known = [at for at, query_id in enumerate(race.query_ids) if query_id in row]

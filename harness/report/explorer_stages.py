@@ -65,7 +65,7 @@ def from_json(written: Mapping[str, Any], path: Path) -> Apart:
 
 
 def stages(report: ReportInput) -> list[Stages]:
-    """Put what still holds into columns."""
+    """Collect what still holds in columns."""
     row = {query_id: at for at, query_id in enumerate(report.queries)}
     arms = list(report.arms)
     found = []
@@ -89,7 +89,7 @@ def stages(report: ReportInput) -> list[Stages]:
 
 
 def holds(report: ReportInput, apart: Apart) -> bool:
-    """Tell whether both arms still have every value that was taken apart."""
+    """Return whether both arms still have every value that was taken apart."""
     for at, arm in enumerate((apart.control, apart.candidate)):
         side = report.arms.get(arm)
         if side is None or apart.measure not in side.scores:
@@ -164,7 +164,7 @@ class Blame(NamedTuple):
 
 
 def means(decomposed: Decomposed) -> tuple[Mean, ...]:
-    """Give each step, and last their sum; empty without queries."""
+    """Return each step, and last their sum; empty without queries."""
     if not decomposed.queries:
         return ()
     steps = [
@@ -183,7 +183,7 @@ def losers(decomposed: Decomposed, limit: int) -> tuple[int, ...]:
 
 
 def blamed(decomposed: Decomposed, at: int) -> Blame:
-    """Say which part took most from the query in row ``at``; the first of equals."""
+    """Return which part took most from the query in row ``at``; the first of equals."""
     every = [
         Blame(name, part, float(column[at].round(DIGITS)))
         for name, one in decomposed.steps.items()
@@ -203,7 +203,7 @@ def to_csv(decomposed: Decomposed) -> str:
 
 
 def to_json(decomposed: Decomposed) -> Mapping[str, Any]:
-    """Give everything, ready to be written; numbers are cut as in other files of the report."""
+    """Return everything, ready to be written; numbers are cut as in other files of the report."""
     control, candidate = decomposed.names
     return {
         "dataset": decomposed.dataset,

@@ -13,7 +13,7 @@ FONTS = "MPLCONFIGDIR"
 
 
 def _takes(above: str, usual: str) -> bool:
-    """Tell whether matplotlib can keep files in the folder of a variable, or in the usual one."""
+    """Return whether matplotlib can keep files in the folder of a variable, or in the usual one."""
     try:
         folder = Path(os.environ.get(above) or Path.home() / usual).absolute()
         there = next(one for one in (folder, *folder.parents) if one.exists())
@@ -23,7 +23,7 @@ def _takes(above: str, usual: str) -> bool:
 
 
 def settle() -> None:
-    """Let matplotlib keep what it finds of fonts where a home takes no files.
+    """Keep matplotlib's list of fonts elsewhere where a home takes no files.
 
     Without that it warns, and looks for all fonts anew in each command. It reads the variable when
     it is imported, so a command settles this first.

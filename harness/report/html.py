@@ -22,7 +22,7 @@ NAME = 400
 
 
 def explore_link(dataset: str, control: str, candidate: str, query_id: str = "") -> str:
-    """Give the address of a comparison, relative to the page beside it; of a query, if named."""
+    """Return the address of a comparison, relative to the page beside it; of a query, if named."""
     state = {"d": dataset, "a": control, "b": candidate}
     state |= {"q": query_id} if query_id else {}
     said = {key: named(value) for key, value in state.items()}

@@ -39,7 +39,7 @@ class Trust:
 
     @property
     def together(self) -> str:
-        """Say the error budget over all attempts, and whether a log counts them."""
+        """Describe the error budget over all attempts, and whether a log counts them."""
         policy = self.policy
         said = (
             f"Error budget: {percent(policy.alpha)} false promotion at each control, over"

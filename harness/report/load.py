@@ -156,7 +156,7 @@ class Objections(NamedTuple):
 
 
 def summed(objections: Sequence[str]) -> tuple[Objections, ...]:
-    """Put texts together that differ in numbers alone, the most frequent first."""
+    """Merge texts that differ in numbers alone, the most frequent first."""
     kinds: dict[str, list[str]] = {}
     for text in objections:
         kinds.setdefault(NUMBER.sub("#", text), []).append(text)
@@ -183,7 +183,7 @@ CLOSED = "closed loop"
 
 
 def tables(report: LoadReport) -> tuple[Table, ...]:
-    """Give all tables of a load; the page and the terminal show the same."""
+    """Return all tables of a load; the page and the terminal show the same."""
     made = (response(report), left_out(report), classes(report), cost(report), searched(report))
     return tuple(table for table in made if table.rows)
 
@@ -234,7 +234,7 @@ def _answered(trials: Sequence[Trial]) -> int:
 
 
 def _counting(point: Point) -> str:
-    """Say how many rounds do not count; why stands in a table of its own."""
+    """Return how many rounds do not count; why stands in a table of its own."""
     out, rounds = len(point.objections), len(point.objections) + len(point.records)
     return f"{out} of {rounds} rounds do not count" if out else ""
 
@@ -340,7 +340,7 @@ def searched(report: LoadReport) -> Table:
 
 
 def notes(report: LoadReport) -> tuple[str, ...]:
-    """Say what the tables stand on, a sentence each."""
+    """Describe what the tables stand on, a sentence each."""
     loud = [found for found in report.noise.values() if found.verdict is not Verdict.PASS]
     said = [f"At {rate:g} a second, {found.reason}." for rate, found in report.noise.items()]
     if loud:
@@ -360,7 +360,7 @@ def notes(report: LoadReport) -> tuple[str, ...]:
 
 
 def headline(report: LoadReport) -> str:
-    """Give the highest sustained rate of each arm, or its latency at the highest rate tried."""
+    """Return the highest sustained rate of each arm, or its latency at the highest rate tried."""
     if report.highest and report.budget_ns:
         budget = milliseconds(report.budget_ns)
         return f"With 99 of 100 answers within {budget} ms, {_highest(report)}."

@@ -79,7 +79,7 @@ def watched(estimate: Estimate) -> str:
 
 
 def moved(estimate: Estimate) -> bool:
-    """Tell whether no one value is left: what was seen so far lies outside its own sequence.
+    """Return whether no one value is left: what was seen so far lies outside its own sequence.
 
     A sequence keeps each end that it ever had, which holds for one value that does not change.
     """
@@ -143,7 +143,7 @@ def for_json(value: float | None) -> float | None:
 
 
 def estimate_for_json(estimate: Estimate | None) -> dict[str, float | int | None] | None:
-    """Give an estimate as {value, low, high, n}; None for an unbounded end."""
+    """Return an estimate as {value, low, high, n}; None for an unbounded end."""
     if estimate is None:
         return None
     ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}

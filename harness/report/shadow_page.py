@@ -63,7 +63,7 @@ def sequences(name: str, tracks: Mapping[str, Sequence[Point]]) -> str | None:
 
 
 def say(shown: Mapping[str, Sequence[Point]]) -> str:
-    """Put into words what ``paint`` draws."""
+    """Describe what ``paint`` draws."""
     said = "; ".join(
         f"{TITLES[what]} {number(points[-1].estimate.value)} {watched(points[-1].estimate)}"
         for what, points in shown.items()
@@ -104,7 +104,7 @@ def _panel(axes: Axes, what: str, points: Sequence[Point]) -> None:
 
 
 def _range(points: Sequence[Point]) -> tuple[float, float]:
-    """Give the ends of the axis: what all but the first quarter of the track needs."""
+    """Return the ends of the axis: what all but the first quarter of the track needs."""
     later = [point.estimate for point in points[len(points) // 4 :]]
     low = min(min(one.low, one.value) for one in later)
     ends = [max(one.high, one.value) for one in later if math.isfinite(one.high)]
@@ -154,7 +154,7 @@ class Both:
 def side_by_side(
     shown: Sequence[tuple[Trace, Standing]], divergences: Mapping[tuple[str, int], Divergence]
 ) -> tuple[Both, ...]:
-    """Put traces together with their divergences, by writer and number."""
+    """Join traces with their divergences, by writer and number."""
     return tuple(
         _both(trace, standing, divergences.get((trace.writer, trace.number)))
         for trace, standing in shown

@@ -79,7 +79,7 @@ def moment(at: int) -> str:
 
 
 def headline(shadowed: Shadowed) -> str:
-    """Say in one line what a reader should know first: alarms, agreement, divergences."""
+    """Describe in one line what a reader should know first: alarms, agreement, divergences."""
     said = _failing(shadowed.summary)
     blocking = shadowed.judged.blocking
     if shadowed.raised:
@@ -122,7 +122,7 @@ def title(shadowed: Shadowed) -> str:
 
 
 def span(summary: Summary) -> str:
-    """Say from when to when the log is."""
+    """Return from when to when the log is."""
     if summary.first is None or summary.last is None:
         return "No attempt was written down yet."
     return f"{moment(summary.first.at)} to {moment(summary.last.at)}"
@@ -225,7 +225,7 @@ def divergences(shadowed: Shadowed, limit: int, *, text: int) -> Table:
 
 
 def what_was_typed(trace: Trace, limit: int) -> str:
-    """Give the text of a query on one line, or words where the log has none."""
+    """Return the text of a query on one line, or words where the log has none."""
     if not trace.text:
         return "(its divergence is not in the log)"
     return one_line(trace.text, limit) or "(white space)"
@@ -258,7 +258,7 @@ def who(summary: Summary) -> Table:
 
 
 def standing_counts(shadowed: Shadowed) -> str:
-    """Say how many diverging attempts the suppression list accepts, and how many it does not."""
+    """Return how many diverging attempts the suppression list accepts, and how many it does not."""
     counts = shadowed.judged.counts
     parts = [f"{counts[name]:,} {name}" for name in Standing if counts[name]]
     blocking = sum(counts[name] for name in BLOCKING)
@@ -272,7 +272,7 @@ FORMAT = 1
 
 
 def to_json(shadowed: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the summary; estimates are {value, low, high, n}, with null for what is unbounded.
+    """Return the summary; estimates are {value, low, high, n}, with null for what is unbounded.
 
     Both ends are null where the values have moved while they were watched: no interval holds then.
     """

@@ -80,7 +80,7 @@ def label(text: str) -> str:
 
 
 def draw(name: str, about: str, size: tuple[float, float], paint: Callable[[Figure], None]) -> str:
-    """Give an SVG element of ``size`` inches, painted by ``paint``.
+    """Return an SVG element of ``size`` inches, painted by ``paint``.
 
     ``name`` is unique on a page: all ids inside begin with it. ``about`` is read aloud in place of
     the figure. Colours of this module become custom properties of the page (``--ink`` ...), with

@@ -182,7 +182,7 @@ def add(path: Path, entry: Entry) -> bool:
 
 
 def changed(before: Entry, after: Entry) -> tuple[str, ...]:
-    """Say what differs between two decisions beside their numbers, in words."""
+    """Describe what differs between two decisions beside their numbers, in words."""
     found = [f"the engine {arm}" for arm in _other(before.engines, after.engines)]
     for key, what in (("corpus", "documents"), ("queries", "queries"), ("qrels", "judgements")):
         if before.data[key] != after.data[key]:
@@ -213,7 +213,7 @@ def _other(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 
 
 def comparable(before: Entry, after: Entry) -> bool:
-    """Tell whether measures of the two are of the same documents, queries and judgements."""
+    """Return whether measures of the two are of the same documents, queries and judgements."""
     return before.data == after.data
 
 
@@ -333,7 +333,7 @@ HEAD = 2_000
 
 
 def is_page(file: Path) -> bool:
-    """Tell whether a file is such a page, so that a new one may take its place."""
+    """Return whether a file is such a page, so that a new one may take its place."""
     try:
         with opened(file) as found:
             mark = f'name="generator" content="{GENERATOR}"'
@@ -343,7 +343,7 @@ def is_page(file: Path) -> bool:
 
 
 def headline(entries: Sequence[Entry]) -> str:
-    """Say where each step of the latest decision stands, and since when."""
+    """Return where each step of the latest decision stands, and since when."""
     return "; ".join(
         f"{step.step}: {_word(step)}{_since(entries, step)}" for step in entries[-1].steps
     )

@@ -158,7 +158,7 @@ class Desk:
         )
 
     def state(self, request: Request) -> Response:
-        """Tell the signature of every file, and the list if it is not the one that is known."""
+        """Describe the signature of every file, and the list if it is not the one that is known."""
         shelf = look(self.served)
         found = serve_shelf.entries(shelf, datetime.now(UTC))
         listed, stamp = pages.listing(found, serve_shelf.progress(shelf))
@@ -171,7 +171,7 @@ class Desk:
         })
 
     def file(self, request: Request) -> Response:
-        """Give a file as it lies there."""
+        """Return a file as it lies there."""
         sheet = look(self.served).sheets.get(request.path_params["key"])
         content = sheet.content() if sheet else None
         if sheet is None or content is None:

@@ -173,7 +173,7 @@ def press(key: str, path: Path, body: bytes) -> Sitting:
 
 
 def _with_more(path: Path, judged: Pool) -> Pool:
-    """Give the pool with the next pairs of its gate; its page says why, if there are none."""
+    """Return the pool with the next pairs of its gate; its page says why, if there are none."""
     with suppress(HarnessError):
         if seen := following(path):
             return seen.pool
@@ -268,20 +268,20 @@ def _called(sheet: Sheet) -> str:
 
 
 def listing(found: tuple[Entry, ...], pools: tuple[Progress, ...]) -> tuple[str, str]:
-    """Give the list of the front page, and a word that is another one whenever the list is."""
+    """Return the list of the front page, and a word that is another one whenever the list is."""
     text = _environment().get_template("list.html.j2").render(entries=found, pools=pools)
     return text, of_bytes(text.encode())
 
 
 def front(found: tuple[Entry, ...], pools: tuple[Progress, ...]) -> HTMLResponse:
-    """Give the front page."""
+    """Return the front page."""
     text, stamp = listing(found, pools)
     body = Markup(text)  # noqa: S704  our own template, its texts are escaped
     return _page("front", "front.js", listed=body, stamp=stamp)
 
 
 def judging(sitting: Sitting, harness: str) -> HTMLResponse:
-    """Give the form for the pair that is shown; 409 where it is shown for a second time.
+    """Return the form for the pair that is shown; 409 where it is shown for a second time.
 
     ``harness`` is the program as the reader calls it.
     """
@@ -292,7 +292,7 @@ def judging(sitting: Sitting, harness: str) -> HTMLResponse:
 
 
 def refused(status: int, title: str, text: str) -> HTMLResponse:
-    """Say in place of a page why there is none, and what to do."""
+    """Draw, in place of a page, why it is absent and what to do."""
     return _page("word", "", status, title=title, text=text, go="")
 
 
@@ -306,7 +306,7 @@ def welcome() -> HTMLResponse:
 
 
 def of_a_report() -> str:
-    """Give what a page of a report may do here at most, whatever its own policy says.
+    """Return what a page of a report may do here at most, whatever its own policy says.
 
     Only the scripts that this program writes into such pages run. A foreign script could send
     requests and judge in the name of the person who opened the page.

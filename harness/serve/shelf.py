@@ -105,7 +105,7 @@ class Shelf:
 
 
 def folders(paths: Sequence[Path]) -> tuple[Folder, ...]:
-    """Give every folder its label: its name, with a number where two have one name.
+    """Label every folder by its name, with a number where two have one name.
 
     Raises:
         BadFile: one is not a folder, or holds nothing to show.
@@ -157,12 +157,12 @@ def _files(folder: Folder, within: Path, depth: int) -> Iterator[Sheet]:
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name can stand in an address: bytes that are not UTF-8 are surrogates here."""
+    """Return whether a name can stand in an address: bytes beyond UTF-8 are surrogates here."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _sheet(folder: Folder, path: Path) -> Sheet | None:
-    """Give a file; None where there is none, or a link, a pipe or a folder."""
+    """Return a file; None where there is none, or a link, a pipe or a folder."""
     try:
         about = path.lstat()
     except OSError:
@@ -279,7 +279,7 @@ def _entry(key: str, sheets: tuple[Sheet, ...], now: datetime) -> Entry:
 
 
 def _decided(sheet: Sheet, now: datetime) -> tuple[Decided, ...]:
-    """Say what was decided, and what of it no longer counts.
+    """Return what was decided, and what of it no longer counts.
 
     Raises:
         BadFile: the file is no decision, or says what its findings do not give.

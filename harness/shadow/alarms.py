@@ -135,7 +135,7 @@ class Monitor(Protocol):
         ...
 
     def alarm(self) -> Alarm:
-        """Say how things stand."""
+        """Return how things stand."""
         ...
 
 
@@ -159,7 +159,7 @@ class Share:
             self._since = number
 
     def alarm(self) -> Alarm:
-        """Say how things stand; an alarm that was raised stays so."""
+        """Return how things stand; an alarm that was raised stays so."""
         name, arm, about = self._said
         within = self._estimate is not None and self._estimate.high <= self._bound
         state = State.QUIET if within else State.EARLY
@@ -187,7 +187,7 @@ class Empty:
             self._share.take(value, observation.number)
 
     def alarm(self) -> Alarm:
-        """Say how things stand."""
+        """Return how things stand."""
         return self._share.alarm()
 
 
@@ -207,7 +207,7 @@ class Duplicates:
             self._share.take(float(seen.duplicates > 0), observation.number)
 
     def alarm(self) -> Alarm:
-        """Say how things stand."""
+        """Return how things stand."""
         return self._share.alarm()
 
 
@@ -236,12 +236,12 @@ class Churn:
             self._last.popitem(last=False)
 
     def alarm(self) -> Alarm:
-        """Say how things stand."""
+        """Return how things stand."""
         return self._share.alarm()
 
 
 def answer_of(observation: Observation, arm: str) -> Seen | None:
-    """Give what an arm answered; None where it was not asked, failed or was too slow."""
+    """Return what an arm answered; None where it was not asked, failed or was too slow."""
     seen = observation.control if arm == "control" else observation.candidate
     return seen if seen is not None and seen.status is Status.ANSWERED else None
 
@@ -271,7 +271,7 @@ class Windows(Generic[Value]):
         """Windows that were held against the first."""
 
     def take(self, value: Value) -> tuple[tuple[Value, ...], tuple[Value, ...]] | None:
-        """Give the first window and a later one, when that is full."""
+        """Return the first window and a later one, when that is full."""
         self._filling.append(value)
         if len(self._filling) < self._size:
             return None
@@ -309,7 +309,7 @@ class Latest:
             self._since = number
 
     def alarm(self, name: str, arm: str, about: str, windows: Windows[Value]) -> Alarm:
-        """Say how things stand."""
+        """Return how things stand."""
         if self._change is None:
             note = f"{windows.lacking} more until two windows can be compared"
             return Alarm(name, arm, State.EARLY, about, None, self._bound, None, note)
@@ -342,7 +342,7 @@ class Scores:
             self._latest.take(change, observation.number)
 
     def alarm(self) -> Alarm:
-        """Say how things stand."""
+        """Return how things stand."""
         about = "distance of the distribution of first native scores from the first window"
         return self._latest.alarm("scores", self._arm, about, self._windows)
 
@@ -364,7 +364,7 @@ class Mix:
             self._latest.take(change, observation.number)
 
     def alarm(self) -> Alarm:
-        """Say how things stand."""
+        """Return how things stand."""
         about = "Jensen-Shannon divergence of the mix of slices from the first window"
         return self._latest.alarm("mix", "", about, self._windows)
 

@@ -56,7 +56,7 @@ def credits_of(mixed: Mixed, clicked: Collection[str], teams: int) -> tuple[int,
 
 
 def preference_of(found: Iterable[tuple[int, int]]) -> int:
-    """Say who wins over several lists: 1 the second team, -1 the first, 0 neither."""
+    """Return who wins over several lists: 1 the second team, -1 the first, 0 neither."""
     apart = sum(second - first for first, second in found)
     return (apart > 0) - (apart < 0)
 
@@ -186,7 +186,7 @@ class ListMixer:
         user: str = "",
         failed: str = "",
     ) -> ShownList:
-        """Give a list of at most ``k`` documents; the first ranking's own for a single arm.
+        """Return a list of at most ``k`` documents; the first ranking's own for a single arm.
 
         ``failed`` says what is wrong with another arm; then the list is the first one's own too.
 
@@ -298,7 +298,7 @@ def preferences(found: Clicks, *, confidence: float) -> Preferences:
 
 
 def _signs(lists: Sequence[ShownList], found: Clicks) -> list[float]:
-    """Give 1, -1 or 0 for each candidate, over all lists of a user."""
+    """Return 1, -1 or 0 for each candidate, over all lists of a user."""
     each = [credits_of(one.mixed, _clicked(one, found), len(one.arms)) for one in lists]
     return [
         float(preference_of((one[0], one[at]) for one in each)) for at in range(1, len(each[0]))
@@ -306,7 +306,7 @@ def _signs(lists: Sequence[ShownList], found: Clicks) -> list[float]:
 
 
 def _robot(lists: Sequence[ShownList], found: Clicks) -> str:
-    """Say by what a user is a robot; empty where nothing shows it."""
+    """Describe what makes a user a robot; empty where nothing shows it."""
     at = sorted(one.at for one in lists)
     if any(b - a < timedelta(hours=1) for a, b in zip(at, at[HOURLY:], strict=False)):
         return f"more than {HOURLY} lists within an hour"

@@ -370,7 +370,7 @@ class Settings(_Table):
     recording: RecordingTable
 
     def bounds(self) -> Limits:
-        """Give the limits in nanoseconds and bytes.
+        """Return the limits in nanoseconds and bytes.
 
         Raises:
             HarnessError: two of them contradict each other.
@@ -391,7 +391,7 @@ class Settings(_Table):
         )
 
     def writing(self) -> Recording:
-        """Give how it is written down in nanoseconds and bytes."""
+        """Return how it is written down in nanoseconds and bytes."""
         given = self.recording
         return Recording(
             batch=given.batch,
@@ -413,7 +413,7 @@ class ShadowLog:
     def compared(
         self, opens: Open, *, between: Between, process: bool, slices: Slices | None = None
     ) -> Comparison:
-        """Put a candidate into the shadow, in a process of its own or on a thread.
+        """Run a candidate in the shadow, in a process of its own or on a thread.
 
         The log names the two of ``between``.
 

@@ -138,7 +138,7 @@ def traffic(log: Read, *, control: str, candidate: str) -> Traffic:
 
 
 def _passed_over(seen: Observation, control: str) -> str:
-    """Say why an attempt tells nothing of the two arms; empty where it does."""
+    """Describe why an attempt tells nothing of the two arms; empty where it does."""
     if seen.outcome in SKIPPED:
         return seen.outcome.value
     if seen.control is None or seen.control.status is not Status.ANSWERED:

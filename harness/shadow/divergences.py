@@ -51,7 +51,7 @@ class Accepted:
     """Key of the only query that is meant; empty for every query."""
 
     def fits(self, kind: Class, slices: Collection[str], query: str) -> bool:
-        """Tell whether a divergence is one that the entry is about, whatever the day."""
+        """Return whether a divergence is one that the entry is about, whatever the day."""
         return (
             self.kind in {None, kind}
             and (not self.slice or self.slice in slices)
@@ -90,7 +90,7 @@ class Suppressions:
         return found
 
     def fitting(self, kind: Class, slices: Collection[str], query: str) -> Iterable[Accepted]:
-        """Give the entries that are about a divergence, those of its query first."""
+        """Return the entries that are about a divergence, those of its query first."""
         known = self._by_query
         named = known.get(query, []) if query else []
         return (e for e in [*named, *known.get("", [])] if e.fits(kind, slices, query))
@@ -98,7 +98,7 @@ class Suppressions:
     def standing(
         self, kind: Class, slices: Collection[str], query: str, *, today: date
     ) -> Standing:
-        """Say whether a divergence is accepted on the day ``today`` (UTC)."""
+        """Return whether a divergence is accepted on the day ``today`` (UTC)."""
         said = Standing.OPEN
         for entry in self.fitting(kind, slices, query):
             if today <= entry.until:
@@ -263,7 +263,7 @@ class Again:
 
 
 def questions(divergences: Iterable[Divergence]) -> tuple[Question, ...]:
-    """Put together what asks the same, those that came most often first; equals by their time."""
+    """Assemble what asks the same, those that came most often first; equals by their time."""
     found: dict[tuple[str, str, int], list[Divergence]] = {}
     for one in divergences:
         params = json.dumps(dict(one.params), sort_keys=True)

@@ -111,7 +111,7 @@ class Sampler:
         """``rate`` is picks in a million queries, ``_phase`` what is left over before the first."""
 
     def takes(self, number: int) -> bool:
-        """Tell whether the query of this number, from 1, is picked."""
+        """Return whether the query of this number, from 1, is picked."""
         before = self._phase + (number - 1) * self.rate
         return (before + self.rate) // MILLION > before // MILLION
 
@@ -167,7 +167,7 @@ class LoadShedder:
         self._off = ""
 
     def admit(self) -> Reason | None:
-        """Let a pair in, which must be ``done`` later, or give the reason why not."""
+        """Admit a pair, which must be ``done`` later, or return the reason why not."""
         with self._lock:
             reason = self._reason()
             if reason is None:
@@ -191,7 +191,7 @@ class LoadShedder:
             self._spent_ns -= self._spent.popleft()[1]
 
     def done(self, candidate_ns: int) -> None:
-        """Let a pair out, for which the candidate took so long."""
+        """Release a pair, for which the candidate took so long."""
         with self._lock:
             self._inside -= 1
             self._spent.append((self._clock(), candidate_ns))

@@ -63,7 +63,7 @@ def write(folder: Path, between: Between) -> None:
 
 
 def read_engines(folders: Sequence[Path]) -> Between:
-    """Tell what the logs in ``folders`` compare; nothing where they differ or do not say.
+    """Describe what the logs in ``folders`` compare; nothing where they differ or do not say.
 
     Raises:
         BadFile: a file is not as it was written.
@@ -340,12 +340,12 @@ class Stream:
 
 
 def is_log(folder: Path) -> bool:
-    """Tell whether a log was begun in a folder, whatever version of the program did it."""
+    """Return whether a log was begun in a folder, whatever version of the program did it."""
     return (folder / WRITER).is_file() and (folder / LOCK).is_file()
 
 
 def _may_begin(folder: Path) -> bool:
-    """Tell whether a folder is a log's, or holds nothing but the switch of one to come."""
+    """Return whether a folder is a log's, or holds nothing but the switch of one to come."""
     return is_log(folder) or (folder.is_dir() and {path.name for path in folder.iterdir()} == {OFF})
 
 

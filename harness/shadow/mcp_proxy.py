@@ -107,7 +107,7 @@ class McpControl:
         return self._client
 
     def _drop(self, client: Client) -> None:
-        """Let go of a connection that broke, unless another request did so already."""
+        """Close a connection that broke, unless another request did so already."""
         if self._client is client:
             self._is(None)
             self._broken.set()

@@ -90,7 +90,7 @@ class Served(NamedTuple):
 
 
 def comparable(served: Served) -> Served:
-    """Give what was served in values that a log can hold and that no caller changes.
+    """Return what was served in values that a log can hold and that no caller changes.
 
     Raises:
         TypeError: the text or the client is not a text, the number of hits not one, or a param not
@@ -152,7 +152,7 @@ LONGEST = 2_000
 
 
 def clean(text: str) -> str:
-    """Give the text itself, or, where it holds half of a character, one that can be written."""
+    """Return the text itself, or, where it holds half of a character, one that can be written."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
@@ -212,17 +212,17 @@ def asked(
 
 
 def not_asked(why: str) -> LoggedAnswer:
-    """Give the side of a candidate that could not be queried."""
+    """Return the side of a candidate that could not be queried."""
     return LoggedAnswer(Status.NOT_ASKED, (), "", "", why[:LONGEST], 0, "", "")
 
 
 def given_up(status: Status, why: str, elapsed_ns: int) -> LoggedAnswer:
-    """Give the side of a candidate that was lost over a query; its index is not known."""
+    """Return the side of a candidate that was lost over a query; its index is not known."""
     return LoggedAnswer(status, (), "", "", why[:LONGEST], elapsed_ns, "", "")
 
 
 def of_control(served: Served, after: str) -> LoggedAnswer:
-    """Give the control's side of what was served; an answer that breaks the contract failed."""
+    """Return the control's side of what was served; an answer that breaks the contract failed."""
     shown, error = Answer((), ""), served.error
     try:
         shown = shown if error else copied(served.answer, served.k)
@@ -241,5 +241,5 @@ def of_control(served: Served, after: str) -> LoggedAnswer:
 
 
 def _written(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Give hits whose ids a file can hold."""
+    """Return hits whose ids a file can hold."""
     return tuple(hit._replace(doc_id=clean(hit.doc_id)) for hit in hits)

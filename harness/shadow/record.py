@@ -225,7 +225,7 @@ def client_key(name: str, salt: str) -> str:
 
 
 def dumped(record: AnyRecord) -> bytes:
-    """Give a record as one line of JSON, with its line end.
+    """Return a record as one line of JSON, with its line end.
 
     Raises:
         ValueError: it holds half of a character, or is longer than a reader takes.

@@ -97,7 +97,7 @@ def judged(
 
 
 def degradation(trouble: Trouble, writer: str) -> Degradation:
-    """Give what is written of a trouble."""
+    """Return what is written of a trouble."""
     number, at, arm, kind, cause, times = trouble
     return Degradation(number, writer, at, arm, kind, clean(cause), times)
 
@@ -403,7 +403,7 @@ class Recorder(Thread):
 
 
 def _bare(attempt: Attempt, why: str) -> Pair:
-    """Give an attempt of which its place and its text are left: anything else may be at fault."""
+    """Return an attempt of which its place and its text are left: anything else may be at fault."""
     text, elapsed_ns = attempt.served.text, attempt.served.elapsed_ns
     served = Served(text, 1, {}, None, "could not be written down", elapsed_ns, generation="")
     return Pair(attempt._replace(served=served), not_asked(why), after="")

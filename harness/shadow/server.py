@@ -41,7 +41,7 @@ class Backlog(Generic[Item]):
         return True
 
     def end(self) -> None:
-        """Let ``get`` give None after all that waits."""
+        """Make ``get`` return None after all that waits."""
         self._queue.put(None)
 
     def get(self) -> Item | None:
@@ -60,7 +60,7 @@ class UnresolvedPointer(Exception):
 
 
 def pointed(document: Any, pointer: str) -> Any:  # noqa: ANN401  any JSON, and any part of it
-    """Give what ``pointer`` leads to; the empty pointer is the whole document.
+    """Return what ``pointer`` leads to; the empty pointer is the whole document.
 
     Raises:
         UnresolvedPointer: nothing is there.
@@ -295,5 +295,5 @@ class Backend:
         return Told(answer, stated(self._digits, number))
 
     def now(self) -> str:
-        """Give the generation as text, as far as it is known."""
+        """Return the generation as text, as far as it is known."""
         return stated(self._digits, self.generation)

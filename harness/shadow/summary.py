@@ -205,7 +205,7 @@ class Summary:
         return tuple(monitor.alarm() for monitor in self._monitors)
 
     def elapsed_ns(self, arm: str) -> NDArray[np.int64]:
-        """Give the times of the pairs in which both arms were timed, shape (pairs,)."""
+        """Return the times of the pairs in which both arms were timed, shape (pairs,)."""
         return np.array(self._times[arm], dtype=np.int64)
 
 

@@ -71,12 +71,12 @@ class Worker(Protocol):
         ...
 
     def close(self) -> bool:
-        """Let go of it; True where something of it is left that cannot be ended."""
+        """Close it; True where something of it is left that cannot be ended."""
         ...
 
 
 def hung(hang_ns: int) -> Lost:
-    """Say that a candidate was given up."""
+    """State that a candidate was given up."""
     cause = f"no answer after {hang_ns / 1e9:.3f} s; its worker is replaced"
     return Lost(Kind.TIMEOUT, cause, given_up(Status.TIMED_OUT, cause, hang_ns))
 
@@ -272,7 +272,7 @@ class ProcessWorker:
         return found.side
 
     def _wait(self, limit_ns: int) -> Opened | Answered:
-        """Give the next thing that the candidate says.
+        """Return the next thing that the candidate says.
 
         Raises:
             Lost: it hung, ended, grew too large or said what is no message.

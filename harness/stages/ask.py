@@ -36,7 +36,7 @@ class Reasons:
     explained: Explained | None
 
     def of(self, doc_id: str) -> tuple[Mapping[str, int | None], Mapping[str, Any] | None]:
-        """Give a document's rank in each stage, and what the stack says of it."""
+        """Return a document's rank in each stage, and what the stack says of it."""
         why = self.explained.hits.get(doc_id) if self.explained else None
         return {stage: ranks.get(doc_id) for stage, ranks in self.ranks.items()}, why
 

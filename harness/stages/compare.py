@@ -63,7 +63,7 @@ def ties(
 def tie_ends(
     layout: Layout, policy: Policy, evidence: Mapping[str, Evidence]
 ) -> tuple[dict[str, Evidence], ...]:
-    """Give the evidence twice: ties of imported runs against the candidate, and for it.
+    """Return the evidence twice: ties of imported runs against the candidate, and for it.
 
     Each query's value is the least or the largest over all orders of equal scores. An arm that a
     gate names beside the two counts as the control does. None where no such run has ties.

@@ -136,7 +136,7 @@ def write(decomposed: Decomposed, to: Path) -> None:
 
 
 def check_ending(to: Path) -> None:
-    """Let a file pass whose ending names a format.
+    """Check that a file's ending names a format.
 
     Raises:
         HarnessError: it ends in neither ``.csv`` nor ``.json``.
@@ -146,7 +146,7 @@ def check_ending(to: Path) -> None:
 
 
 def _name(arm: str) -> str:
-    """Give the name of an arm; that of a run that was imported has no file."""
+    """Return the name of an arm; that of a run that was imported has no file."""
     return arms.path_of(arm).stem if "/" in arm or arm.endswith(".toml") else arm
 
 

@@ -55,7 +55,7 @@ def gathered(
     race: Race | None,
     how: Clustering = BY_TEXT,
 ) -> dict[str, Evidence]:
-    """Put together the evidence of each comparison; ``pairs`` is control and candidate by name.
+    """Assemble the evidence of each comparison; ``pairs`` is control and candidate by name.
 
     ``how`` says which queries depend on each other.
 
@@ -157,7 +157,7 @@ def evidence_of(layout: Layout, subject: Subject) -> dict[str, Evidence]:
 def measured(
     layout: Layout, subject: Subject, evidence: Mapping[str, Evidence]
 ) -> dict[str, ArmResult]:
-    """Give every arm as it was measured; each comparison has all of them."""
+    """Return every arm as it was measured; each comparison has all of them."""
     for one in evidence.values():
         arms = {one.control.arm: one.control, one.candidate.arm: one.candidate, **one.others}
         return {arm: arms[arm] for arm in subject.arms}
@@ -165,7 +165,7 @@ def measured(
 
 
 def raced(layout: Layout, evidence: Mapping[str, Evidence]) -> Race | None:
-    """Give the race that the arms were timed in; each comparison has it."""
+    """Return the race that the arms were timed in; each comparison has it."""
     for one in evidence.values():
         return one.get(Race)
     return read_race(layout)

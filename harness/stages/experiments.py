@@ -42,7 +42,7 @@ class Log:
         return digest.of_bytes(self.lines[-1].encode()) if self.lines else FIRST
 
     def until(self, number: int) -> Log:
-        """Give the lines before line ``number``."""
+        """Return the lines before line ``number``."""
         return Log(self.lines[: number - 1], self.experiments[: number - 1])
 
     @property
@@ -102,7 +102,7 @@ def _go_on(layout: Layout, shared: Path) -> None:
 
 
 def shared(layout: Layout, log: Path) -> Layout:
-    """Give ``layout`` with the log of its data set, and keep the way to it in the folder."""
+    """Return ``layout`` with the log of its data set, and keep the way to it in the folder."""
     layout.experiments.mkdir(parents=True, exist_ok=True)
     layout.log_link.unlink(missing_ok=True)
     layout.log_link.symlink_to(log.resolve())
@@ -160,7 +160,7 @@ def _read(path: Path) -> Log:
 
 
 def before_decision(layout: Layout, number: int) -> Log:
-    """Give the log as it was before the decision in ``layout``, which says that it is ``number``.
+    """Return the log as it was before the decision in ``layout``, which says that it is ``number``.
 
     Raises:
         EvidenceError: the log has no such line, or one of another decision.
@@ -236,7 +236,7 @@ def stock(layout: Layout) -> Inventory:
 
 
 def race_settings(layout: Layout) -> dict[str, Setting]:
-    """Give how the race at hand was run, as its receipt says; nothing where none was.
+    """Return how the race at hand was run, as its receipt says; nothing where none was.
 
     Raises:
         BadFile: the receipt is not one.
@@ -257,7 +257,7 @@ def inputs(
     raced: bool = True,
     loaded: bool = False,
 ) -> Inputs:
-    """Give the digests of all that an experiment with ``arms`` rests on.
+    """Return the digests of all that an experiment with ``arms`` rests on.
 
     ``policy`` is the digest of its file, ``seeds`` are those drawn by, beside the race's.
     ``raced`` and ``loaded`` tell whether it rests on the last race and the last load test.

@@ -173,7 +173,7 @@ def decided(layout: Layout, subject: Subject, log: Log, now: datetime) -> Report
 
 
 def texts(layout: Layout, report: ReportInput) -> dict[Path, str]:
-    """Give the text of each file of a decision: the decision, its JUnit file, its findings."""
+    """Return the text of each file of a decision: the decision, its JUnit file, its findings."""
     written = to_json([report])
     steady = without_times(written)["datasets"][0]
     return {
@@ -184,7 +184,7 @@ def texts(layout: Layout, report: ReportInput) -> dict[Path, str]:
 
 
 def as_stated(report: ReportInput, stated: Mapping[str, Any]) -> ReportInput:
-    """Put facts of the day and place of a decision where today's stand."""
+    """Replace today's facts of day and place by those of a decision."""
     facts = {fact: stated[fact] for fact in STATED}
     return replace(report, provenance=replace(report.provenance, **facts))
 

@@ -165,7 +165,7 @@ def few(ids: tuple[str, ...]) -> str:
 
 
 def check_free(folder: Path, judged: Path, *, force: bool) -> None:
-    """Let an import pass into ``folder`` and ``judged``, its file of judgements.
+    """Check that an import may write ``folder`` and ``judged``, its file of judgements.
 
     What is there already is replaced with ``force`` alone, and only where it bears a card of the
     name of the folder and holds nothing else than an import writes.
@@ -494,7 +494,7 @@ def _refuse() -> None:
 
 @contextmanager
 def _downloads(collection: str, *, allowed: bool) -> Iterator[None]:
-    """Let ir_datasets download, or make it an error that says how to allow it."""
+    """Allow ir_datasets to download, or make it an error that says how to allow it."""
     from ir_datasets import lazy_libs
 
     fetch = lazy_libs.requests

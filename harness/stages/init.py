@@ -178,7 +178,7 @@ def _may_hold_a_project(folder: Path, *, in_repository: bool) -> None:
 
 
 def _flows(wanted: Begun, folder: Path, root: Path) -> dict[Path, bytes]:
-    """Give the files for build servers, which name the folder from the root."""
+    """Return the files for build servers, which name the folder from the root."""
     within = "" if folder == root else json.dumps(folder.relative_to(root).as_posix())
     github, gitlab = _source(wanted.github), _source(wanted.gitlab)
     flows = {}
@@ -194,7 +194,7 @@ def _flows(wanted: Begun, folder: Path, root: Path) -> dict[Path, bytes]:
 
 
 def _files(wanted: Begun, readme: str) -> dict[str, bytes]:
-    """Give each file of the project by its place in the folder."""
+    """Return each file of the project by its place in the folder."""
     words = {"name": wanted.folder.resolve().name, "control": wanted.control}
     with scratch() as written:
         words["documents"] = str(write_sample(written / DATA).documents)
@@ -266,7 +266,7 @@ def added(files: Mapping[Path, bytes]) -> Iterator[None]:
 
 
 def make_runnable(path: Path, content: bytes) -> None:
-    """Let a script be started by its name."""
+    """Make a script executable."""
     if content.startswith(SHEBANG):
         path.chmod(RUNNABLE)
 

@@ -174,7 +174,7 @@ def _kind(what: Declared[T]) -> Artifact[T]:
 
 
 def left_by_run(out: Path) -> Layout:
-    """Say where the evidence of a ``harness run`` into ``out`` lies.
+    """Return where the evidence of a ``harness run`` into ``out`` lies.
 
     Raises:
         BadFile: there is none.

@@ -189,7 +189,7 @@ def mail_service(
 
 
 def _shorter(one_ms: float, other_ms: float) -> float:
-    """Give the shorter of two budgets; 0 means none."""
+    """Return the shorter of two budgets; 0 means none."""
     return min(filter(None, (one_ms, other_ms)), default=0.0)
 
 
@@ -243,7 +243,7 @@ class MailObserver:
 def watched(
     searcher: MailSearcher, arm: arms.Arm, index: Path, cache: Path, log: ShadowLog
 ) -> Iterator[MailObserver]:
-    """Put Tantivy over the same index into the shadow of what ``searcher`` serves.
+    """Run Tantivy over the same index in the shadow of what ``searcher`` serves.
 
     The log names the arms as they are alone, under ``fts5`` and ``tantivy``, so that it can be
     compared with a replay of them.
@@ -271,7 +271,7 @@ def candidate(arm_path: str, index: Path, cache: Path) -> Iterator[Searcher]:
 
 
 def _as(searcher: MailSearcher, arm: arms.Arm, switch: KillSwitch) -> MailSearcher:
-    """Give the searcher under a value of the switch, with the fingerprint of such an arm."""
+    """Return the searcher under a value of the switch, with the fingerprint of such an arm."""
     if not isinstance(arm.engine, Mail):
         raise _foreign(arm)
     settings = {**arm.engine.settings.model_dump(), "mode": SearchMode.LEXICAL.value}

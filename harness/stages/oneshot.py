@@ -285,7 +285,7 @@ def _judged_by(wanted: RunRequest, template: Policy, names: Sequence[str]) -> Po
 
 
 def _export(layout: Layout, names: Sequence[str], out: Path) -> None:
-    """Put the means and the runs where a person or another tool looks for them."""
+    """Write the means and the runs where a person or another tool looks for them."""
     _copied(layout.scores, out / "scores.json")
     _copied(layout.per_query, out / "per_query.parquet")
     _copied(layout.data / QUERIES, out / QUERIES)

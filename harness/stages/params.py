@@ -68,7 +68,7 @@ class ScoreParams(_Section):
     seed: int
 
     def inference(self, threads: int = 1) -> Inference:
-        """Give what intervals are drawn by; no number depends on ``threads``."""
+        """Return what intervals are drawn by; no number depends on ``threads``."""
         return Inference(
             confidence=self.confidence, resamples=self.resamples, seed=self.seed, threads=threads
         )

@@ -72,7 +72,7 @@ def at_hand(data: Prepared, how: Clustering, race: Raced | None) -> AtHand:
 
 
 def raced(layout: Layout) -> Raced | None:
-    """Give the size of the race in ``layout``; None where none was run.
+    """Return the size of the race in ``layout``; None where none was run.
 
     Raises:
         BadFile, EvidenceError: it cannot be read.
@@ -95,7 +95,7 @@ def for_control(layout: Layout, policy: Policy, control: str) -> Policy:
 
 
 def _pilots(layout: Layout, policy: Policy) -> dict[str, Evidence]:
-    """Give evidence of the steps whose arms were scored and compared; of no step where none was."""
+    """Return evidence of the steps whose arms were scored and compared."""
     if not (layout.score_receipt.is_file() and layout.compare_receipt.is_file()):
         return {}
     compared = read_agreement(layout)

@@ -113,7 +113,7 @@ class _Found:
 
 
 def _made(dataset: Path, about: Card) -> _Found | None:
-    """Let the data set's own program make it; None where the data are files."""
+    """Run the data set's own program; None where the data are files."""
     if about.kind == "files":
         return None
     program = dataset / MAKE

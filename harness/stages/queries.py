@@ -259,7 +259,7 @@ def classified(tally: Tally) -> Iterator[Classified]:
 
 
 def _groups(frequent: list[Counted]) -> list[list[Counted]]:
-    """Put near duplicates together, the groups with the most requests first."""
+    """Group near duplicates, the groups with the most requests first."""
     groups: dict[int, list[Counted]] = {}
     for found, first in zip(frequent, stars([one.key for one in frequent]).tolist(), strict=True):
         groups.setdefault(first, []).append(found)
@@ -299,7 +299,7 @@ def strata(tally: Tally, size: int) -> Mapping[str, Stratum]:
 def _allocated(
     least: Mapping[str, int], queries: Mapping[str, int], requests: Mapping[str, int], size: int
 ) -> dict[str, int]:
-    """Give one more query at a time to the stratum with the most requests per sampled query."""
+    """Return one more query at a time to the stratum with the most requests per sampled query."""
     shares = dict(least)
     waiting = [
         (-requests[name] / shares[name], name) for name in shares if shares[name] < queries[name]

@@ -70,7 +70,7 @@ class Part(NamedTuple):
 
 
 def started() -> float:
-    """Tell when this process began, in seconds; with its number it is told from every other."""
+    """Describe when this process began, in seconds; with its number it is told from every other."""
     return float(psutil.Process().create_time())
 
 
@@ -112,7 +112,7 @@ def read_part(path: Path) -> Part:
 
 
 def write_times(path: Path, parts: Sequence[Part], queries: Sequence[str], receipt: str) -> None:
-    """Put the parts of one race together; ``receipt`` is the digest of what was raced."""
+    """Combine the parts of one race; ``receipt`` is the digest of what was raced."""
     about = {
         "format": FORMAT,
         "machine": machine(),
@@ -139,7 +139,7 @@ class Times(NamedTuple):
     queries: tuple[str, ...]
 
     def of(self, arm: str, column: str, repetition: int) -> NDArray[np.int64]:
-        """Give a column of an arm by process and query, shape (processes, queries).
+        """Return a column of an arm by process and query, shape (processes, queries).
 
         Raises:
             EvidenceError: an answer is missing or is there twice, or two processes have the same
@@ -164,7 +164,7 @@ class Times(NamedTuple):
         return np.asarray(found, dtype=np.int64)
 
     def lost_ns(self, arm: str) -> NDArray[np.int64]:
-        """Give what each first answer of an arm lost by waiting, at most, as ``of`` does.
+        """Return what each first answer of an arm lost by waiting, at most, as ``of`` does.
 
         A wait is counted from shortly before a call to shortly after it, and for every thread. So
         a call lost no more than its time without the processor time of as many threads as can run.
@@ -366,7 +366,7 @@ def read_race(layout: Layout) -> Race | None:
 
 
 def race_of(times: Times, arms: Iterable[str], strays: Container[str]) -> Race:
-    """Give the times of these arms as evidence; those in ``strays`` are not verified.
+    """Return the times of these arms as evidence; those in ``strays`` are not verified.
 
     Raises:
         EvidenceError: a time is missing, two processes have the same, or are one.

@@ -258,7 +258,7 @@ def regress(
 
 
 def _same(then: Run, now: Run) -> bool:
-    """Tell whether two runs show the same, hit for hit."""
+    """Return whether two runs show the same, hit for hit."""
     if then.query_ids != now.query_ids or not np.array_equal(then.offsets, now.offsets):
         return False
     old, new = (np.array(run.vocabulary, dtype=object)[run.docs] for run in (then, now))
@@ -318,7 +318,7 @@ def _moved(
 def _worse(
     then: Mapping[str, ArmResult], now: Mapping[str, ArmResult], texts: Mapping[str, str]
 ) -> tuple[Worse, ...]:
-    """Give every query that lost in the first measure."""
+    """Return every query that lost in the first measure."""
     found = []
     for arm, side in now.items():
         measure = next(iter(side.scores))
@@ -334,7 +334,7 @@ def _worse(
 
 
 def _verdicts(then: Path, now: Path) -> tuple[Verdicts, ...]:
-    """Give the steps of which both releases decided, and not alike."""
+    """Return the steps of which both releases decided, and not alike."""
     if not (then.is_file() and now.is_file()):
         return ()
     old, new = _steps(then), _steps(now)

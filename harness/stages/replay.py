@@ -76,7 +76,7 @@ class Tally:
 
 
 def remarks(run: Run) -> Iterator[str]:
-    """Say what a reader of the means has to know: repeated attempts, and queries without answer."""
+    """Describe what a reader of means must know: repeated attempts, unanswered queries."""
     if run.retries:
         count = run.rate_limited
         limited = (
@@ -223,7 +223,7 @@ def _ask_alone(
 
 
 def _untold(_: int) -> None:
-    """Tell nobody."""
+    """Describe nobody."""
 
 
 def _ask(
@@ -354,7 +354,7 @@ class OpenedIndex:
 
     @contextmanager
     def __call__(self) -> Iterator[Searcher]:
-        """Give the open index.
+        """Return the open index.
 
         Raises:
             InvalidArm: it cannot be opened, or is another one.
@@ -386,7 +386,7 @@ class Taken(NamedTuple):
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Say what the file lacks or has too much, and what to do."""
+        """Describe what the file lacks or has too much, and what to do."""
         found = []
         if count := self.run.count(Status.NOT_ASKED):
             found.append(

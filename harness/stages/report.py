@@ -102,7 +102,7 @@ def read(folder: Path) -> Left:
 
 
 def check(folder: Path, baseline: Path | None, queries: Path | None) -> Checked:
-    """Put together what a ``harness run`` left in ``folder`` and, if named, in ``baseline``.
+    """Assemble what a ``harness run`` left in ``folder`` and, if named, in ``baseline``.
 
     ``queries`` is the file with the queries whose lines are noted, JSON lines that are not packed.
 
@@ -224,7 +224,7 @@ def page(folder: Path, to: Path) -> int:
 
 
 def is_history(folder: Path) -> bool:
-    """Tell whether all lines of a folder's files, of which there are some, are histories."""
+    """Return whether all lines of a folder's files, of which there are some, are histories."""
     files = sorted(folder.glob(f"*{SUFFIX}"))
     try:
         return all(map(trends.read, files)) and bool(files)
@@ -275,7 +275,7 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
 
 
 def as_decided(layout: Layout, subject: Subject, out: Path) -> ReportInput:
-    """Put together what the pages in ``out`` say of a decision, with its own day and machine.
+    """Assemble what the pages in ``out`` say of a decision, with its own day and machine.
 
     Raises:
         BadFile: nothing was decided, or what was left beside it cannot be read.
@@ -290,7 +290,7 @@ def as_decided(layout: Layout, subject: Subject, out: Path) -> ReportInput:
 
 
 def linked(report: ReportInput, layout: Layout, out: Path) -> ReportInput:
-    """Put to a report what was left: a load, differences taken apart, the addresses of pages.
+    """Add what was left to a report: a load, differences taken apart, the addresses of pages.
 
     Raises:
         BadFile: the history of loads, or what ``harness decompose`` left, cannot be read.
@@ -305,12 +305,12 @@ def linked(report: ReportInput, layout: Layout, out: Path) -> ReportInput:
 
 
 def _seen_from(folder: Path, page: Path) -> str:
-    """Give the relative address of a page; empty where there is none."""
+    """Return the relative address of a page; empty where there is none."""
     return quote(Path(os.path.relpath(page, folder)).as_posix()) if page.is_file() else ""
 
 
 def last_load(layout: Layout, fingerprints: Mapping[str, str]) -> LoadReport | None:
-    """Put the trials of the last load together; None where none was run, or of other indexes.
+    """Combine the trials of the last load; None where none was run, or of other indexes.
 
     ``fingerprints`` are those of the arms as they are now. Searches for a highest rate are left
     to the page of the load.

@@ -95,7 +95,7 @@ def assemble(
     *,
     custody: Custody | None,
 ) -> ReportInput:
-    """Put together what the report of one data set shows.
+    """Assemble what the report of one data set shows.
 
     ``custody`` is ``None`` where no policy judged.
     """
@@ -180,7 +180,7 @@ def _documents(data: Prepared, ids: frozenset[str]) -> dict[str, Document]:
 
 
 def _in_order(means: Means, measures: Sequence[str]) -> Means:
-    """Put the measures of each arm in the order asked for."""
+    """Sort the measures of each arm as requested."""
     return {
         arm: {measure: row[measure] for measure in measures if measure in row}
         for arm, row in means.items()

@@ -106,7 +106,7 @@ class Answers:
         return observe(searcher, query, self.k, round(self.time_limit_s * NS)).row
 
     def _first_of(self, arm: Arm) -> Arm:
-        """Give the first candidate that differs from ``arm`` in the last step at most."""
+        """Return the first candidate that differs from ``arm`` in the last step at most."""
         wanted = before_last_step(arm)
         return next(one for one in self.arms if before_last_step(one) == wanted)
 
@@ -129,7 +129,7 @@ def before_last_step(arm: Arm) -> str:
 
 
 def settings_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give each value by its dotted key."""
+    """Return each value by its dotted key."""
     found = {}
     for key in value_keys(settings):
         value: Any = settings
@@ -179,7 +179,7 @@ class Cells:
     _known: dict[tuple[int, int], dict[str, float]] = field(default_factory=dict)
 
     def __call__(self, candidate: int, rows: Ints) -> Floats:
-        """Give the values of some rows under a candidate.
+        """Return the values of some rows under a candidate.
 
         Raises:
             CandidateFailed: it failed at one of the queries.
@@ -324,7 +324,7 @@ def tune(wanted: TuneRequest) -> Tuned:
 
 
 def said(settings: Mapping[str, Scalar]) -> str:
-    """Give a candidate's values in one line."""
+    """Return a candidate's values in one line."""
     return ", ".join(f"{key} = {value}" for key, value in settings.items())
 
 
@@ -355,7 +355,7 @@ def _collection(data: Prepared, measure: str) -> Collection:
 
 
 def _rows(collections: Sequence[Collection], seed: int) -> Rows:
-    """Give a row to each query; near duplicates and queries of one intent are one cluster."""
+    """Return a row to each query; near duplicates and queries of one intent are one cluster."""
     names, labels = [], []
     for one in collections:
         clusters = one.data.clusters(BY_TEXT)

@@ -107,7 +107,7 @@ VALUE = re.compile(r"""^([^=#]++=\s*+)("(?:[^"\\]|\\.)*"|'[^']*'|[^#\s]+)(.*)$""
 
 
 def is_ours(path: Path) -> bool:
-    """Tell whether a file was written by this command."""
+    """Return whether a file was written by this command."""
     return path.is_file() and text_of(path).startswith(MARK)
 
 
@@ -128,7 +128,7 @@ def check_place(to: Path, arm: Path, stack: str) -> None:
 
 
 def arm_text(arm: Path, chosen: Mapping[str, Scalar], record: str) -> str:
-    """Give the text of ``arm`` with the values ``chosen``, by dotted key, and its tuning record.
+    """Return the text of ``arm`` with the values ``chosen``, by dotted key, and its tuning record.
 
     Raises:
         BadFile: a value is not on a line of its own.

@@ -69,7 +69,7 @@ def slab_bytes(
 
 
 def _words(seed: int, purpose: Purpose, counter: tuple[int, int], lines: int) -> NDArray[np.uint64]:
-    """Give the words of ``lines`` lines, shape (4 * lines,)."""
+    """Return the words of ``lines`` lines, shape (4 * lines,)."""
     key = np.random.SeedSequence((seed, purpose)).generate_state(2, np.uint64)
     start = np.array([*counter, 0, 0], dtype=np.uint64)
     return np.random.Philox(key=key, counter=start).random_raw(lines * LINE_WORDS)
@@ -185,7 +185,7 @@ def _by_bytes(
 def _slabs(
     levels: tuple[float, ...], purpose: Purpose, seed: int, columns: Columns, block: range
 ) -> Columns:
-    """Give the sums of one block, slab after slab as above."""
+    """Return the sums of one block, slab after slab as above."""
     found = np.zeros((len(block), columns.shape[1]))
     units = LINE_BYTES * _units_a_byte(levels)
     for slab, first in enumerate(range(0, len(columns), units)):
@@ -201,7 +201,7 @@ def _units_a_byte(levels: tuple[float, ...]) -> int:
 
 
 def _sums_by_byte(columns: Columns, levels: tuple[float, ...]) -> Columns:
-    """Give the sums of each byte's units under each byte, shape (bytes * 256, columns).
+    """Return the sums of each byte's units under each byte, shape (bytes * 256, columns).
 
     The first unit has the lowest bits.
     """
@@ -229,7 +229,7 @@ class _Sums:
         self._ends = np.arange(0, self._named.size + 1, width, dtype=np.int32)
 
     def of(self, named: NDArray[np.int32], columns: Columns) -> Columns:
-        """Give the sums of the ``columns`` that each row of ``named`` names, one row each."""
+        """Return the sums of the ``columns`` that each row of ``named`` names, one row each."""
         parts = (self._ones, named.reshape(-1), self._ends)
         return np.asarray(csr_array(parts, shape=(len(named), len(columns))) @ columns)
 
@@ -257,7 +257,7 @@ def _blocks(resamples: int, picks: int, threads: int) -> Iterator[range]:
 
 @contextmanager
 def _spread(threads: int) -> Iterator[Each]:
-    """Give a ``map`` that works on so many threads."""
+    """Return a ``map`` that works on so many threads."""
     if threads == 1:
         yield map
         return
@@ -266,7 +266,7 @@ def _spread(threads: int) -> Iterator[Each]:
 
 
 def worth_sharing(resamples: int, units: int) -> Path | None:
-    """Give the folder of what other processes draw; None where this process does it."""
+    """Return the folder of what other processes draw; None where this process does it."""
     return current().folder if resamples * units >= WORTH else None
 
 
@@ -287,7 +287,7 @@ class Drawing:
 
 
 def shared_sums(columns: Columns, sums: Sums, resamples: int, folder: Path) -> Columns:
-    """Let the executor of the block draw; shape (resamples, columns)."""
+    """Draw with the executor of the block; shape (resamples, columns)."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = max(1, BLOCK // max(1, len(columns)))
     blocks = [range(at, min(resamples, at + rows)) for at in range(0, resamples, rows)]
@@ -380,7 +380,7 @@ def bca_each(
 
 
 def by_cluster(values: Floats, clusters: Codes | None) -> tuple[Floats, Floats]:
-    """Give sums and size of each cluster; of each value where there are none.
+    """Return sums and size of each cluster; of each value where there are none.
 
     ``values`` has shape (queries,) or (queries, columns), the sums (clusters,) or (clusters,
     columns), the sizes (clusters,).

@@ -86,7 +86,7 @@ def bounded_each(
     largest: float = 0.0,
     times: float = 1.0,
 ) -> Ends:
-    """Give ends that each miss a column's mean with probability at most ``level``.
+    """Return ends that each miss a column's mean with probability at most ``level``.
 
     ``values`` has shape (queries, columns). With ``clusters``, shape (queries,), the unit is the
     cluster, and the mean is that over queries. ``largest`` is the share of the queries that one
@@ -112,7 +112,7 @@ def low_ends(
     largest: float = 0.0,
     times: float = 1.0,
 ) -> Floats:
-    """Give the low ends of ``bounded_each``; for the high ones, negate values, span and ends.
+    """Return the low ends of ``bounded_each``; for the high ones, negate values, span and ends.
 
     Raises:
         EvidenceError: no value, or one is not within ``span``.
@@ -124,7 +124,7 @@ def low_ends(
 def weighted_ends(
     values: Floats, weights: Floats, *, span: Span, level: float
 ) -> tuple[float, float]:
-    """Give both ends for the mean of ``values``, shape (queries,), with unequal ``weights``.
+    """Return both ends for the mean of ``values``, shape (queries,), with unequal ``weights``.
 
     The unseen value has the largest weight.
 
@@ -150,7 +150,7 @@ def chance_above(
     clusters: Codes | None,
     largest: float = 0.0,
 ) -> Floats:
-    """Give the p-value of "the mean is ``bound`` or less" of each column, shape (columns,).
+    """Return the p-value of "the mean is ``bound`` or less" of each column, shape (columns,).
 
     It is below a level where the low end of ``bounded_each`` at that level lies above ``bound``.
     For the other side, negate values, bound and span.

@@ -45,7 +45,7 @@ def calibration(shown: UniqueHits, which: Flags) -> tuple[float | None, ...]:
 
 
 def expected(shown: UniqueHits, train: Flags) -> Floats:
-    """Say how likely each document is to be relevant, learned from the judged ones of ``train``.
+    """Return how likely each document is to be relevant, learned from the judged ones of ``train``.
 
     A grade that people never judged counts as all of ``train`` do.
     """
@@ -155,7 +155,7 @@ def _by_query(shown: UniqueHits, relevant: Floats, queries: int) -> Floats:
 
 
 def _folds(groups: Codes, seed: int) -> Codes:
-    """Put each cluster into one of the folds, at random."""
+    """Assign each cluster to one of the folds, at random."""
     names, code = np.unique(groups, return_inverse=True)
     order = np.random.Generator(np.random.Philox(key=seed)).permutation(len(names))
     found: Codes = (order % FOLDS)[code]
@@ -163,7 +163,7 @@ def _folds(groups: Codes, seed: int) -> Codes:
 
 
 def _weight(human: Floats, predicted: Floats, elsewhere: Floats) -> float:
-    """Give the weight of the smallest variance, between 0 and 1."""
+    """Return the weight of the smallest variance, between 0 and 1."""
     spread = float(np.concatenate([predicted, elsewhere]).var())
     if math.isclose(spread, 0, abs_tol=1e-300):
         return 0.0

@@ -25,7 +25,7 @@ FEWEST = 3
 def kappa(
     one: Grades, other: Grades, clusters: Codes, *, confidence: float, weights: Weights = "none"
 ) -> Estimate:
-    """Give Cohen's kappa of two assessors; all arrays have shape (judgements,).
+    """Return Cohen's kappa of two assessors; all arrays have shape (judgements,).
 
     A disagreement weighs by the distance of the grades, or by its square, or 1 without ``weights``.
     ``n`` counts judgements. Where both give one and the same grade to all, it is 0 with an interval
@@ -58,7 +58,7 @@ def jackknifed(
     n: int,
     within: tuple[float, float] = (-1.0, 1.0),
 ) -> Estimate | None:
-    """Give ``value`` of the sum of all tables, shape (clusters, ...), and an interval ``within``.
+    """Return ``value`` of the sum of all tables, shape (clusters, ...), and an interval ``within``.
 
     None where it is not defined. Where it is not defined without a cluster, the value of all stands
     for it.
@@ -84,7 +84,7 @@ def jackknifed(
 
 
 def alpha(units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float) -> Estimate | None:
-    """Give Krippendorff's alpha for ordered grades.
+    """Return Krippendorff's alpha for ordered grades.
 
     ``units`` has the grades of each unit, two at least; ``clusters``, shape (units,), says which
     units depend on each other. None where all grades are one.
@@ -114,7 +114,7 @@ def alpha(units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float)
 def fleiss(
     units: Sequence[Sequence[int]], clusters: Codes, *, confidence: float
 ) -> Estimate | None:
-    """Give Fleiss' kappa of units that equally many judged; None where all grades are one.
+    """Return Fleiss' kappa of units that equally many judged; None where all grades are one.
 
     Raises:
         ValueError: units have different numbers of grades.

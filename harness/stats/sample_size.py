@@ -48,7 +48,7 @@ ALIKE = 100
 
 
 def unseen_loss(largest: float, level: float) -> float:
-    """Give the loss that queries without one never exclude, as a share of the largest loss.
+    """Return the loss that queries without one never exclude, as a share of the largest loss.
 
     Clusters that have the share ``largest`` of the queries each may be as many as go unseen with
     probability ``level``.
@@ -163,14 +163,14 @@ class Pilot(NamedTuple):
         return cls(values, clusters, span, mean, spread, units, df, largest)
 
     def student(self, queries: float, level: float) -> float:
-        """Give the half-width of the t interval of so many queries."""
+        """Return the half-width of the t interval of so many queries."""
         times = queries / len(self.values)
         units = max(FEWEST, self.units * times)
         df = max(1.0, min(units - 1, self.df * times))
         return float(stdtrit(df, 1 - level)) * self.spread / math.sqrt(queries * (1 - 1 / units))
 
     def bounded(self, queries: float, level: float, *, upwards: bool) -> float:
-        """Give how far the bound for bounded means reaches below the mean, or ``upwards``."""
+        """Return how far the bound for bounded means reaches below the mean, or ``upwards``."""
         low = low_ends(
             (-self.values if upwards else self.values).reshape(-1, 1),
             span=Span(-self.span.most, -self.span.least) if upwards else self.span,
@@ -248,7 +248,7 @@ def solved(
 
 
 def _smallest(enough: Callable[[float], bool]) -> float:
-    """Give the fewest queries that are enough, between two and more than anybody can judge."""
+    """Return the fewest queries that are enough, between two and more than anybody can judge."""
     low, high = float(FEWEST), 2.0 * FEWEST
     if enough(low):
         return low
@@ -303,7 +303,7 @@ def assumed(spread: float, *, truth: float, span: Span) -> Floats:
 
 
 def upper_spread(pilot: Pilot) -> float:
-    """Give the upper limit of the spread per query, at 80 %."""
+    """Return the upper limit of the spread per query, at 80 %."""
     return pilot.spread * math.sqrt(pilot.df / float(chdtri(pilot.df, ASSURANCE)))
 
 

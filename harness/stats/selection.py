@@ -99,7 +99,7 @@ class Search:
     clusters."""
 
     def best(self, values: Values, over: Rows, rows: Ints) -> int:
-        """Give the candidate of the highest mean when all ``rows`` are looked at."""
+        """Return the candidate of the highest mean when all ``rows`` are looked at."""
         left, clusters = list(range(self.candidates)), self.first
         _, place = np.unique(over.order[rows], return_inverse=True)
         while True:

@@ -37,7 +37,7 @@ class Stakes:
         self._squares = np.full(streams, 0.25)
 
     def next(self) -> Floats:
-        """Give the bet on the value that comes next, before any cut; shape (streams,)."""
+        """Return the bet on the value that comes next, before any cut; shape (streams,)."""
         at = self._count + 1
         spread = self._squares / at
         return np.sqrt(self._reach / (spread * at * math.log1p(at)))
@@ -169,7 +169,7 @@ class Blocks:
         return float(self.sums.sum() / self.sizes.sum())
 
     def of(self, period: int) -> Blocks:
-        """Give the blocks of one period."""
+        """Return the blocks of one period."""
         own = self.period == period
         parts = self.sums[own], self.sizes[own], self.period[own] - period, self.slot[own]
         return Blocks(*parts, periods=1)
@@ -190,7 +190,7 @@ class Blocks:
         return Estimate(mean, min(low, mean), max(high, mean), int(self.sizes.sum()))
 
     def surely(self, limit: float, *, above: bool, confidence: float) -> bool:
-        """Tell whether the interval of this confidence lies wholly above ``limit``, or below."""
+        """Return whether the interval of this confidence lies wholly above ``limit``, or below."""
         wealth, up = math.log(2 / (1 - confidence)), self._means
         return self._rich(up, limit, wealth) if above else self._rich(1 - up, 1 - limit, wealth)
 
@@ -239,7 +239,7 @@ class Blocks:
         return best > -math.inf and best + float(log(exp(made - best).mean())) >= wealth
 
     def _low_end(self, means: Floats, high: float, wealth: float) -> float:
-        """Give the greatest mean that the gamblers together got rich against, 0 without one."""
+        """Return the greatest mean that the gamblers together got rich against, 0 without one."""
         low = 0.0
         for _ in range(HALVINGS):
             middle = (low + high) / 2
@@ -320,7 +320,7 @@ def evalues_each(
 def p_above(
     values: Floats, bound: float, *, span: Span, clusters: Codes | None, largest: float = 0.0
 ) -> float:
-    """Give the p-value of "the mean is ``bound`` or less", shape (queries,), valid at every look.
+    """Return the p-value of "the mean is ``bound`` or less", shape (queries,), valid at every look.
 
     It is one over what the gamblers made of 1.
 
@@ -341,7 +341,7 @@ def times_needed(
     clusters: Codes | None,
     largest: float = 0.0,
 ) -> float | None:
-    """Say how many times as many queries like these, shape (queries,), would clear ``bound``.
+    """Return how many times as many queries like these, shape (queries,), would clear ``bound``.
 
     None where ``MOST_TIMES`` would not do, as where their mean lies on the bound.
 
@@ -367,7 +367,7 @@ def times_needed(
 def _units(
     values: Floats, span: Span, clusters: Codes | None, largest: float
 ) -> tuple[Floats, Floats]:
-    """Give means of the clusters as shares of the span, (columns, clusters), and their stakes."""
+    """Return means of the clusters as shares of the span, (columns, clusters), and their stakes."""
     sums, sizes = by_cluster(values, clusters)
     if len(sums) < FEWEST:
         raise EvidenceError(
@@ -384,7 +384,7 @@ def _units(
 
 
 def _low_ends(units: Floats, stakes: Floats, wealth: float) -> Floats:
-    """Give the greatest mean of each column that its gamblers got rich against, 0 where none is.
+    """Return the greatest mean of each column that its gamblers got rich against, 0 where none is.
 
     They win nothing against the mean that was seen, and the more the lower a mean is.
     """

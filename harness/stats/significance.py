@@ -127,7 +127,7 @@ def adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def fdr_adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give the adjusted p-values of Benjamini and Hochberg, shape (tests,), in the order given.
+    """Return the adjusted p-values of Benjamini and Hochberg, shape (tests,), in the order given.
 
     "Controlling the false discovery rate", JRSS B 57 (1995). The k-th smallest of m is
     multiplied by m / k, never above the ones after it, at most 1. Of those at or below a

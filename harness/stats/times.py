@@ -53,7 +53,7 @@ def order_ends(values: NDArray[np.float64], percent: float, tail: float) -> tupl
 
 
 def checked(elapsed_ns: Nanoseconds) -> NDArray[np.float64]:
-    """Give the times as floats, which cannot wrap when they are summed."""
+    """Return the times as floats, which cannot wrap when they are summed."""
     if not elapsed_ns.size:
         raise EvidenceError("no times were given; race at least one query")
     if elapsed_ns.min() <= 0:

@@ -382,7 +382,7 @@ class Mail:
     def _service(
         self, index: Path, opened: store.MessageStore, watched: store.MessageStore
     ) -> MailSearch:
-        """Put the service together over one index; a part that is broken is one that is absent.
+        """Build the service over one index; a part that is broken is one that is absent.
 
         ``watched`` has connections of its own, so that no query waits to learn what changed.
         """

@@ -105,7 +105,7 @@ class Live:
         return now
 
     def reached(self) -> Reached:
-        """Say how far the table and each index are."""
+        """Return how far the table and each index are."""
         with faults.known():
             indexed = {name: one.reached for name, one in self.indexes.items()}
             return Reached(journal.generation(self.store), indexed)
@@ -151,7 +151,7 @@ class LiveView:
     view: View
 
     def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:
-        """Say that an answer may miss a change, where it is one of a message that the viewer sees.
+        """State that an answer may miss a change of a message that the viewer sees.
 
         A deleted message is in no answer, whatever an index holds.
         """
@@ -165,7 +165,7 @@ class LiveView:
         return f"{STALE}a message may be missing" if seen else ""
 
     def reached(self) -> None:
-        """Say nothing: how much changes tells of what is hidden."""
+        """Return nothing: how much changes tells of what is hidden."""
 
     def seen_by(self, view: View) -> LiveView:
         """Return the same for another view."""
@@ -285,7 +285,7 @@ class LiveVectors:
         self._note.write(generation, self._which())
 
     def _which(self) -> str:
-        """Tell the file that is there now from any other."""
+        """Return what tells the file that is there now from any other."""
         stamp = self._stamp()
         if self._seen is None or self._seen[0] != stamp:
             self._seen = stamp, amvi.header_of(self.path)
@@ -384,7 +384,7 @@ class LiveTokens:
 
 
 def as_it_is(index: Path, made: Manifest, opened: MessageStore) -> Manifest:
-    """Say what messages the table holds: those that were indexed, until they change."""
+    """Return what messages the table holds: those that were indexed, until they change."""
     generation, total = journal.generation(opened), opened.total_count()
     if not generation:
         contract.check_count(index, made, total)

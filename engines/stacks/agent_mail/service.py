@@ -238,7 +238,7 @@ class MailSearch:
             return frozenset()
 
     def _told(self, exc: SearchError) -> str:
-        """Say what went wrong; to a viewer its kind alone."""
+        """Describe what went wrong; to a viewer its kind alone."""
         return plain(exc) if self.view else str(exc)
 
     def _tell(self, event: Event, payload: Payload) -> None:

@@ -122,7 +122,7 @@ class StoredViews:
 def _narrowed(
     filled: MessageStore, lexical: Mapping[FallbackTier, MailEngine], redacted: frozenset[int]
 ) -> Callable[[Tiers], Tiers]:
-    """Put a view's engines in place of those of the whole."""
+    """Replace the engines of the whole by those of a view."""
     unreadable, parts = np.array(sorted(redacted), dtype=np.int64), Parts()
 
     def readable(filters: Filters) -> NDArray[np.int64]:

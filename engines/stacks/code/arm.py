@@ -54,7 +54,7 @@ class Code(FileEngine["CodeSearcher"]):
         )
 
     def read_by(self, vectors: str) -> str:
-        """Say what answers depend on beside settings, documents and vectors."""
+        """Describe what answers depend on beside settings, documents and vectors."""
         by_sqlite = f"sqlite {sqlite3.sqlite_version}"
         words = by_sqlite if self._is_in_sqlite else TantivyBackend().version
         read_by = syntax.identity(), ranking.identity()
@@ -137,7 +137,7 @@ class CodeSearcher:
         return Answer(hits, self.manifest.fingerprint)
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
-        """Give ``scoreBreakdown`` of each hit.
+        """Return ``scoreBreakdown`` of each hit.
 
         Raises:
             InvalidFilter: as ``search_with``.
@@ -154,7 +154,7 @@ def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
 
 
 def searcher(opened: Searcher) -> CodeSearch:
-    """Give what is behind an open arm of this stack, for explain, modes and context.
+    """Return what is behind an open arm of this stack, for explain, modes and context.
 
     Raises:
         TypeError: it is an arm of another stack.

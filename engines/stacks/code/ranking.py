@@ -154,7 +154,7 @@ class ScoreBreakdown:
     """``score``, ``degree``, ``proximity``, ``weights``, ``seedSelection``, ``seedK``."""
 
     def as_dict(self) -> dict[str, Part]:
-        """Give all keys, in their order, as they stand in JSON."""
+        """Return all keys, in their order, as they stand in JSON."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
@@ -179,7 +179,7 @@ class Fused:
 
 
 def fused(sources: Sources, how: Fusion) -> list[Fused]:
-    """Put sources together, best first, ties by row; a source without candidates does not count."""
+    """Combine sources, best first, ties by row; a source without candidates does not count."""
     found = {name: scored for name, scored in sources.items() if scored}
     if len(found) == 1:
         name, scored = next(iter(found.items()))
@@ -291,7 +291,7 @@ class Graph:
         self._beside = [_kept(found) for found in beside]
 
     def neighbours(self, row: int) -> tuple[Neighbour, ...]:
-        """Give at most ``MOST_NEIGHBOURS`` units beside one, the strongest reason first."""
+        """Return at most ``MOST_NEIGHBOURS`` units beside one, the strongest reason first."""
         return self._beside[row]
 
     def degree(self, row: int) -> int:
@@ -397,12 +397,12 @@ Signatures = NDArray[np.uint32]
 
 
 def identity() -> str:
-    """Say what made the signatures."""
+    """Describe what made the signatures."""
     return f"datasketch {version('datasketch')} {PERMUTATIONS}/{SHINGLE}/{SEED}"
 
 
 def shingles(terms: Sequence[str]) -> list[bytes]:
-    """Give the runs of three terms; fewer terms have none."""
+    """Return the runs of three terms; fewer terms have none."""
     runs = {" ".join(terms[at : at + SHINGLE]) for at in range(len(terms) - SHINGLE + 1)}
     return [run.encode() for run in sorted(runs)]
 
@@ -426,7 +426,7 @@ def _blank() -> MinHash:
 
 
 def row(terms: Sequence[str]) -> Signatures:
-    """Give a text's row of a table of signatures, shape (1 + 128,); 0 first where it has none."""
+    """Return a text's row of a table of signatures, shape (1 + 128,); 0 first where it has none."""
     made = signature(terms)
     whole = np.zeros(PERMUTATIONS + 1, dtype=np.uint32)
     if made is not None:
@@ -437,7 +437,7 @@ def row(terms: Sequence[str]) -> Signatures:
 def nearest(
     signatures: Signatures, terms: Sequence[str], least: float, depth: int, allowed: Rows | None
 ) -> list[Scored]:
-    """Give the ``allowed`` rows whose estimated Jaccard is at least ``least``, best first.
+    """Return the ``allowed`` rows whose estimated Jaccard is at least ``least``, best first.
 
     The estimate is the share of permutations in which both have the same smallest hash.
     """

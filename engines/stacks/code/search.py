@@ -53,7 +53,7 @@ class Dense:
     """Shape (units, dimension)."""
 
     def search(self, text: str, depth: int, allowed: Rows | None) -> list[Scored]:
-        """Give the rows of highest positive cosine; ties by row."""
+        """Return the rows of highest positive cosine; ties by row."""
         if not len(self.vectors) or (allowed is not None and not len(allowed)):
             return []
         rows, cosines = nearest(self.vectors, self.embedder.embed([text])[0], depth, allowed)
@@ -233,7 +233,7 @@ def boosted(entry: Entry, question: BoostQuery, weights: Boosts) -> Boosted:
 
 
 def most(weights: Boosts) -> float:
-    """Give the largest factor that there can be, by which scores stay within [0, 1]."""
+    """Return the largest factor that there can be, by which scores stay within [0, 1]."""
     return weights.definition * weights.export * (1.0 + weights.phrase * MOST_PHRASES)
 
 
@@ -314,7 +314,7 @@ class CodeHits:
 
     @property
     def shown(self) -> tuple[CodeHit, ...]:
-        """Give all in the order in which people see them."""
+        """Return all in the order in which people see them."""
         return (*self.hits, *self.context)
 
 
@@ -367,7 +367,7 @@ class CodeSearch:
     def _named_first(
         self, ranked: list[Ranked], question: Question, mode: Mode, filters: Filters
     ) -> list[Ranked]:
-        """Put units that define what is typed, sign for sign, before all others."""
+        """Move units that define what is typed, sign for sign, before all others."""
         rows = self.named(question.typed.strip()) if self.named is not None else ()
         allowed = self._allowed(mode, filters) if rows else None
         by_row = {one.row: one for one in ranked}

@@ -220,7 +220,7 @@ class FolderSearch:
                 )
 
     def _has_a_word(self, text: str) -> bool:
-        """Tell whether a unit has any word of a query, or the query only refuses some."""
+        """Return whether a unit has any word of a query, or the query only refuses some."""
         clauses = exact_clauses(text)
         asked = [one for one in clauses if one.occur is not Occur.NOT]
         if clauses and not asked:

@@ -60,7 +60,7 @@ def put(
 
 
 def drop(db: sqlite3.Connection, path: str) -> None:
-    """Give up the units of a file."""
+    """Return up the units of a file."""
     for rowid, entry in db.execute("SELECT id, entry FROM unit WHERE path = ?", (path,)):
         db.execute(GONE, (rowid, *entry_of(*json_of(entry)).terms))
     db.execute("DELETE FROM unit WHERE path = ?", (path,))
@@ -92,7 +92,7 @@ class Entries(Sequence[Entry]):
         return self._read(int(self.ids[at]))
 
     def text(self, row: int) -> str:
-        """Give a unit's text as it stands in its file."""
+        """Return a unit's text as it stands in its file."""
         found = self._db.execute("SELECT text FROM unit WHERE id = ?", (int(self.ids[row]),))
         return str(found.fetchone()[0])
 

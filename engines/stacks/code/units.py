@@ -129,7 +129,7 @@ def parts(run: str) -> list[str]:
 
 
 def words(text: str, language: Language) -> tuple[list[str], list[str]]:
-    """Give the terms of ``text`` in their order, and the joined forms of its names."""
+    """Return the terms of ``text`` in their order, and the joined forms of its names."""
     in_order: list[str] = []
     wholes: list[str] = []
     for run in _RUN.findall(text) if text.isascii() else _any_run().findall(folded_terms(text)):
@@ -168,7 +168,7 @@ class Expression(Protocol):
     """A compiled regular expression."""
 
     def search(self, text: str, /) -> object | None:
-        """Give something where the text has a match."""
+        """Return something where the text has a match."""
         ...
 
 
@@ -200,7 +200,7 @@ class Filters:
     calls: str | None = None
 
     def given(self) -> Mapping[str, str]:
-        """Give what is requested, by the filter's name."""
+        """Return what is requested, by the filter's name."""
         return {name: value for name in NAMES if (value := getattr(self, name)) is not None}
 
 
@@ -233,7 +233,7 @@ def parse(params: Mapping[str, Scalar]) -> Filters:
 
 
 def checked(filters: Filters) -> Filters:
-    """Give the filters back where each can be requested.
+    """Return the filters back where each can be requested.
 
     Raises:
         InvalidFilter: a value is empty, no severity, or no regular expression.
@@ -288,12 +288,12 @@ def folded(value: str, name: str = "") -> str:
 
 
 def values(unit: Unit, name: str) -> frozenset[str]:
-    """Give everything that a unit has of a filter that compares whole values, folded."""
+    """Return everything that a unit has of a filter that compares whole values, folded."""
     return frozenset(folded(one, name) for one in _VALUES[name](unit) if one)
 
 
 def passes(unit: Unit, given: Mapping[str, str]) -> bool:
-    """Tell whether a unit has all that is requested; the exact filter, which always runs."""
+    """Return whether a unit has all that is requested; the exact filter, which always runs."""
     for name, value in given.items():
         text = PATTERNS.get(name)
         if text is None:
@@ -310,7 +310,7 @@ def _has(text: str, value: str) -> bool:
 
 
 def _with_last_parts(names: Iterable[str]) -> Iterable[str]:
-    """Give ``os.path.join`` as ``join`` too: who asks for either means it."""
+    """Return ``os.path.join`` as ``join`` too: who asks for either means it."""
     for name in names:
         yield name
         yield name.rpartition(".")[2]
@@ -455,7 +455,7 @@ class Chargrams:
         self._rows = {gram: np.array(found, dtype=np.int64) for gram, found in rows.items()}
 
     def narrowed(self, value: str) -> Rows | None:
-        """Give the rows, ascending, that may match a filter's value; None where all may."""
+        """Return the rows, ascending, that may match a filter's value; None where all may."""
         wanted = set[str]().union(*(_grams(folded(run)) for run in literals(value)))
         if not wanted:
             return None

@@ -35,7 +35,7 @@ def wanted(clauses: Sequence[Clause], language: Language) -> tuple[TermClause, .
 
 
 def terms_of(clauses: Sequence[Clause], language: Language) -> Phrase:
-    """Give the terms of a query in their order, for phrases and near duplicates."""
+    """Return the terms of a query in their order, for phrases and near duplicates."""
     return tuple(
         term
         for clause in clauses
@@ -57,12 +57,12 @@ def _of(clause: Clause, language: Language) -> TermClause:
 
 
 def _is_run(clause: Clause) -> bool:
-    """Tell of what must or must not match whether it may be words without spaces: a phrase."""
+    """Return of what must or must not match whether it may be words without spaces: a phrase."""
     return clause.occur is not Occur.SHOULD and not clause.text.isascii()
 
 
 def _runs(clause: Clause) -> tuple[str, ...]:
-    """Give the words of a clause, names with underscores whole."""
+    """Return the words of a clause, names with underscores whole."""
     return (clause.text,) if clause.text else clause.words
 
 
@@ -84,7 +84,7 @@ class OpenBackend(Protocol):
     def search(
         self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
     ) -> Sequence[Scored]:
-        """Give the ``depth`` best of the ``allowed`` rows (None: all), ties by row.
+        """Return the ``depth`` best of the ``allowed`` rows (None: all), ties by row.
 
         Scores do not depend on ``allowed``.
         """

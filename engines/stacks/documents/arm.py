@@ -75,7 +75,7 @@ class DocumentsSearcher:
         return Answer(hits, self._who(), self._note(ranked))
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
-        """Say which stages ran, and which chunk a document stands for, with its citation."""
+        """Return which stages ran, and which chunk a document stands for, with its citation."""
         del params
         ranked = self.collection.rank(text)
         best: dict[str, Mapping[str, Any]] = {}
@@ -86,7 +86,7 @@ class DocumentsSearcher:
         return Explained({"stagesUsed": list(ranked.stages_used)}, shown)
 
     def _who(self) -> str:
-        """Give the arm's fingerprint only where no model of the arm was missing."""
+        """Return the arm's fingerprint only where no model of the arm was missing."""
         missing = self.collection.pipeline.models.missing
         if not missing:
             return self.manifest.fingerprint

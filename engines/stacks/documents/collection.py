@@ -149,7 +149,7 @@ class Collection:
         return Expansion(tuple(edge.named(c) for edge, c in related), tuple(documents))
 
     def allowed(self, document: str | None) -> NDArray[np.bool_] | None:
-        """Tell which chunks are of a document, shape (chunks,); None where none is named."""
+        """Return which chunks are of a document, shape (chunks,); None where none is named."""
         if document is None:
             return None
         allowed = np.zeros(len(self.library.chunks), dtype=np.bool_)

@@ -50,7 +50,7 @@ class Source:
 
     @property
     def runs(self) -> Sequence[tuple[Page, ...]]:
-        """Give the pages over which a sentence goes on; each other page is by itself."""
+        """Return the pages over which a sentence goes on; each other page is by itself."""
         runs: list[tuple[Page, ...]] = []
         for page in self.pages:
             goes_on = bool(runs) and not self.is_box and _goes_on(runs[-1][-1].text, page.text)
@@ -59,24 +59,24 @@ class Source:
 
     @property
     def is_box(self) -> bool:
-        """Tell whether the pages are mails."""
+        """Return whether the pages are mails."""
         return self.name.lower().endswith(MAILS)
 
 
 def _goes_on(before: str, after: str) -> bool:
-    """Tell whether a page ends within a sentence that the next one does not begin anew."""
+    """Return whether a page ends within a sentence that the next one does not begin anew."""
     last, first = before.rstrip()[-1:], after.lstrip()[:1]
     is_within = last.isalnum() or (bool(last) and last in COMMAS)
     return is_within and first.isalpha() and not first.isupper() and not first.istitle()
 
 
 def joined(pages: Sequence[Page]) -> str:
-    """Put pages together as one text."""
+    """Join pages as one text."""
     return BETWEEN_PAGES.join(page.text for page in pages)
 
 
 def starts(pages: Sequence[Page]) -> list[int]:
-    """Say where each page begins in the text of ``joined``."""
+    """Return where each page begins in the text of ``joined``."""
     return [0, *accumulate(len(page.text) + len(BETWEEN_PAGES) for page in pages)][: len(pages)]
 
 
@@ -92,7 +92,7 @@ HEADERS = ("Subject", "From", "To", "Cc", "Date")
 
 
 def mail(path: Path, data: bytes) -> str:
-    """Give the text of one mail.
+    """Return the text of one mail.
 
     Raises:
         BadFile: it has neither a header nor a text.
@@ -104,7 +104,7 @@ def mail(path: Path, data: bytes) -> str:
 
 
 def box(path: Path, data: bytes) -> tuple[Page, ...]:
-    """Give the mails of an mbox file, numbered from 1.
+    """Return the mails of an mbox file, numbered from 1.
 
     Raises:
         BadFile: no mail begins in it.

@@ -50,7 +50,7 @@ class Entities:
 
     @classmethod
     def of(cls, of_chunks: Sequence[Collection[str]]) -> Entities:
-        """Put together what each chunk names, in the order of the chunks."""
+        """Assemble what each chunk names, in the order of the chunks."""
         found: dict[str, list[int]] = defaultdict(list)
         for number, entities in enumerate(of_chunks):
             for entity in entities:
@@ -91,7 +91,7 @@ class Edge(NamedTuple):
     shared: tuple[str, ...]
 
     def named(self, provenance: Provenance) -> Related:
-        """Say where the chunk stands."""
+        """Return where the chunk stands."""
         return Related(provenance, self.weight, self.shared)
 
 

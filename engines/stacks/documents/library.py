@@ -98,7 +98,7 @@ class Library:
         return joined(pages)[slice(*ends(pages, place))]
 
     def around(self, chunk: Chunk) -> tuple[str, str]:
-        """Give what the chunks before and after add to a chunk; empty where there is none."""
+        """Return what the chunks before and after add to a chunk; empty where there is none."""
         place = chunk.provenance
         return self._beside(place, -1), self._beside(place, 1)
 
@@ -116,7 +116,7 @@ class Library:
 
 
 def ends(pages: Sequence[Page], place: Provenance) -> tuple[int, int]:
-    """Say where a stretch begins and ends in the text of ``joined`` pages."""
+    """Return where a stretch begins and ends in the text of ``joined`` pages."""
     begins = dict(zip((page.number for page in pages), starts(pages), strict=True))
     last = place.page if place.page_end is None else place.page_end
     return begins[place.page] + place.char_start, begins[last] + place.char_end
@@ -168,7 +168,7 @@ def put(db: Connection, source: Source, cutting: Cutting, when: str) -> None:
 
 
 def drop(db: Connection, path: str) -> None:
-    """Give up what was made of a document."""
+    """Return up what was made of a document."""
     for table in ("source", "page", "chunk"):
         db.execute(f"DELETE FROM {table} WHERE path = ?", (path,))  # noqa: S608  our own names
 

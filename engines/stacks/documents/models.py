@@ -179,7 +179,7 @@ def encoder_of(settings: Settings) -> Splade:
 
 
 def identity(settings: Settings) -> str:
-    """Say what vectors depend on beside their texts.
+    """Describe what vectors depend on beside their texts.
 
     Raises:
         ModelNotReady: a model is absent.
@@ -234,7 +234,7 @@ class Loaded:
     def complete(
         self, db: Connection, texts: Sequence[str], folder: Path, clock: Clock = now
     ) -> None:
-        """Let the models that are there read the texts that they have not read yet.
+        """Embed, by the models that are there, the texts that they have not read yet.
 
         Tokens come first: the pass that makes them makes the vectors of E1. Until they are
         projected they take 768 bytes each beside the index in ``folder``.

@@ -40,7 +40,7 @@ class FoundChunk:
         return self.provenance.cite_short()
 
     def to_json(self) -> dict[str, Any]:
-        """Give the fields of section 7. ``ocr_confidence`` is null: no text here was guessed."""
+        """Return the fields of section 7. ``ocr_confidence`` is null: no text here was guessed."""
         place = self.provenance
         return {
             "text": self.text,
@@ -88,7 +88,7 @@ class Response:
     specification's."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give the fields of section 7, and no other."""
+        """Return the fields of section 7, and no other."""
         return {
             "query": self.query,
             "collection": self.collection,
@@ -164,7 +164,7 @@ class Pipeline:
         return Ranked(rows, scores, tuple(used))
 
     def legs(self, text: str, rows: NDArray[np.int64]) -> Mapping[str, list[float | int | None]]:
-        """Say of chunks their rank in recall, the cosine of E1 and the dot product of E6."""
+        """Return of chunks their rank in recall, the cosine of E1 and the dot product of E6."""
         typed = positive(text)
         if not typed or not len(rows):
             return {}

@@ -60,7 +60,7 @@ def _joined(found: re.Match[str]) -> str:
 
 
 def _counts(one: str) -> bool:
-    """Tell of a single character whether it is a word: a letter of a script without case is."""
+    """Return of a single character whether it is a word: a letter of a script without case is."""
     return len(one) > 1 or (not one.isascii() and not one.isdigit() and one.lower() == one.upper())
 
 
@@ -88,7 +88,7 @@ class Bm25:
 
     @classmethod
     def joined(cls, numbers: dict[str, int], chunks: Sequence[tuple[bytes, bytes]]) -> Bm25:
-        """Put chunks together that were counted one by one.
+        """Join chunks that were counted one by one.
 
         ``numbers`` are those of words, below the number of words plus the gaps of words that are
         gone. A chunk has the numbers of its words and their counts, 32 bits each.

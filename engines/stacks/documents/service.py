@@ -126,7 +126,7 @@ class FolderSearch:
         return answer
 
     def _has_a_word(self, query: str) -> bool:
-        """Tell whether a chunk has any word of a query, or the query only refuses some."""
+        """Return whether a chunk has any word of a query, or the query only refuses some."""
         asked = positive(query)
         return not asked or bool(len(self.collection.pipeline.recall.search(asked, 1)))
 
@@ -142,7 +142,7 @@ class FolderSearch:
         return replace(response, results=found, stages_used=(LIKE,) if found else ())
 
     def _legs(self, query: str, response: Response) -> Mapping[str, Mapping[str, Any]]:
-        """Say of each chunk that is shown what every leg says of it."""
+        """Return what every leg says of each chunk that is shown."""
         numbers = self.collection.library.numbers
         places = [one.provenance for one in response.results]
         rows = np.array([numbers[p.document_id, p.chunk_index] for p in places], dtype=np.int64)

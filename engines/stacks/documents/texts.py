@@ -55,7 +55,7 @@ class Provenance:
 
     @property
     def is_within_page(self) -> bool:
-        """Tell whether it begins and ends on one page."""
+        """Return whether it begins and ends on one page."""
         return self.page_end in {None, self.page}
 
     def cite(self) -> str:
@@ -150,7 +150,7 @@ def chunk_id(document_id: str, index: int) -> str:
 
 
 def stretches(text: str, cutting: Cutting) -> Iterator[tuple[int, int]]:
-    """Give start and end of each chunk of one text.
+    """Return start and end of each chunk of one text.
 
     A chunk has at most ``characters``, and ends at a paragraph, else a sentence, else a word where
     one ends among its last ``overlap`` characters. The next begins at most ``overlap`` characters

@@ -219,7 +219,7 @@ class HttpEngine:
                 yield HttpSearcher(to, made, who, watch, known)
 
     def of_any_documents(self) -> HttpEngine:
-        """Give the same engine, which takes whatever ids the server has."""
+        """Return the same engine, which takes whatever ids the server has."""
         return replace(self, settings=self.settings.model_copy(update={"unknown_ids": "keep"}))
 
     def _made_by(self, who: Identity) -> dict[str, Any]:

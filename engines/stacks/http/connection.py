@@ -35,7 +35,7 @@ class Malformed(NoAnswer):
 
 
 def of_status(status: int, url: str, location: str, said: str) -> str:
-    """Say what a status other than 2xx means."""
+    """Describe what a status other than 2xx means."""
     name = f"HTTP {status} from {url}"
     quoted = f": {one_line(said, QUOTED)}" if said.strip() else ""
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
@@ -65,7 +65,7 @@ def of_transport(exc: Exception, url: str, *, key: str = "url") -> str:
 
 
 def is_tls(exc: BaseException | None) -> bool:
-    """Tell whether TLS is what failed."""
+    """Return whether TLS is what failed."""
     while exc is not None:
         if isinstance(exc, ssl.SSLError) or "certificate verify failed" in str(exc).lower():
             return True
@@ -368,7 +368,7 @@ class Watch:
                     continue  # what cannot answer fails its queries too, and the end asks again
 
     def end(self) -> None:
-        """Let ``run`` return."""
+        """End ``run``."""
         self._ended.set()
 
 

@@ -90,14 +90,14 @@ class Headers:
     secrets: tuple[str, ...]
 
     def hide(self, text: str) -> str:
-        """Give ``text`` without the secrets: a server may repeat what it was sent."""
+        """Return ``text`` without the secrets: a server may repeat what it was sent."""
         for secret in self.secrets:
             text = text.replace(secret, HIDDEN)
         return text
 
 
 def filled(headers: Mapping[str, str]) -> Headers:
-    """Put in the variables of the environment.
+    """Replace the variables of the environment by their values.
 
     Raises:
         IndexNotReady: a variable is not set, has characters that no header can carry, or none may
@@ -184,7 +184,7 @@ class Template:
     tree: Mapping[str, Any]
 
     def filled(self, values: Mapping[str, Scalar]) -> dict[str, Any]:
-        """Put values into their places.
+        """Replace places by values.
 
         A param that ``values`` does not have takes with it the nearest list item around it, or else
         the member of the outermost table.

@@ -275,5 +275,5 @@ class Settings(StackSettings):
         return lexical_query.weights(self)
 
     def indexed(self, title: str, text: str) -> Mapping[str, Sequence[str]]:
-        """Give what is indexed in each field."""
+        """Return what is indexed in each field."""
         return lexical_query.indexed(self, title, text)

@@ -128,7 +128,7 @@ class Session:
         """Why a query had no answer because of the server; empty while all had one."""
 
     def rows(self, sql: str, values: Mapping[str, object] | None = None) -> tuple[list[Any], int]:
-        """Give the rows of a statement, and the attempts that failed before.
+        """Return the rows of a statement, and the attempts that failed before.
 
         Raises:
             TimeoutError: the statement took too long; Lost: the server is gone.
@@ -161,7 +161,7 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """Give the connection for a block that happens as a whole or not at all."""
+        """Return the connection for a block that happens as a whole or not at all."""
         with self._to.transaction():
             yield self._to
 

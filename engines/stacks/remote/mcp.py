@@ -97,7 +97,7 @@ class Asking(StackSettings):
         return Call(tool, arguments)
 
     def _within(self, given: Mapping[str, Scalar]) -> tuple[str, dict[str, Any]]:
-        """Say where to search; a project goes before a product (section 7.2)."""
+        """Return where to search; a project goes before a product (section 7.2)."""
         if "project_id" in given:
             slug = _named("project_id", self.project_slug, given["project_id"])
             return self.tool, {"project_key": slug}
@@ -226,7 +226,7 @@ async def _opened(
 
 
 def _log(stack: ExitStack) -> TextIO:
-    """Give the real error stream for a server to log to; a test may have put another in place."""
+    """Return the real error stream for a server to log to; a test may have put another in place."""
     if sys.__stderr__ is not None:
         return sys.__stderr__
     return stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123  not a path
@@ -293,7 +293,7 @@ class Page(Part):
         return self.explain.note if self.explain else ""
 
     def is_of(self, engine: str, mode: str, version: str) -> bool:
-        """Tell whether ``engine`` answered, fully, in ``mode`` (any where empty), and says so."""
+        """Return whether ``engine`` answered, fully, in ``mode`` (any where empty), and says so."""
         said = self.explain
         if said is None or said.engine != engine:
             return False
@@ -477,7 +477,7 @@ class RemoteSearcher:
         return self.doc_ids[found - 1]
 
     def _signed(self, hits: Sequence[Hit], read: Sequence[Page]) -> Answer:
-        """Give the arm's fingerprint only where every page says that the arm's engine made it."""
+        """Return the arm's fingerprint only where every page says that the arm's engine made it."""
         given, server = self.settings, self.manifest.version
         version = server.rpartition(" ")[2]
         note = next((page.note for page in read if page.note), "")

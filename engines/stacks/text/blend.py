@@ -69,7 +69,7 @@ class LegScores(NamedTuple):
     """Whether there was anything to embed."""
 
     def share(self, settings: Settings) -> float:
-        """Give what the vectors count."""
+        """Return what the vectors count."""
         if not self.embedded:
             return 0.0
         return settings.name_share if self.named else settings.vector_share
@@ -104,7 +104,7 @@ class Blend(PartsEngine["BlendSearcher"]):
         return frozenset({"vector_share", "name_share"})
 
     def candidates(self, searcher: Searcher, text: str, k: int) -> LegScores:
-        """Give the scores of words and vectors."""
+        """Return the scores of words and vectors."""
         assert isinstance(searcher, BlendSearcher)  # noqa: S101  ``open`` gives nothing else
         return searcher.found(text, k)
 
@@ -159,7 +159,7 @@ class BlendSearcher:
         )
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:  # noqa: ARG002  as above
-        """Say what the vectors count, and the BM25 score and the cosine of each hit."""
+        """Return what the vectors count, and the BM25 score and the cosine of each hit."""
         found = self.found(text, k)
         return Explained(
             {"vector_share": found.share(self.settings)},

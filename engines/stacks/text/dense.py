@@ -68,7 +68,7 @@ class Settings(EmbedderSettings):
 
     @property
     def identity(self) -> str:
-        """Say which models the vectors of documents and of queries depend on."""
+        """Return which models the vectors of documents and of queries depend on."""
         documents = identity_of_embedder(self.embedder, self.max_tokens)
         if not self.query_embedder:
             return documents

@@ -85,7 +85,7 @@ class Hybrid(PartsEngine["HybridSearcher"]):
         return frozenset({"rrf_k", *(f"legs.{name}.weight" for name in self.settings.legs)})
 
     def candidates(self, searcher: Searcher, text: str, k: int) -> Mapping[str, tuple[Hit, ...]]:
-        """Give the hits of each leg."""
+        """Return the hits of each leg."""
         assert isinstance(searcher, HybridSearcher)  # noqa: S101  ``open`` gives nothing else
         return searcher.found(text, k)
 

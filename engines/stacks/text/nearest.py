@@ -116,7 +116,7 @@ class NearestSearcher:
         return Answer(hits, self.manifest.fingerprint)
 
     def _nearest(self, asked: NDArray[np.float32], k: int) -> list[tuple[str, float]]:
-        """Give up to ``k`` documents with their exact cosines, if above 0, best first."""
+        """Return up to ``k`` documents with their exact cosines, if above 0, best first."""
         if not k:
             return []
         wanted = min(max(k, self.graph.expansion_search), len(self.store.doc_ids))

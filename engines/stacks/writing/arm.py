@@ -128,7 +128,7 @@ class Writing(FileEngine["WritingSearcher"]):
             yield WritingSearcher(Retriever(notes, self.recall(), local, settings.top), made)
 
     def recall(self) -> Recall:
-        """Say how candidates are found."""
+        """Return how candidates are found."""
         settings = self.settings
         return Recall(
             settings.queries,
@@ -159,7 +159,7 @@ class WritingSearcher:
         return Answer(tuple(best.values())[:k], self.manifest.fingerprint, reason or "")
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
-        """Give the planned queries, what each found, and what of a note was ranked and shown."""
+        """Return the planned queries, what each found, and what of a note was ranked and shown."""
         del params
         found = self.retriever.find(text)
         best: dict[str, Mapping[str, Any]] = {}

@@ -113,7 +113,7 @@ def plan(
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Give the different terms, lower-cased, in their order."""
+    """Return the different terms, lower-cased, in their order."""
     typed = normalise(text).lower()
     if typed.isascii():
         return tuple(dict.fromkeys(_TOKEN.findall(typed)))

@@ -45,7 +45,7 @@ class VectorCache:
         return len(self._held)
 
     def vector(self, embedder: Embedder, text: str) -> Vector:
-        """Give the vector of one text, shape (dimension,).
+        """Return the vector of one text, shape (dimension,).
 
         Each text is embedded by itself. What a quantised model gives may depend on the texts
         beside it in a batch, and a vector that was kept must be the one that would be made.

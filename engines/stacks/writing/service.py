@@ -139,7 +139,7 @@ class NoteSearch:
         return answer
 
     def tokens(self, text: str, context: Context | None = None) -> tuple[int, ...]:
-        """Give what each snippet that is found takes of a budget, the best first."""
+        """Return what each snippet that is found takes of a budget, the best first."""
         return tuple(one.tokens for one in self.retriever.find(text, context).ranked)
 
 
@@ -177,7 +177,7 @@ def context_of(given: Mapping[str, Any]) -> Context | None:
 
 
 def _legs(found: Retrieved, one: Candidate) -> Mapping[str, Any]:
-    """Say of a snippet where each query had it, its share of BM25, and its cosine."""
+    """Return of a snippet where each query had it, its share of BM25, and its cosine."""
     ranks = {
         planned.query: rows.index(one.chunk.rowid) + 1 if one.chunk.rowid in rows else None
         for planned, rows in zip(found.planned, found.lists, strict=False)

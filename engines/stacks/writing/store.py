@@ -169,7 +169,7 @@ class Store:
         return int(self.db.execute(asked, (query,)).fetchone()[0])
 
     def find(self, query: str, most: int) -> dict[int, float]:
-        """Give the best chunks of a query with their BM25, equal ones in the order of their notes.
+        """Return the best chunks of a query with their BM25; ties in the order of their notes.
 
         Keys are rowids, best first.
         """
@@ -195,7 +195,7 @@ class Store:
         return list(islice((row[0] for row in rows if has(f"{row[1]}\n{row[2]}")), most))
 
     def lacking(self, query: str, most: int) -> list[int]:
-        """Give the rowids of chunks that a query does not find, in their order."""
+        """Return the rowids of chunks that a query does not find, in their order."""
         rows = self.db.execute(
             "SELECT id FROM chunk WHERE id NOT IN"
             " (SELECT rowid FROM search WHERE search MATCH ?) ORDER BY doc_id, number LIMIT ?",

@@ -43,7 +43,7 @@ class Bound(NamedTuple):
         return within(estimate, self.limit) if self.both else above(estimate, self.limit)
 
     def room(self, estimate: Estimate) -> tuple[float, float]:
-        """Say how far the low end may fall and the high end may rise until the verdict turns.
+        """Return how far the low end may fall and the high end may rise until the verdict turns.
 
         Both are negative or infinite where the interval holds the bound.
         """
@@ -87,7 +87,7 @@ class Completions:
         return self.measured if self.judged is None else self.measured + self.judged.certain
 
     def over(self, lost: Floats, interval: Interval, rules: Rules) -> Estimate:
-        """Give the mean difference with an interval over all that may be relevant.
+        """Return the mean difference with an interval over all that may be relevant.
 
         ``lost`` are the differences of queries that an arm did not answer, in addition.
         """
@@ -107,14 +107,14 @@ class Completions:
         )
 
     def change(self, lost: int, interval: Interval, rules: Rules) -> Estimate:
-        """Give the mean change that the unjudged hits make, by the sample."""
+        """Return the mean change that the unjudged hits make, by the sample."""
         if self.judged is None:
             raise ValueError("no sample is judged")
         values = np.append(self.judged.change, np.zeros(lost))
         return interval(values, self.judged.span, half(rules))
 
     def said(self, bound: Bound, interval: Interval, rules: Rules) -> str:
-        """Say what the unjudged hits do to the verdict."""
+        """Describe what the unjudged hits do to the verdict."""
         hits = many(len(self.missing.query), "unjudged hit")
         if self.judged is None:
             over = f"; over all that {hits} may be {signed(self.over(NONE, interval, rules))}"
@@ -135,7 +135,7 @@ class Completions:
         )
 
     def _turns(self, bound: Bound, known: Estimate) -> str:
-        """Say which share of an arm's unjudged hits would turn the verdict; empty without one."""
+        """Return the share of an arm's unjudged hits that would turn the verdict; empty without."""
         down = self._down(bound, known)
         room = bound.room(known)[0 if down else 1]
         if room <= 0:
@@ -147,7 +147,7 @@ class Completions:
         )
 
     def _down(self, bound: Bound, known: Estimate) -> bool:
-        """Tell whether the verdict turns by what the candidate loses."""
+        """Return whether the verdict turns by what the candidate loses."""
         down, up = bound.room(known)
         return down <= up
 
@@ -199,7 +199,7 @@ class Completions:
         return len(every.query) if rate is None else missing_judgements.expected_size(every, rate)
 
     def _is_nearly(self, bound: Bound, interval: Interval, rules: Rules) -> bool:
-        """Tell whether the verdict would be that of the judged hits, were the sample large."""
+        """Return whether the verdict would be that of the judged hits, were the sample large."""
         known, moved = interval(self.known, None, rules), self.change(0, interval, rules).value
         settled = Estimate(known.value + moved, known.low + moved, known.high + moved, known.n)
         return bound.verdict(settled) is bound.verdict(known)
@@ -209,7 +209,7 @@ NONE: Floats = np.zeros(0)
 
 
 def half(rules: Rules) -> Rules:
-    """Give half of the error to each of two ends that must both hold."""
+    """Return half of the error to each of two ends that must both hold."""
     return replace(rules, confidence=1 - (1 - rules.confidence) / 2)
 
 

@@ -49,7 +49,7 @@ HOPELESS = 20
 
 
 def known_span(measure: str) -> Span:
-    """Give the least and the greatest value of ``measure``.
+    """Return the least and the greatest value of ``measure``.
 
     Raises:
         EvidenceError: they are unknown.
@@ -68,7 +68,7 @@ def needed_at_every_look(
     clusters: NDArray[np.int64] | None,
     rules: Rules,
 ) -> str:
-    """Give the number of queries that would settle it, by an interval valid at every look."""
+    """Return the number of queries that would settle it, by an interval valid at every look."""
     now = len(values)
     times = times_needed(
         values,
@@ -98,7 +98,7 @@ def needed(
     clusters: NDArray[np.int64] | None,
     rules: Rules,
 ) -> str:
-    """Give the number of queries that would settle on which side of ``bound`` the mean lies.
+    """Return the number of queries that would settle on which side of ``bound`` the mean lies.
 
     ``best`` is the value of each query in the best case: no difference, or full agreement. If the
     present queries are too few even then, the answer says so.
@@ -204,16 +204,16 @@ class Comparison:
         return _smallest_error(lambda error: self.estimate(error).high < bound, rules)
 
     def said(self, bound: Bound, rules: Rules) -> str:
-        """Give means and difference as judged, lost queries, and what is not judged, in words."""
+        """Return means and difference as judged, lost queries, and what is not judged, in words."""
         now = f"{self.means}, difference {signed(self.as_judged(rules))}{self.losses}"
         return now + self.unjudged(bound, rules)
 
     def unjudged(self, bound: Bound, rules: Rules) -> str:
-        """Say what the unjudged hits do to the verdict; empty where they do nothing."""
+        """Describe what the unjudged hits do to the verdict; empty where they do nothing."""
         return self.open.said(bound, self._of_paired, rules) if self.open else ""
 
     def settled(self, bound: Bound, rules: Rules) -> tuple[str, Cause]:
-        """Give what would settle an INCONCLUSIVE, in words, and its cause.
+        """Return what would settle an INCONCLUSIVE, in words, and its cause.
 
         It is more queries where the judgements leave the verdict open too, else more judgements.
         """
@@ -224,14 +224,14 @@ class Comparison:
         return self.needed(limit, rules), Cause.OPEN
 
     def needed(self, bound: float, rules: Rules) -> str:
-        """Give the number of judged queries that would settle it, in words."""
+        """Return the number of judged queries that would settle it, in words."""
         values, groups, span = self.paired.difference, self.known, self.span
         if self.every_look:
             return needed_at_every_look(values, bound, span=span, clusters=groups, rules=rules)
         return needed(values, bound, best=0.0, span=span, clusters=groups, rules=rules)
 
     def toothless(self, margin: float) -> str:
-        """Say that a candidate without any hits would keep the margin; empty if it would not.
+        """State that a candidate without any hits would keep the margin; empty if it would not.
 
         It would if the control's mean is the margin or less.
         """
@@ -244,7 +244,7 @@ class Comparison:
         )
 
     def empty_pass(self, verdict: Verdict, estimate: Estimate, margin: float) -> str:
-        """Say why a PASS is meaningless; empty if it is not, as with a significant gain."""
+        """Describe why a PASS is meaningless; empty if it is not, as with a significant gain."""
         if verdict is not Verdict.PASS or estimate.low > TOUCH:
             return ""
         return self.toothless(margin)
@@ -356,7 +356,7 @@ def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) ->
 
 
 def _smallest_error(decides: Callable[[Rules], bool], rules: Rules) -> float:
-    """Give the smallest error of one side at which an interval decides, by bisection."""
+    """Return the smallest error of one side at which an interval decides, by bisection."""
     low, high = math.log(SMALLEST), 0.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2

@@ -84,7 +84,7 @@ def _known(measure: str) -> None:
 
 
 def other(evidence: Evidence, arm: str) -> ArmResult:
-    """Give another arm of the evidence.
+    """Return another arm of the evidence.
 
     Raises:
         EvidenceError: the evidence has no arm of that name.
@@ -142,7 +142,7 @@ def too_few(
     evidence: Evidence,
     missing: str = "",
 ) -> Finding | None:
-    """Give INCONCLUSIVE if the independent queries are fewer than the policy requires."""
+    """Return INCONCLUSIVE if the independent queries are fewer than the policy requires."""
     units = independent(query_ids, evidence.clusters)
     if units >= settings.required_queries:
         return None

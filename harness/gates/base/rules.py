@@ -140,7 +140,7 @@ class GateSettings(BaseModel, ABC):
         p_value: float | None = None,
         cause: Cause | None = None,
     ) -> Finding:
-        """Give a finding with this gate's bound; the rule is the module of the settings.
+        """Return a finding with this gate's bound; the rule is the module of the settings.
 
         ``cause`` explains an INCONCLUSIVE that is not the interval's own.
         """
@@ -169,7 +169,7 @@ class GateSettings(BaseModel, ABC):
         *,
         estimate: Estimate | None = None,
     ) -> Finding:
-        """Give an INCONCLUSIVE finding, with what would settle it."""
+        """Return an INCONCLUSIVE finding, with what would settle it."""
         said = Verdict.INCONCLUSIVE
         return self.finding(gate, said, reason, estimate=estimate, remedy=remedy, cause=cause)
 

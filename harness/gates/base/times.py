@@ -78,7 +78,7 @@ class TimedSettings(GateSettings):
         return times.fewest_for(self.number, confidence)
 
     def hindered(self, race: Race) -> Hindrance | None:  # noqa: ARG002  a budget asks it
-        """Give a hindrance of this gate's own; None without one."""
+        """Return a hindrance of this gate's own; None without one."""
         return None
 
 
@@ -286,7 +286,7 @@ class BudgetSettings(GateSettings):
         return float(np.median(reference_ns)) / (self.reference_ms * NS_PER_MS)
 
     def unlike(self, reference_ns: NDArray[np.int64], machine: str) -> Hindrance | None:
-        """Give the hindrance if the machine is too different from that of the budget, else None."""
+        """Return a hindrance if the machine differs too much from that of the budget, or None."""
         scale = self.scale(reference_ns)
         if 1 / self.max_scale <= scale <= self.max_scale:
             return None

@@ -44,7 +44,7 @@ class Premises:
     clients_assumed: bool
 
     def allow(self, mean: float) -> bool:
-        """Tell whether a mean lies on the side of the limit that passes."""
+        """Return whether a mean lies on the side of the limit that passes."""
         return mean > self.limit if self.passes_above else mean <= self.limit
 
 
@@ -58,7 +58,7 @@ def doubts(
     premises: Premises,
     rules: Rules,
 ) -> Doubt | None:
-    """Give the first reason against a PASS, or None.
+    """Return the first reason against a PASS, or None.
 
     Pairs that the log lost count as the worst value. Other reasons are too many shed pairs, a query
     or client with too many pairs, bursts longer than a block, and a latest period on the wrong
@@ -182,18 +182,18 @@ class LiveSettings(GateSettings):
 
     @abstractmethod
     def values(self, traffic: Traffic) -> Floats:
-        """Give the values to average, in [0, 1] and by time, shape (pairs,)."""
+        """Return the values to average, in [0, 1] and by time, shape (pairs,)."""
 
     @abstractmethod
     def at_ns(self, traffic: Traffic) -> Ints:
-        """Give the time of each of ``values``, in nanoseconds, shape (pairs,)."""
+        """Return the time of each of ``values``, in nanoseconds, shape (pairs,)."""
 
     @abstractmethod
     def said(self, traffic: Traffic) -> str:
         """Describe the values, with notes for the reader."""
 
     def premises(self) -> Premises:
-        """Give what a PASS takes for granted of traffic."""
+        """Return what a PASS takes for granted of traffic."""
         return Premises(
             limit=self.limit,
             passes_above=self.passes == "above",
@@ -217,7 +217,7 @@ class RareSettings(LiveSettings):
 
     @abstractmethod
     def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
-        """Tell which queries had the event, by time, shape (pairs,)."""
+        """Describe which queries had the event, by time, shape (pairs,)."""
 
     @property
     def bound(self) -> str:
@@ -297,7 +297,7 @@ def _passed_over(traffic: Traffic) -> str:
 
 
 def _asked(traffic: Traffic) -> str:
-    """Say how many different queries there were, and how often the most asked was."""
+    """Return how many different queries there were, and how often the most asked was."""
     most = int(traffic.asked.max(initial=0)) / max(int(traffic.asked.sum()), 1)
     return f"; {counted(len(traffic.asked), 'different query')}, the most asked {most:.1%} of all"
 

@@ -129,7 +129,7 @@ class Checked:
 
 
 def notes(checked: Checked, most: int) -> tuple[Annotation, ...]:
-    """Give the ``most`` largest losses of every comparison as notes on their queries' lines.
+    """Return the ``most`` largest losses of every comparison as notes on their queries' lines.
 
     A note is an error if a gate of its step fails, because the loss then blocks the step.
     """
@@ -287,7 +287,7 @@ def _suite(report: ReportInput, decision: StepDecision) -> ET.Element:
 
 
 def to_junit(reports: Sequence[ReportInput]) -> str:
-    """Give the decisions of all datasets as JUnit XML."""
+    """Return the decisions of all datasets as JUnit XML."""
     root = ET.Element("testsuites", {"name": "search-harness"})
     for report in reports:
         root.extend(_suite(report, decision) for decision in report.decisions)

@@ -37,7 +37,7 @@ def write_reports(reports: Sequence[ReportInput], out: Path) -> Written:
 
 
 def texts(reports: Sequence[ReportInput]) -> dict[str, str]:
-    """Give the text of each file of a report, by its name; the same input gives the same bytes."""
+    """Return the text of each report file by its name; the same input gives the same bytes."""
     shown = document(reports)
     return {
         "index.html": html.to_page(shown, scripted=True),

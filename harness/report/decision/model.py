@@ -483,7 +483,7 @@ class Decision(Part):
 
     @classmethod
     def of(cls, reports: Sequence[ReportInput]) -> Decision:
-        """Put together everything that was decided."""
+        """Assemble everything that was decided."""
         every = [(of.provenance.dataset, one) for of in reports for one in of.decisions]
         outcomes = Counter(one.outcome for _, one in every)
         return cls(

@@ -99,7 +99,7 @@ def allowed(finding: Finding, passes: Where | None) -> tuple[float, float] | Non
 
 
 def sides(policy: Policy | None, step: str) -> Mapping[str, Where | None]:
-    """Give the side on which each gate of a step passes, by the gate's name."""
+    """Return the side on which each gate of a step passes, by the gate's name."""
     steps = policy.steps if policy else ()
     return {
         gate.name: gate.settings.passes for one in steps if one.name == step for gate in one.gates
@@ -140,7 +140,7 @@ def tone(decision: StepDecision) -> Tone:
 
 
 def answer(decision: StepDecision) -> str:
-    """Say in one sentence what may be done."""
+    """Describe in one sentence what may be done."""
     match tone(decision):
         case Tone.ROLLBACK:
             said = "Take it back: the step was taken and a gate fails."
@@ -192,7 +192,7 @@ def movement(pairs: Paired) -> str:
 
 
 def effect(report: ReportInput, name: str) -> str:
-    """Say what a comparison's candidate does to the first measure, in numbers."""
+    """Describe what a comparison's candidate does to the first measure, in numbers."""
     evidence = report.evidence.get(name)
     if evidence is None:
         return "Evidence for this step is missing."
@@ -230,14 +230,14 @@ def latency(report: ReportInput, decision: StepDecision) -> str:
 
 
 def independence(report: ReportInput, name: str) -> str:
-    """Say how far the queries of a comparison are independent; empty where each stands alone."""
+    """Return how far the queries of a comparison are independent; empty where each stands alone."""
     found = report.dependence.get(name, {}).get(report.measure)
     said = f"{dependence(found)}{covered(report, found)}{parted(report)}{alone(report)}"
     return said.strip()
 
 
 def dependence(found: Dependence | None) -> str:
-    """Say how many independent queries these are worth; empty where each stands alone."""
+    """Return how many independent queries these are worth; empty where each stands alone."""
     if found is None or found.clusters == found.queries:
         return ""
     return (
@@ -248,7 +248,7 @@ def dependence(found: Dependence | None) -> str:
 
 
 def covered(report: ReportInput, found: Dependence | None) -> str:
-    """Say how large a cluster may be for the intervals to be valid; empty without a policy."""
+    """Describe how large a cluster may be for the intervals to be valid; empty without a policy."""
     if found is None or report.trust is None:
         return ""
     stated = int(report.trust.policy.rules.largest_cluster * found.queries)
@@ -260,7 +260,7 @@ def covered(report: ReportInput, found: Dependence | None) -> str:
 
 
 def parted(report: ReportInput) -> str:
-    """Say how many near duplicates are independent by declared intents; empty where none."""
+    """Return how many near duplicates are independent by declared intents; empty where none."""
     count = max((len(found.parted) for found in report.evidence.values()), default=0)
     if not count:
         return ""
@@ -271,7 +271,7 @@ def parted(report: ReportInput) -> str:
 
 
 def alone(report: ReportInput) -> str:
-    """Say that the policy takes queries for independent, and why; empty where it does not."""
+    """State that the policy takes queries for independent, and why; empty where it does not."""
     policy = report.trust.policy if report.trust else None
     if policy is None or policy.clusters == BY_TEXT:
         return ""
@@ -280,7 +280,7 @@ def alone(report: ReportInput) -> str:
 
 
 def sure(report: ReportInput, decision: StepDecision) -> tuple[str, ...]:
-    """Say how far a decision can be trusted: independence, errors by design, its control."""
+    """Return how far a decision can be trusted: independence, errors by design, its control."""
     errs = report.trust.step(decision.step) if report.trust else ""
     by = decision.accepted_by[:PREFIX]
     accepted = f"Its control was accepted by the decision {by}." if by else ""
@@ -288,7 +288,7 @@ def sure(report: ReportInput, decision: StepDecision) -> tuple[str, ...]:
 
 
 def card(report: ReportInput, decision: StepDecision, target: str) -> Card:
-    """Put one step onto the first screen; its gates lead to rows ``target`` and their number."""
+    """Draw one step on the first screen; its gates lead to rows ``target`` and their number."""
     look = tone(decision)
     beside = {Tone.UNSURE: " inconclusive", Tone.WAITS: " waits"}.get(look, "")
     arms = f"{decision.control} → {decision.candidate}"
@@ -338,7 +338,7 @@ def _because(decision: StepDecision) -> Iterator[Block]:
 
 
 def because(blocking: Sequence[Finding], control: str) -> tuple[str, ...]:
-    """Say what each gate measured; gates that had nothing to measure are told by their reason."""
+    """List what each gate measured; gates that had nothing to measure are told by their reason."""
     alike: dict[tuple[str, ...], list[Finding]] = {}
     for one in blocking:
         key = (one.verdict.value, one.reason, *([one.gate] if one.estimate else []))
@@ -377,7 +377,7 @@ BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
 
 
 def headline(decisions: Sequence[StepDecision], seen: Mapping[str, str]) -> str:
-    """Give the answer in one sentence; empty without steps.
+    """Return the answer in one sentence; empty without steps.
 
     ``seen`` is what was measured for a step; a yes shows it, and one blocked step has its reason.
     """
@@ -400,7 +400,7 @@ def _named(decision: StepDecision, seen: str) -> str:
 
 
 def _blocked(decision: StepDecision) -> str:
-    """Say what the first gate in the way of a step measured, its bound, and how many more block."""
+    """Describe the first gate that blocks a step, its bound, and how many more block."""
     first, *rest = decision.blocking
     alike = [
         one for one in rest

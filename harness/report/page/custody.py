@@ -93,7 +93,7 @@ ORDINALS = {1: "first", 2: "second", 3: "third"}
 
 
 def lines(found: Custody) -> tuple[str, ...]:
-    """Say all of it for the first screen, a line each."""
+    """Describe all of it for the first screen, a line each."""
     return tuple(_lines(found))
 
 

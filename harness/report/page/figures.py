@@ -127,7 +127,7 @@ def ratios(report: ReportInput, latency: Latency) -> Table:
 
 
 def is_verified(latency: Latency, arm: str) -> bool:
-    """Tell whether an arm's times may be shown (method, section 5); silence is a no."""
+    """Return whether an arm's times may be shown (method, section 5); silence is a no."""
     return latency.race.verified.get(arm) is True
 
 

@@ -131,7 +131,7 @@ def _row(axes: Axes, at: int, found: Estimate, group: Group, *, first: bool, rat
 
 
 def _look(found: Estimate, *, ratio: bool) -> tuple[str, bool]:
-    """Give the colour, and whether the interval lies on one side."""
+    """Return the colour, and whether the interval lies on one side."""
     line = 1.0 if ratio else 0.0
     if found.low > line or found.high < line:
         above = found.low > line
@@ -196,18 +196,18 @@ def draw_ratios(report: ReportInput, figure: str) -> str | None:
 
 
 def of_means(report: ReportInput, comparison: str) -> Bounds:
-    """Give the bounds on differences over all queries, by measure."""
+    """Return the bounds on differences over all queries, by measure."""
     return _by_row((measure, at) for measure, part, at in _asked(report, comparison) if not part)
 
 
 def of_slices(report: ReportInput, comparison: str) -> Bounds:
-    """Give the bounds on differences in the first measure, by slice."""
+    """Return the bounds on differences in the first measure, by slice."""
     asked = _asked(report, comparison)
     return _by_row((part, at) for measure, part, at in asked if part and measure == report.measure)
 
 
 def of_ratios(report: ReportInput, comparison: str) -> Bounds:
-    """Give the bounds on ratios of times, by percentile."""
+    """Return the bounds on ratios of times, by percentile."""
     return _by_row(
         (settings.percent, settings.max_ratio)
         for settings in _settings(report, comparison)

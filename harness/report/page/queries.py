@@ -56,7 +56,7 @@ def furthest(pairs: Paired, limit: int) -> tuple[tuple[str, ...], tuple[str, ...
 
 
 def move(rank: int, other: int | None, *, candidate: bool) -> str:
-    """Say where a hit of one arm went, or came from: ``other`` is its rank in the other arm."""
+    """Return where a hit of one arm went, or came from: ``other`` is its rank in the other arm."""
     if other is None:
         return "new" if candidate else "gone"
     by = other - rank if candidate else rank - other
@@ -66,7 +66,7 @@ def move(rank: int, other: int | None, *, candidate: bool) -> str:
 
 
 def instead_of(status: Status, error: str) -> str:
-    """Say what stands where a query ended so and shows no hit."""
+    """Describe what stands where a query ended so and shows no hit."""
     match status:
         case Status.ANSWERED:
             return "found nothing"

@@ -60,7 +60,7 @@ def difference_cell(estimate: Estimate | None, usual: int | None) -> Value:
 
 
 def answered(side: ArmResult | None) -> str:
-    """Say how an arm's queries ended; what there is none of is left out."""
+    """Describe how an arm's queries ended; what there is none of is left out."""
     if side is None:
         return NOT_MEASURED
     words = {
@@ -157,7 +157,7 @@ def classes(evidence: Evidence) -> Table:
 
 
 def provenance(report: ReportInput) -> tuple[tuple[str, str], ...]:
-    """Give pairs of what and value, in the order of reading."""
+    """Return pairs of what and value, in the order of reading."""
     of = report.provenance
     judged = f"{len(report.qrels.answerable):,} with a relevant document"
     negative = f"{len(report.qrels.negative):,} negative"
@@ -195,7 +195,7 @@ def _between(times: Iterable[str]) -> str:
 
 
 def manifests(report: ReportInput) -> Table:
-    """Say who each arm is."""
+    """Return who each arm is."""
     return table(
         "What each arm is made from",
         ("arm", "engine", "documents", "settings sha256", "fingerprint"),

@@ -307,7 +307,7 @@ def _opened_again(subject: Subject) -> Iterator[str]:
 
 
 def _threads(subject: Subject) -> Iterator[str]:
-    """Let each thread open the index for itself, as ``harness load`` does, and ask at once."""
+    """Open the index in each thread, as ``harness load`` does, and query at once."""
     before = subject.answered()
     ready = Barrier(THREADS)
 
@@ -404,7 +404,7 @@ def _answers(given: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]
 
 
 def _processes(subject: Subject) -> Iterator[str]:
-    """Let another interpreter open the same index, and compare its answers."""
+    """Open the same index in another interpreter, and compare its answers."""
     before = subject.answered()
     if subject.arm is None:
         raise NotChecked("needs the engine's TOML file, to open it in another process")

@@ -143,7 +143,7 @@ def _read_only(subject: Subject) -> Iterator[str]:
 
 
 def _files(index: Path) -> dict[str, tuple[int, str]]:
-    """Give time and digest of each file, by its path in the folder."""
+    """Return time and digest of each file, by its path in the folder."""
     return {
         path.relative_to(index).as_posix(): (
             path.stat().st_mtime_ns,
@@ -244,7 +244,7 @@ class ServedElsewhere(Protocol):
     """An engine whose server holds its documents already."""
 
     def of_any_documents(self) -> Engine:
-        """Give the same engine, which takes whatever ids the server has."""
+        """Return the same engine, which takes whatever ids the server has."""
         ...
 
 
@@ -433,7 +433,7 @@ class Checked:
         return not any(found.broken for found in self.findings)
 
     def told(self) -> Mapping[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return {
             "arm": self.arm,
             "holds": self.holds,
@@ -504,7 +504,7 @@ class Bench:
 
 
 def is_served_elsewhere(engine: str | Path | Engine) -> bool:
-    """Tell by the file alone, for no engine is made when tests are collected."""
+    """Describe by the file alone, for no engine is made when tests are collected."""
     if not isinstance(engine, str | Path):
         return isinstance(engine, ServedElsewhere)
     try:

@@ -135,7 +135,7 @@ class Subject:
         return tuple(ask(self.searcher, text, K) for text in self.texts)
 
     def answered(self) -> tuple[QueryOutcome, ...]:
-        """Give the queries with an answer that can be read.
+        """Return the queries with an answer that can be read.
 
         Raises:
             NotChecked: no query has one.
@@ -147,7 +147,7 @@ class Subject:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Give an empty folder beside the index for as long as the block runs."""
+        """Return an empty folder beside the index for as long as the block runs."""
         with TemporaryDirectory(dir=self.index.parent) as folder:
             yield Path(folder)
 
@@ -186,7 +186,7 @@ def ask(searcher: Searcher, text: str, k: int) -> QueryOutcome:
 
 
 def raised(exc: BaseException) -> str:
-    """Say what was raised, in a line; raise it again where a disk has no room: the engine is whole.
+    """Describe what was raised, in a line; raise it again where a disk has no room.
 
     Raises:
         BaseException: the same, where it comes of such a disk.

@@ -35,7 +35,7 @@ from harness.stages.layout import Layout
 
 
 def judged_on(layout: Layout, policy: Policy, policy_file: Path, inventory: Inventory) -> Inputs:
-    """Give the digests of all that ``policy`` looks at in ``layout``."""
+    """Return the digests of all that ``policy`` looks at in ``layout``."""
     return inputs(
         layout,
         [arm for arm in policy.arms if layout.run(arm).is_file()],
@@ -78,7 +78,7 @@ def note_judged(
 
 
 def custody(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult], log: Log) -> Custody:
-    """Put together what a decision on the evidence in ``layout`` must say of its keeping.
+    """Assemble what a decision on the evidence in ``layout`` must say of its keeping.
 
     ``log`` has the experiments before it.
 
@@ -112,7 +112,7 @@ def custody(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult], log
 
 
 def of_decision(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult]) -> Custody:
-    """Put together what the decision in ``layout`` said of its keeping.
+    """Assemble what the decision in ``layout`` said of its keeping.
 
     Raises:
         BadFile: as ``custody``, or the decision does not name its line of the log.
@@ -151,7 +151,7 @@ def leaks(layout: Layout, arms: Iterable[str]) -> tuple[Leak, ...]:
 
 
 def drifted(pinned: Pinned | None, again: str) -> tuple[Finding, ...]:
-    """Say that evidence is not as pinned; nothing where it is. ``again`` is what pins it anew."""
+    """State that evidence is not as pinned; nothing where it is. ``again`` is what pins it anew."""
     if pinned is None or not pinned.differences:
         return ()
     return (not_as_pinned(pinned.differences, pinned_at=pinned.at, again=again),)
@@ -339,7 +339,7 @@ def sign(layout: Layout, key: Path) -> Path:
 
 
 def signed_by(layout: Layout, allowed: Path) -> str:
-    """Give who signed the decision in ``layout``, of those in the file ``allowed``.
+    """Return who signed the decision in ``layout``, of those in the file ``allowed``.
 
     ``allowed`` is a list of allowed signers as ssh-keygen(1) has it: a name and a public key a
     line.

@@ -69,7 +69,7 @@ def provenance(
 
 
 def versions() -> dict[str, str]:
-    """Give the version of each installed package that moves a number."""
+    """Return the version of each installed package that moves a number."""
     found = {}
     for name in PACKAGES:
         with suppress(PackageNotFoundError):

@@ -107,7 +107,7 @@ def replayed_index(layout: Layout, arm: str) -> str | None:
 
 
 def asked_since(began: datetime, parts: Path) -> datetime:
-    """Give when the oldest answer of a replay was requested, that ``began`` or went on then.
+    """Return when the oldest answer of a replay was requested, that ``began`` or went on then.
 
     ``parts`` is the folder of what an earlier one, which was killed, left.
     """

@@ -50,7 +50,7 @@ FOREVER_S = float("inf")
 
 
 def local(root: Path) -> Path:
-    """Say where this machine's own ``dvc.lock`` lies, which ``harness demo`` keeps."""
+    """Return where this machine's own ``dvc.lock`` lies, which ``harness demo`` keeps."""
     return root / ".dvc" / "tmp" / LOCK
 
 
@@ -117,7 +117,7 @@ def _entries(stages: dict[str, Any], dataset: str) -> Iterator[tuple[str, str, s
 
 
 def _of(path: str, dataset: str) -> bool:
-    """Tell whether the path is one of the data set's; ``mail`` is not ``mail-2``."""
+    """Return whether the path is one of the data set's; ``mail`` is not ``mail-2``."""
     return path.split("/")[1] == dataset
 
 
@@ -133,14 +133,14 @@ def _md5(path: Path) -> str:
 
 
 def _left_over(name: Path) -> bool:
-    """Tell whether DVC passes a file over, as ``.dvcignore`` says."""
+    """Return whether DVC passes a file over, as ``.dvcignore`` says."""
     hidden = name.name.startswith(".") and name.name.endswith(BESIDE)
     return hidden or is_stray(name) or any(part.endswith(LEFT_OVER) for part in name.parts)
 
 
 @contextmanager
 def local_lock(root: Path) -> Iterator[None]:
-    """Let DVC work on this machine's ``dvc.lock``, and put the tracked one back afterwards.
+    """Run DVC on this machine's ``dvc.lock``, and restore the tracked one afterwards.
 
     So a run of the pipeline leaves the tracked file as it was, whatever this machine's processor
     and packages made of the numbers. A record that a killed process left aside is put back first.
@@ -178,7 +178,7 @@ def keep_vectors(root: Path, layout: Layout, names: Iterable[str], cache: Path) 
 
 
 def take_vectors(root: Path, layout: Layout, name: str, cache: Path) -> Agreement | None:
-    """Let an arm use the vectors of the record, if fresh ones of a sample agree.
+    """Use the vectors of the record for an arm, if fresh ones of a sample agree.
 
     None where the record has nothing for this arm.
     """
@@ -346,7 +346,7 @@ def _values(path: Path) -> dict[tuple[str, str, str], float]:
 def _moved(
     then: Mapping[tuple[str, str, str], float], now: Mapping[tuple[str, str, str], float]
 ) -> Iterator[Moved]:
-    """Give the largest difference of each measure; a value that only one has counts from 0."""
+    """Return the largest difference of each measure; a value that only one has counts from 0."""
     largest: dict[str, Moved] = {}
     for key in sorted(then.keys() | now.keys()):
         measure, arm, query_id = key

@@ -107,7 +107,7 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
 
 
 def _answer_difference(stored: Row, row: Row) -> str:
-    """Say how an answer differs from the one in the run; empty where it does not."""
+    """Describe how an answer differs from the one in the run; empty where it does not."""
     if row.status != Status.ANSWERED:
         return f"the run has an answer, and the engine says {row.error}"
     if stored.served_by != row.served_by:

@@ -231,7 +231,7 @@ def verify_pages(out: Path, layout: Layout) -> tuple[Verified, ...]:
 
 
 def _beside(layout: Layout, dataset: str) -> Layout:
-    """Give the layout of another data set of the same project."""
+    """Return the layout of another data set of the same project."""
     kept = layout.kept_log and layout.kept_log.with_name(f"{dataset}.jsonl")
     root, today, cache = (at.with_name(dataset) for at in (layout.root, layout.today, layout.cache))
     return Layout(root, today, cache, kept_log=kept)
@@ -277,7 +277,7 @@ def _check(file: Path, sha256: str, hint: str) -> None:
 
 
 def _as_linked(reports: Sequence[ReportInput]) -> Iterator[list[ReportInput]]:
-    """Give the reports with all that was left beside them, and then with less of it."""
+    """Return the reports with all that was left beside them, and then with less of it."""
     left = (
         any(one.load for one in reports),
         any(one.apart for one in reports),

@@ -61,7 +61,7 @@ class Usage(NamedTuple):
 
 
 def request(model: str, instructions: str, seen: Seen, max_tokens: int) -> dict[str, Any]:
-    """Give the body of a request.
+    """Return the body of a request.
 
     The instructions are the system message, and never hold a word of a query or document. Those
     are values of one JSON object in the user message: data that cannot end early.
@@ -83,7 +83,7 @@ def request(model: str, instructions: str, seen: Seen, max_tokens: int) -> dict[
 
 
 def schema(scale: Sequence[int]) -> dict[str, Any]:
-    """Give the JSON schema of an answer."""
+    """Return the JSON schema of an answer."""
     grades = [str(grade) for grade in scale]
     return {
         "type": "object",
@@ -139,7 +139,7 @@ def read(body: object, scale: Sequence[int]) -> Reply:
 
 
 def _unfenced(content: str) -> str:
-    """Give what stands in the one code fence of an answer; the whole answer where it has none."""
+    """Return what stands in the one code fence of an answer; the whole answer where it has none."""
     fenced = FENCE.findall(content)
     return fenced[0] if len(fenced) == 1 and not content.lstrip().startswith("{") else content
 

@@ -79,13 +79,13 @@ def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
 
 
 def _with_more(path: Path, pool: Pool) -> Pool:
-    """Give the pool with the next pairs, where all are judged and the sample is not whole."""
+    """Return the pool with the next pairs, where all are judged and the sample is not whole."""
     seen = None if pool.open else following(path)
     return pool if seen is None else seen.pool
 
 
 def _regraded(path: Path, pool: Pool, at: int, grade: int | None) -> tuple[Pool, str]:
-    """Give the pool as it is then, and what came between, if anything did."""
+    """Return the pool as it is then, and what came between, if anything did."""
     try:
         return judgements.regrade(path, pool.pairs[at], pool.grades[at], grade), ""
     except Overtaken as exc:
@@ -139,7 +139,7 @@ def merge(path: Path, dataset: Path, qrels: Path, *, by: str, at: str) -> Merged
 def _added(
     grades: dict[str, dict[str, int]], pool: Pool, path: Path, judged: Path
 ) -> list[Judgement]:
-    """Put what was judged into ``grades``, and give what was not there."""
+    """Add what was judged to ``grades``, and return what was not there."""
     fresh = []
     for found in pool.judgements:
         of = grades.setdefault(found.query_id, {})
@@ -156,7 +156,7 @@ def _added(
 
 
 def _noted(about: Card, qrels: Qrels, said: str) -> Card:
-    """Give the card of the judgements as they are now."""
+    """Return the card of the judgements as they are now."""
     return about.model_copy(
         update={
             "judgements": sum(1 for _ in qrels.rows()),
@@ -256,14 +256,14 @@ def _answered(run: Run) -> list[str]:
 
 
 def one_sided(control: Sequence[str], candidate: Sequence[str]) -> dict[str, int]:
-    """Give 1 for each document of the candidate alone, -1 for each of the control alone."""
+    """Return 1 for each document of the candidate alone, -1 for each of the control alone."""
     both = set(control) & set(candidate)
     found = dict.fromkeys(control, -1) | dict.fromkeys(candidate, 1)
     return {doc_id: sign for doc_id, sign in found.items() if doc_id not in both}
 
 
 def _judged(signs: Mapping[str, Mapping[str, int]], people: Qrels, path: Path, seed: int) -> Flags:
-    """Tell which queries people judged.
+    """Describe which queries people judged.
 
     Where both arms show the same documents the difference is 0 without a judgement. Of these
     queries as large a share is drawn as people judged of the others, so that all that are judged

@@ -93,7 +93,7 @@ def _judge(found: Settings, beside: Path, kept: Path) -> Iterator[Judge]:
 
 
 def estimate(path: Path, judge: Judge, answers: Answers) -> Estimated:
-    """Say what judging a pool costs; nothing is sent.
+    """Return what judging a pool costs; nothing is sent.
 
     Raises:
         BadFile: the pool cannot be read.

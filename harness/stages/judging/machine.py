@@ -146,7 +146,7 @@ class Answer:
     """Attempts before this one that gave no answer."""
 
     def grade(self, scale: Sequence[int]) -> int:
-        """Give the most probable grade, of equals the lowest."""
+        """Return the most probable grade, of equals the lowest."""
         return scale[int(np.argmax(self.probabilities))]
 
 
@@ -169,7 +169,7 @@ class Judge(Protocol):
         ...
 
     def bound(self, seen: Seen) -> Bound:
-        """Say what judging a pair costs; nothing is sent."""
+        """Return what judging a pair costs; nothing is sent."""
         ...
 
     def judge(self, seen: Seen) -> Answer:
@@ -242,7 +242,7 @@ class Answers:
     name: str
 
     def known(self, key: str) -> Answer | None:
-        """Give an answer that was paid; None where there is none.
+        """Return an answer that was paid; None where there is none.
 
         Raises:
             BadFile: its file is damaged.
@@ -251,7 +251,7 @@ class Answers:
         return ANSWERS.read(path) if path.exists() else None
 
     def ask(self, key: str, judge: Callable[[], Answer]) -> Answer:
-        """Give a known answer, or let the pair be judged and keep what was said."""
+        """Return a known answer, or let the pair be judged and keep what was said."""
         path = self._path(key)
         with held(path):
             if found := self.known(key):
@@ -261,7 +261,7 @@ class Answers:
         return answer
 
     def check_model(self, model: str) -> None:
-        """Let the model pass that answered first.
+        """Check that the model is the one that answered first.
 
         Raises:
             JudgeChanged: it is another one.
@@ -328,7 +328,7 @@ class Purse:
         self._change(lambda spent: self._within(spent, most))
 
     def correct(self, most: float, cost: float) -> None:
-        """Put what a request did cost in the place of what was reserved for it."""
+        """Replace what was reserved for a request by what it cost."""
         self._change(lambda spent: max(0.0, spent - most + cost))
 
     def _within(self, spent: float, most: float) -> float:

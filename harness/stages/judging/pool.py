@@ -71,7 +71,7 @@ def read_runs(layout: Layout, compared: Compared, data: Prepared) -> Runs:
 
 
 def pairs_of(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[Pair, ...]:
-    """Give pairs with what people must see to judge them."""
+    """Return pairs with what people must see to judge them."""
     asked = {query.query_id: query for query in data.queries()}
     shown = {doc_id for _, doc_id in chosen}
     documents = {d.doc_id: d for d in data.documents() if d.doc_id in shown}
@@ -127,7 +127,7 @@ class Drawing(BaseModel):
         return Compared(self.control, self.candidate, self.measure)
 
     def sample(self, pool: Pool | None, by: str = "") -> Sample:
-        """Give the sample with what a pool says of it."""
+        """Return the sample with what a pool says of it."""
         grades: dict[str, dict[str, int]] = {}
         for query_id, doc_id, grade in pool.judgements if pool else ():
             grades.setdefault(query_id, {})[doc_id] = grade
@@ -135,7 +135,7 @@ class Drawing(BaseModel):
         return Sample(*names, self.seed, self.rate, grades, by)
 
     def judged(self, runs: Runs, pool: Pool | None) -> Judged:
-        """Say what is judged of it, and what comes next."""
+        """Return what is judged of it, and what comes next."""
         return missing_judgements.judge(
             unjudged(runs, self.measure), (runs.control, runs.candidate), runs.qrels,
             self.sample(pool),
@@ -151,7 +151,7 @@ class Standing(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Say it in a sentence or two."""
+        """Return it in a sentence or two."""
         if left := len(self.judged.left):
             return f"{many(left, 'pair is')} left of the sample."
         relevant = self.judged.relevant
@@ -204,12 +204,12 @@ DRAWINGS: Artifact[Drawing] = Json("a note of how a sample was drawn", Drawing, 
 
 
 def beside(path: Path) -> Path:
-    """Say where it stands how a pool was drawn."""
+    """Return where it stands how a pool was drawn."""
     return path.with_name(f"{path.name}.sample.json")
 
 
 def runs_of(layout: Layout, compared: Compared) -> tuple[str, str]:
-    """Give the digests of both runs."""
+    """Return the digests of both runs."""
     return (
         digest.of_file(layout.run(compared.control)),
         digest.of_file(layout.run(compared.candidate)),
@@ -217,7 +217,7 @@ def runs_of(layout: Layout, compared: Compared) -> tuple[str, str]:
 
 
 def text_of(drawing: Drawing) -> str:
-    """Give the file beside the pool."""
+    """Return the file beside the pool."""
     return drawing.model_dump_json(indent=1) + "\n"
 
 
@@ -233,7 +233,7 @@ def standing(path: Path) -> Standing | None:
 
 
 def following(path: Path) -> Standing | None:
-    """Put the next pairs at the end of a pool whose pairs are all judged, unless it is whole.
+    """Append the next pairs to a pool whose pairs are all judged, unless it is whole.
 
     Raises:
         BadFile, EvidenceError: as ``standing``.
@@ -389,7 +389,7 @@ def take_sample(layout: Layout, path: Path, by: str) -> Sample:
 
 
 def folder_of(layout: Layout) -> Path:
-    """Say where they lie: a file a sample."""
+    """Return where they lie: a file a sample."""
     return layout.root / FOLDER
 
 

@@ -32,27 +32,27 @@ LOAD_KEY = 16
 
 
 def history_of(layout: Layout) -> Path:
-    """Say where every trial under load is, a line each. It only grows."""
+    """Return where every trial under load is, a line each. It only grows."""
     return layout.today / "load.jsonl"
 
 
 def page_of(layout: Layout) -> Path:
-    """Say where the last load is, for people."""
+    """Return where the last load is, for people."""
     return layout.today / "load.html"
 
 
 def trials_of(layout: Layout) -> Path:
-    """Say where the trials of the last load are by themselves, a line each."""
+    """Return where the trials of the last load are by themselves, a line each."""
     return layout.today / "load_trials.jsonl"
 
 
 def receipt_of(layout: Layout) -> Path:
-    """Say where it is told what was loaded, without the times: the same from day to day."""
+    """Return where it is told what was loaded, without the times: the same from day to day."""
     return layout.root / "load.json"
 
 
 def parts_of(layout: Layout) -> Path:
-    """Say where the trials of loads that are under way are, in a folder for each."""
+    """Return where the trials of loads that are under way are, in a folder for each."""
     return layout.cache / "parts" / "load"
 
 
@@ -148,7 +148,7 @@ def read_load(layout: Layout) -> Load | None:
 
 
 def load_of(trials: Sequence[Record], params: LoadParams) -> Load:
-    """Put the trials of one load together."""
+    """Combine the trials of one load."""
     control = next((one.arm for one in trials if one.twin), "")
     at: dict[str, dict[float, list[Record]]] = {}
     for one in trials:

@@ -59,7 +59,7 @@ def load(
 
 
 def verdict(report: LoadReport) -> Verdict:
-    """Say whether what was measured may be believed, and found.
+    """Return whether what was measured may be believed, and found.
 
     INCONCLUSIVE where the control is not like itself, a trial did not count or a search was too
     noisy; FAIL where no rate keeps the budget.

@@ -36,7 +36,7 @@ Place = tuple[str, bool, float | None]
 def points(
     records: Sequence[Record], control: str, *, max_lag: float, confidence: float
 ) -> tuple[Point, ...]:
-    """Put the rounds of each arm at each rate together, in the order of arms and rates."""
+    """Combine the rounds of each arm at each rate, in the order of arms and rates."""
     places: dict[Place, list[Record]] = {}
     for record in records:
         places.setdefault((record.arm, record.twin, record.rate), []).append(record)
@@ -89,7 +89,7 @@ def _median(records: Sequence[Record], percent: float, confidence: float) -> Est
 def _alike(
     records: Sequence[Record], control: Sequence[Record], max_lag: float
 ) -> tuple[list[int], list[int]]:
-    """Give the p99 of both arms in the rounds in which both count."""
+    """Return the p99 of both arms in the rounds in which both count."""
     theirs = _p99(control, max_lag)
     ours = _p99(records, max_lag)
     both = sorted(ours.keys() & theirs.keys())
@@ -197,7 +197,7 @@ class Loading:
         }
 
     def rates(self) -> tuple[float, ...]:
-        """Give the rates of the trials; where none was named, shares of the first arm's capacity.
+        """Return the rates of the trials; where none was named, shares of the first arm's capacity.
 
         The closed loop of the first round says what the capacity is.
         """
@@ -293,7 +293,7 @@ class Loading:
         return self.params.seconds
 
     def report(self, highest: Mapping[str, Highest]) -> LoadReport:
-        """Put the trials together."""
+        """Combine the trials."""
         params = self.params
         return LoadReport(
             dataset=self.layout.root.name,

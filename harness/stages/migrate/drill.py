@@ -172,7 +172,7 @@ class _Walk(NamedTuple):
         return len(self.questions)
 
     def said(self, old: str, new: str) -> str:
-        """Say what was proven."""
+        """Describe what was proven."""
         sides = " and ".join(f"{v} by {self.service.who(v).shown}" for v in (old, new))
         return f"{many(len(self.questions), 'query was')} answered under {sides}"
 

@@ -49,12 +49,12 @@ def write(folder: Path, value: str, *, why: str) -> None:
 
 
 def switch_text(value: str, *, why: str) -> str:
-    """Give the file that sets the switch."""
+    """Return the file that sets the switch."""
     return f"# harness migrate: {' '.join(why.split())}\n{NAME}={value}\n"
 
 
 def is_switch(folder: Path) -> bool:
-    """Tell whether a switch lies in a folder, and no file of somebody's own with its name."""
+    """Return whether a switch lies in a folder, and no file of somebody's own with its name."""
     try:
         value_in(folder / SWITCH_FILE)
     except BadFile:
@@ -63,7 +63,7 @@ def is_switch(folder: Path) -> bool:
 
 
 def drift(folder: Path, wanted: str) -> str:
-    """Say how the file differs from what the ledger wants; empty where it does not."""
+    """Describe how the file differs from what the ledger wants; empty where it does not."""
     try:
         found = value_in(folder / SWITCH_FILE)
     except BadFile as exc:
@@ -146,7 +146,7 @@ def _compared(classes: Mapping[str, int]) -> int:
 
 
 def _earlier(replays: Mapping[str, str], one: StepDecision) -> datetime | None:
-    """Give when the first of a step's arms was asked; None where it is not known of both."""
+    """Return when the first of a step's arms was asked; None where it is not known of both."""
     if not {one.control, one.candidate} <= replays.keys():
         return None
     return min(moment_of(replays[arm]) for arm in (one.control, one.candidate))
@@ -176,7 +176,7 @@ def _said(
 
 
 def replayed(decision: Decided) -> tuple[Day, ...]:
-    """Give the day on which a decision was requested for each step's arms.
+    """Return the day on which a decision was requested for each step's arms.
 
     Deciding once more on another day makes no day of it; nor does a replay that has no date.
     """
@@ -304,7 +304,7 @@ def read(folder: Path) -> Ledger:
 
 
 def is_ledger(folder: Path) -> bool:
-    """Tell whether a migration began in a folder; its ledger may be torn."""
+    """Return whether a migration began in a folder; its ledger may be torn."""
     try:
         with opened(folder / LEDGER_FILE) as file:
             return b'"entries"' in file.read(HEAD)
@@ -313,7 +313,7 @@ def is_ledger(folder: Path) -> bool:
 
 
 def _checked(path: Path, number: int, entry: Any, previous: str) -> Event:  # noqa: ANN401  of JSON
-    """Give the event of an entry that holds the one before it."""
+    """Return the event of an entry that holds the one before it."""
     if not isinstance(entry, dict) or set(entry) != KEYS:
         _wrong(path, f"entry {number} is invalid")
     if entry["number"] != number or entry["previous"] != previous:
@@ -329,7 +329,7 @@ def _checked(path: Path, number: int, entry: Any, previous: str) -> Event:  # no
 
 
 def added(known: Ledger, event: Event) -> Ledger:
-    """Give the ledger with one more event.
+    """Return the ledger with one more event.
 
     Raises:
         EvidenceError: it cannot happen in this state.
@@ -340,7 +340,7 @@ def added(known: Ledger, event: Event) -> Ledger:
 
 
 def ledger_text(ledger: Ledger) -> str:
-    """Give the file that ``read`` reads."""
+    """Return the file that ``read`` reads."""
     entries: list[dict[str, Any]] = []
     head = FIRST
     for number, one in enumerate(ledger.events, start=1):
@@ -416,7 +416,7 @@ class Switch:
         self._on = False
 
     def __call__(self) -> bool:
-        """Tell whether it is on for these very arms; a ledger that cannot be read is off."""
+        """Return whether it is on for these very arms; a ledger that cannot be read is off."""
         try:
             about = (self._folder / LEDGER_FILE).stat()
             seen = about.st_mtime_ns, about.st_ino

@@ -33,7 +33,7 @@ BEGIN, OBSERVE, ADVANCE, ROLLBACK, MEND = "begin", "observe", "advance", "rollba
 
 
 def _nobody(resumed: str, state: State) -> None:
-    """Tell nobody."""
+    """Describe nobody."""
 
 
 def _move(folder: Path, what: str) -> AbstractContextManager[Change]:
@@ -63,7 +63,7 @@ def begin(
 
 
 def check_switches(policy: Policy) -> None:
-    """Let a policy pass whose steps can all be taken.
+    """Check that all steps of a policy can be taken.
 
     Raises:
         EvidenceError: no switch takes one of them.
@@ -76,7 +76,7 @@ def check_switches(policy: Policy) -> None:
 
 
 def look(folder: Path, policy: Policy, evidence: CurrentDecision, *, now: datetime) -> Standing:
-    """Say where the migration stands; nothing is written.
+    """Return where the migration stands; nothing is written.
 
     Raises:
         BadFile: the ledger is torn or was changed.
@@ -200,7 +200,7 @@ def rollback(
 
 
 def _back(state: State, to: str) -> tuple[str, str]:
-    """Give the step to go back to, empty for the start, and its value of the switch."""
+    """Return the step to go back to, empty for the start, and its value of the switch."""
     steps = ["", *(one.step for one in state.taken)]
     target = "" if to == START else to or steps[max(0, len(steps) - 2)]
     if target not in steps:

@@ -151,7 +151,7 @@ def _refuse_known(path: Path, known: Suppressions, entry: Accepted) -> None:
 
 
 def _checked(entry: Accepted) -> str:
-    """Give the entry as the suppression list has it."""
+    """Return the entry as the suppression list has it."""
     text = entry.toml()
     try:
         Entry.model_validate(toml_of(text)["accepted"][0])

@@ -61,7 +61,7 @@ class Look:
         self._between = log.read_engines(folders)
 
     def now(self, today: date) -> Shadowed:
-        """Give how things stand on the day ``today`` (UTC).
+        """Return how things stand on the day ``today`` (UTC).
 
         Raises:
             BadPolicy: the suppression list is wrong.

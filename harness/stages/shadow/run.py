@@ -142,7 +142,7 @@ def titles(layout: Layout) -> tuple[Query, ...]:
 
 
 def mixed(queries: Sequence[Query], seed: int) -> tuple[Query, ...]:
-    """Put a set's queries in a random order: one kind after the other is not like traffic.
+    """Shuffle a set's queries: one kind after the other is not like traffic.
 
     What is watched is taken to have one mean; a log of a set in its own order has none.
     """
@@ -218,7 +218,7 @@ def _key(text: str, params: Mapping[str, Scalar]) -> str:
 
 
 def unhurried(settings: Settings) -> Settings:
-    """Let the candidate have all of each minute, where no one is served meanwhile."""
+    """Allow the candidate all of each minute, where no one is served meanwhile."""
     limits = settings.limits
     whole = limits.model_copy(update={"budget_s": 2 * MINUTE_S * limits.in_flight})
     return settings.model_copy(update={"limits": whole})

@@ -38,7 +38,7 @@ def traffic(layout: Layout, control: str, candidate: str, logs: Sequence[Path]) 
 
 
 def path_of(layout: Layout, control: str, candidate: str) -> Path:
-    """Say where what was taken in lies; it differs from day to day, and is never tracked."""
+    """Return where what was taken in lies; it differs from day to day, and is never tracked."""
     return layout.today / FOLDER / f"{control}~{candidate}.json"
 
 

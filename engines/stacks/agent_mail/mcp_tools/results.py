@@ -20,7 +20,7 @@ def pathless(said: str) -> str:
 
 
 def without_paths(explain: QueryExplain) -> QueryExplain:
-    """Say the same of a query without absolute paths."""
+    """Return the same of a query without absolute paths."""
     reason = explain.downgrade_reason
     return replace(
         explain,
@@ -237,7 +237,7 @@ def diagnose(search_response: SearchResponse) -> SearchDiagnostics | None:
 
 
 def failed(reason: str) -> SearchDiagnostics:
-    """Tell of a failure before any engine was queried."""
+    """Describe a failure before any engine was queried."""
     return SearchDiagnostics(
         degraded=True,
         signals=[Signal.SEARCH_FAILED.value],

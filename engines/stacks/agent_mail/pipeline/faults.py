@@ -17,7 +17,7 @@ _WAITED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 @contextmanager
 def known() -> Iterator[None]:
-    """Let the four kinds pass, and make one of them of everything else."""
+    """Return one of the four kinds, whatever was raised."""
     try:
         yield
     except (SearchError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -30,7 +30,7 @@ def known() -> Iterator[None]:
 
 @contextmanager
 def of_leg(name: str) -> Iterator[None]:
-    """Put the name of a leg before what goes wrong in it; its kind stays."""
+    """Prefix what goes wrong in a leg with its name; its kind stays."""
     try:
         with known():
             yield

@@ -225,7 +225,7 @@ def _place(
     cursor: SearchCursor | None,
     hydrate: Callable[[Sequence[int]], Mapping[int, Doc]],
 ) -> int | None:
-    """Say how many candidates stand before a page; None where more must be read to know."""
+    """Return how many candidates stand before a page; None where more must be read to know."""
     if cursor is None:
         return 0
     if _lives(cursor.message_id, hydrate):
@@ -310,7 +310,7 @@ def explained(
     downgraded: bool,
     total_us: int,
 ) -> QueryExplain:
-    """Put together what is told of ``tier``'s answer; ``reasons`` in the order they came up."""
+    """Assemble what is told of ``tier``'s answer; ``reasons`` in the order they came up."""
     ranked, clock, said = page.ranked, page.ranked.clock, "; ".join(reasons)
     by_like = ranked.used_like_fallback
     return QueryExplain(

@@ -267,7 +267,7 @@ def wanted(mode: SearchMode, switch: KillSwitch | None, kind: DocKind) -> Search
 
 
 def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:
-    """Say what of a query no tier of its chain can do, and why."""
+    """Describe what of a query no tier of its chain can do, and why."""
     if query.doc_kind is not DocKind.MESSAGE:
         if query.mode is not SearchMode.LEXICAL:
             yield f"{query.mode}: only messages have vectors"

@@ -143,7 +143,7 @@ def of_lexical(found: CandidateList, clock: Clock) -> Ranked:
 
 
 def _ordered(found: Candidates, shares: Sequence[float]) -> ScoredColumns:
-    """Put candidates in the order of their shares, then ids; most engines gave them so."""
+    """Sort candidates by their shares, then ids; most engines gave them so."""
     keys = list(zip(map(neg, shares), found.message_ids, strict=True))
     if all(map(le, keys, islice(keys, 1, None))):
         return ScoredColumns(found.message_ids, shares, found.raw_scores)
@@ -231,7 +231,7 @@ class Reranking:
     max_tokens: int
 
     def identity(self) -> str:
-        """Say what reranks; empty for none."""
+        """Describe what reranks; empty for none."""
         if not self.named:
             return ""
         if self.named == LATE_INTERACTION:
@@ -297,7 +297,7 @@ class Unavailable:
     why: str
 
     def search(self, *_: object) -> NoReturn:
-        """Say why not."""
+        """Raise why not."""
         raise self.kind(self.why)
 
 
@@ -348,7 +348,7 @@ class TierQuery:
 
 
 def digits_of(query: SearchQuery, asked: TierQuery) -> str:
-    """Tell a query from others by what decides which hits there are and in which order."""
+    """Return a digest of what decides which hits a query has, and in which order."""
     given = (getattr(asked.filters, name) for name in _FILTERS)
     filters = [sorted(one) if isinstance(one, frozenset) else one for one in given]
     constants = asked.ranking, asked.rrf_k, asked.rerank_top_k, query.effective_min_score

@@ -69,7 +69,7 @@ def nothing(scope: Scope) -> View:
 
 
 def plain(exc: SearchError) -> str:
-    """Say to a viewer what went wrong by its kind: the details may name files or hidden things."""
+    """Describe to a viewer what kind of thing went wrong: details may name hidden things."""
     match exc:
         case InvalidQuery():
             return str(exc)
@@ -109,7 +109,7 @@ class Fresh(Protocol):
         ...
 
     def reached(self) -> Reached | None:
-        """Say how far messages and indexes are; None where messages do not change."""
+        """Return how far messages and indexes are; None where messages do not change."""
         ...
 
     def seen_by(self, view: View) -> Fresh:
@@ -122,11 +122,11 @@ class Steady:
     """Messages that nothing changes while they are served."""
 
     def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:  # noqa: ARG002  the protocol's
-        """Say that no change is missed."""
+        """State that no change is missed."""
         return ""
 
     def reached(self) -> None:
-        """Say that nothing changes."""
+        """State that nothing changes."""
 
     def seen_by(self, view: View) -> Steady:  # noqa: ARG002  the protocol's
         """Return the same."""

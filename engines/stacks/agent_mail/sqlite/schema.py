@@ -218,7 +218,7 @@ _SHADOWS = ("data", "idx", "docsize", "config", "content")
 
 
 def index_of(table: str) -> Mapping[str, str]:
-    """Say what the index of a table is made of, by name, the index itself first.
+    """Describe what the index of a table is made of, by name, the index itself first.
 
     What is indexed of a text beyond ASCII is its form, where the writer gave one. A write that
     leaves both alone does not touch the index.

@@ -343,7 +343,7 @@ class MessageStore(Connections):
         return dict(self.read(sql, (json.dumps(tuple(message_ids)),)))
 
     def kinds_of(self, message_id: int) -> Mapping[str, Kind]:
-        """Say how a message is addressed to each of its recipients."""
+        """Describe how a message is addressed to each of its recipients."""
         rows = self.read(
             "SELECT a.name, r.kind FROM recipients AS r JOIN agents AS a ON a.id = r.agent_id"
             " WHERE r.message_id = ? ORDER BY r.position",
@@ -421,7 +421,7 @@ def checked(opens: MessageStore, path: Path) -> MessageStore:
 
 
 def search_error(exc: sqlite3.Error, what: str) -> SearchError:
-    """Say in the words of section 9.1 what an error of SQLite means for ``what``.
+    """Return, as section 9.1 names it, what an error of SQLite means for ``what``.
 
     A missing table or a broken file is IndexUnavailable, whatever else EngineError.
     """

@@ -222,7 +222,7 @@ class TantivyMailEngine:
 
 
 def _written(change: DocChange) -> Message | None:
-    """Say what is kept of a changed message; None where it was deleted."""
+    """Return what is kept of a changed message; None where it was deleted."""
     if change.kind is Change.DELETE:
         return None
     if change.message is None or change.message.message_id != change.message_id:

@@ -402,7 +402,7 @@ def guarded(doing: str) -> Iterator[None]:
 
 
 def stamp(root: Path) -> Stamp:
-    """Say which commit lies in ``root``; every query asks it."""
+    """Return which commit lies in ``root``; every query asks it."""
     try:
         status = os.stat(f"{root}/{INDEX}/{META}")  # noqa: PTH116  a path takes thrice as long
     except OSError as exc:

@@ -85,12 +85,12 @@ def _of_language(path: str, data: bytes, grammar: syntax.Grammar) -> Iterator[Do
 
 
 def is_code(path: str) -> bool:
-    """Tell whether a file is cut into definitions, beside which it may hold other lines."""
+    """Return whether a file is cut into definitions, beside which it may hold other lines."""
     return extension(path) in PYTHON | OTHERS
 
 
 def extension(path: str) -> str:
-    """Give what follows the last dot, in lower case."""
+    """Return what follows the last dot, in lower case."""
     return path.rpartition(".")[2].lower() if "." in path else ""
 
 
@@ -229,7 +229,7 @@ def _code(text: str, about: _About) -> python.Read | None:
 
 
 def embedded(document: Document) -> str:
-    """Give the text whose vector stands for a document."""
+    """Return the text whose vector stands for a document."""
     return f"{document.title} {document.text}".strip()
 
 
@@ -244,7 +244,7 @@ def _word(about: Mapping[str, Scalar], key: str) -> str:
 
 
 def looks_like_code(text: str) -> bool:
-    """Tell whether a text that is not Python of today defines something all the same."""
+    """Return whether a text that is not Python of today defines something all the same."""
     return bool(_DEFINITION.search(text))
 
 
@@ -300,7 +300,7 @@ def read_record(title: str, text: str, ext: str, kind: str) -> tuple[Texts, Fact
 
 
 def is_record(text: str) -> bool:
-    """Tell whether a text without a name that says so is a record: a JSON object or list."""
+    """Return whether a text without a name that says so is a record: a JSON object or list."""
     return text.lstrip()[:1] in {"{", "["} and read_record("", text, "json", "") is not None
 
 

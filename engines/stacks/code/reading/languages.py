@@ -50,7 +50,7 @@ def module_of(path: str, root: Node, grammar: Grammar) -> str:
 
 
 def names_bound(root: Node, path: str, module: str, grammar: Grammar) -> Mapping[str, str]:
-    """Say of each name that an import binds what it stands for."""
+    """Return what each name that an import binds stands for."""
     found: dict[str, str] = {}
     read = {"go": _of_go, "rust": _of_rust, "java": _of_java}.get(grammar.language)
     for node in root.named_children:
@@ -62,13 +62,13 @@ def names_bound(root: Node, path: str, module: str, grammar: Grammar) -> Mapping
 
 
 def type_name(node: Node) -> str:
-    """Give the plain name of a type: of ``(p *Price[T])`` and ``Price<T>`` it is Price."""
+    """Return the plain name of a type: of ``(p *Price[T])`` and ``Price<T>`` it is Price."""
     names = [one for one in walk(node) if one.type == "type_identifier"]
     return text_of(names[0]) if names else ""
 
 
 def first_name(node: Node) -> str:
-    """Give the first plain name below a node."""
+    """Return the first plain name below a node."""
     return next((text_of(one) for one in walk(node) if one.type == "identifier"), "")
 
 
@@ -307,7 +307,7 @@ def name_of(node: Node) -> str:
 
 
 def _first(span: Node) -> Node:
-    """Give the first of the comments and marks right above a definition, or itself."""
+    """Return the first of the comments and marks right above a definition, or itself."""
     first = span
     while (above := first.prev_named_sibling) is not None:
         belongs = is_comment(above) or above.type in ABOVE
@@ -329,7 +329,7 @@ def _last_row(node: Node) -> int:
 
 
 def _without_inner(part: Part, data: bytes, grammar: Grammar) -> str:
-    """Give the text of a definition; of a type without the definitions inside it."""
+    """Return the text of a definition; of a type without the definitions inside it."""
     first = _first(part.span)
     body = part.node.child_by_field_name("body")
     cuts: list[tuple[int, int]] = []
@@ -344,7 +344,7 @@ def _without_inner(part: Part, data: bytes, grammar: Grammar) -> str:
 
 
 def _selves(part: Part, module: str) -> dict[str, str]:
-    """Say what a method's own object is called, and what type it has."""
+    """Describe what a method's own object is called, and what type it has."""
     full = f"{module}.{part.within}"
     receiver = part.node.child_by_field_name("receiver")
     named = first_name(receiver) if receiver is not None else ""
@@ -421,14 +421,14 @@ def read(
 
 
 def _declared(node: Node) -> Node:
-    """Give what has parameters and a body: a definition, or the function that a name is given."""
+    """Return what has parameters and a body: a definition, or the function that a name is given."""
     value = node.child_by_field_name("value")
     has_body = value is not None and value.child_by_field_name("body") is not None
     return value if value is not None and has_body else node
 
 
 def _signature(span: Node, declared: Node, text: str) -> str:
-    """Give the text up to the body, in one line; of what has none, nothing."""
+    """Return the text up to the body, in one line; of what has none, nothing."""
     body = declared.child_by_field_name("body")
     if body is None or not text:
         return ""
@@ -468,7 +468,7 @@ def _called(node: Node, grammar: Grammar, known: Mapping[str, str], name: str) -
 
 
 def _around(node: Node, called: Node | None, grammar: Grammar, within: str, name: str) -> str:
-    """Say where a bare name is looked for first: ``within`` is the type around a method."""
+    """Return where a bare name is looked for first: ``within`` is the type around a method."""
     if grammar.language == "go" and called is not None and is_name(called):
         return (within or name).rpartition(".")[0]
     if grammar.language == "java":
@@ -490,7 +490,7 @@ def _uses(node: Node, known: Mapping[str, str]) -> Iterator[str]:
 
 
 def _exported(symbol: str, text: str, grammar: Grammar) -> bool:
-    """Tell whether users of a module may name a definition, by the custom of its language."""
+    """Return whether users of a module may name a definition, by the custom of its language."""
     if grammar.language == "go":
         return symbol[:1].isupper()
     if grammar.language == "rust":
@@ -501,7 +501,7 @@ def _exported(symbol: str, text: str, grammar: Grammar) -> bool:
 
 
 def _without_comments(node: Node) -> str:
-    """Give the text of a node without the comments in it."""
+    """Return the text of a node without the comments in it."""
     data, kept, at = node.text or b"", b"", 0
     for one in walk(node):
         if is_comment(one):

@@ -44,7 +44,7 @@ def parsed(text: str) -> ast.Module | None:
 
 
 def is_code(tree: ast.Module) -> bool:
-    """Tell code from a sentence that happens to parse: something is defined, imported or set."""
+    """Return whether a text is code: something is defined, imported or set."""
     says = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     return any(isinstance(node, (*says, ast.Assign, ast.AugAssign)) for node in tree.body)
 
@@ -109,7 +109,7 @@ class _Names:
         self._imported = imported
 
     def __call__(self, node: ast.AST) -> str:
-        """Give a dotted name; of a method of a result its name alone; of anything else nothing."""
+        """Return a dotted name; of a method of a result its name alone; else nothing."""
         behind: list[str] = []
         while isinstance(node, ast.Attribute):
             behind.append(node.attr)
@@ -120,7 +120,7 @@ class _Names:
 
 
 def imported(nodes: Iterable[ast.AST], package: str = "") -> dict[str, str]:
-    """Say of each name that an import binds what it stands for.
+    """Return what each name that an import binds stands for.
 
     Relative names are resolved against ``package``; without one they keep their leading dots.
     """
@@ -223,7 +223,7 @@ def _makes(name: str) -> bool:
 
 
 def _returns(nodes: Nodes, defined: Definition | None) -> str:
-    """Give the annotated type, or the one type that all returned literals have."""
+    """Return the annotated type, or the one type that all returned literals have."""
     if not isinstance(defined, ast.FunctionDef | ast.AsyncFunctionDef):
         return ""
     if defined.returns:
@@ -253,7 +253,7 @@ USUAL: Mapping[str, str] = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.py
 
 
 def signature_of(name: str, text: str) -> str:
-    """Give the first line where it is the signature of the object ``name``; else empty."""
+    """Return the first line where it is the signature of the object ``name``; else empty."""
     first = text.partition("\n")[0].strip()
     match = _SIGNATURE.fullmatch(first)
     return first if match and name and match[1] == name.rpartition(".")[2] else ""
@@ -508,7 +508,7 @@ def _broken(text: str) -> Iterator[Part]:
 
 
 def _imports(tree: ast.Module | None, package: str) -> Mapping[str, str]:
-    """Say what imported names stand for; those of a relative import with their package."""
+    """Describe what imported names stand for; those of a relative import with their package."""
     if tree is None:
         return {}
     nodes: list[ast.stmt] = [node for node in tree.body if _is_import(node)]

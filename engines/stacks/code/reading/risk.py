@@ -110,7 +110,7 @@ def _reaching(value: ast.AST, tainted: Mapping[str, frozenset[str]], dotted: Dot
 
 
 def _tainted(nodes: Sequence[ast.AST], dotted: Dotted) -> Mapping[str, frozenset[str]]:
-    """Say of each plain name which sources may have reached it."""
+    """Return which sources may have reached each plain name."""
     assigned = [
         (target.id, value)
         for node in nodes

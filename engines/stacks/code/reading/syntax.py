@@ -153,13 +153,13 @@ LANGUAGES: Mapping[str, str] = {
 
 
 def of_language(language: str) -> Grammar | None:
-    """Give a grammar that is installed; None where there is none, or it is absent."""
+    """Return a grammar that is installed; None where there is none, or it is absent."""
     found = GRAMMARS.get(language)
     return found if found is not None and found.installed else None
 
 
 def identity() -> str:
-    """Say which grammars read, with their versions."""
+    """Return which grammars read, with their versions."""
     return ", ".join(_versions()) or "no grammars"
 
 
@@ -198,7 +198,7 @@ _MARKS = re.compile(r"^[ \t]*(?:/\*+!?|\*+/|\*|//[/!]?)?[ \t]?|[ \t]*\*+/[ \t]*$
 
 
 def text_of(node: Node | None) -> str:
-    """Give the text of a node; empty where there is none."""
+    """Return the text of a node; empty where there is none."""
     return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
 
 
@@ -212,7 +212,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def is_name(node: Node) -> bool:
-    """Tell whether a node is one name, without dots."""
+    """Return whether a node is one name, without dots."""
     return (node.type.endswith("identifier") and not node.named_children) or node.type in SELVES
 
 
@@ -247,12 +247,12 @@ def _member(node: Node) -> tuple[Node | None, Node | None]:
 
 
 def is_comment(node: Node) -> bool:
-    """Tell comments of all grammars; what those of Rust hold inside does not count."""
+    """Describe comments of all grammars; what those of Rust hold inside does not count."""
     kind: str = node.type
     return kind.endswith("comment") and kind != "doc_comment"
 
 
 def said(comments: list[Node]) -> str:
-    """Give what comments say, without their marks."""
+    """Return what comments say, without their marks."""
     whole = "\n".join(_MARKS.sub("", text_of(one).rstrip("\n")) for one in comments)
     return "\n".join(line.strip() for line in whole.splitlines()).strip()
