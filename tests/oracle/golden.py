@@ -159,7 +159,7 @@ def is_shown(key: str) -> bool:
     """Tell whether a text is kept in git, to be read: exits, and what commands that decide said."""
     words = key.split()
     return key.endswith((": exit", ": messages")) or (
-        key.endswith(": output") and words[1] in {"run", "decide", "traffic", "load"}
+        key.endswith(": output") and words[1] in {"run", "gate", "shadow", "load"}
     )
 
 

@@ -16,26 +16,26 @@ BEGUN = f"run --dataset thorns --forms {TREC} --policy thorns.toml --out a"
 POLICIES = ("chain", "alone", "given", "larger", "large", "asked", "none")
 THORNS: Sequence[Line] = (
     BEGUN,
-    *(f"decide --out a --policy {name}.toml" for name in POLICIES),
-    "pool --run a --control ctl --candidate worse --measure nDCG@10 --size 40 --out pool.tsv",
-    "pool --run a --control ctl --candidate worse --measure RR@10 --size 20 --order sample --out s",
-    "convert thorns --to ltr --out ltr",
+    *(f"gate --from a --policy {name}.toml" for name in POLICIES),
+    "pool --from a --control ctl --candidate worse --measure nDCG@10 --size 40 --out pool.tsv",
+    "pool --from a --control ctl --candidate worse --measure RR@10 --size 20 --order sample --out s",
+    "convert thorns --format ltr --out ltr",
 )
 CHECKED: Sequence[Line] = (
     BEGUN,
-    "verify --out a",
-    "plan --out a --policy thorns.toml",
-    "export --out a --control ctl --to exported",
+    "verify --from a",
+    "plan --from a --policy thorns.toml",
+    "export --from a --control ctl --out exported",
     f"run --dataset thorns {TREC} --missing empty --control ctl --policy one.toml --out e",
     "measure a/runs/near.parquet --qrels e/work/build/thorns/data/qrels.trec --measures AP@5,RR@10",
 )
 TRAFFIC: Sequence[Line] = (
     "run --dataset thorns --arms foreign.toml --policy one.toml --control foreign --out f",
     f"run --dataset thorns --arms {ARMS} --race --policy timed.toml --out b",
-    "load --out b --arm serving.toml --arm quick.toml --rate 60",
-    "decide --out b --policy timed.toml",
+    "load --from b --arm serving.toml --arm quick.toml --rate 60",
+    "gate --from b --policy timed.toml",
     golden_traffic.write_log,
-    "decide --out b --policy traffic.toml",
+    "gate --from b --policy traffic.toml",
     "shadow watch log --once --exit-code",
     "shadow report log --out shadow",
 )

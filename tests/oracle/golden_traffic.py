@@ -87,4 +87,4 @@ def write_log(root: Path) -> str:
             for one in _pairs(random.Random(seed), f"{seed:012x}", *by)
         )
         (folder / "observations.000001.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    return f"traffic {' '.join(LOGS)} --out b --control serving --candidate quick"
+    return f"shadow traffic {' '.join(LOGS)} --from b --control serving --candidate quick"
