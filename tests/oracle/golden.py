@@ -55,6 +55,7 @@ def plain(text: str, root: Path) -> str:
         (sys.executable, "PYTHON"),
     ):
         text = text.replace(str(real), name)
+    text = text.replace(f"in the project {ROOT.name} made", "in the project ROOT made")
     text = PYTHON.sub("MACHINE", HEX.sub("#", text))
     return LONG.sub(lambda found: f"{float(found[0]):.7g}", text)
 
