@@ -18,7 +18,8 @@ THORNS: Sequence[Line] = (
     BEGUN,
     *(f"gate --from a --policy {name}.toml" for name in POLICIES),
     "pool --from a --control ctl --candidate worse --measure nDCG@10 --size 40 --out pool.tsv",
-    "pool --from a --control ctl --candidate worse --measure RR@10 --size 20 --order sample --out s",
+    "pool --from a --control ctl --candidate worse --measure RR@10 --size 20 --order sample"
+    " --out s",
     "convert thorns --format ltr --out ltr",
 )
 CHECKED: Sequence[Line] = (
