@@ -14,12 +14,12 @@ TREC = " ".join(f"--trec-run {name}={name}.trec" for name in golden_thorns.RUNS)
 ARMS = "serving.toml,quick.toml,flaky.toml,other.toml"
 BEGUN = f"run --dataset thorns --forms {TREC} --policy thorns.toml --out a"
 POLICIES = ("chain", "alone", "given", "larger", "large", "asked", "none")
+POOL = "pool --from a --control ctl --candidate worse"
 THORNS: Sequence[Line] = (
     BEGUN,
     *(f"gate --from a --policy {name}.toml" for name in POLICIES),
-    "pool --from a --control ctl --candidate worse --measure nDCG@10 --size 40 --out pool.tsv",
-    "pool --from a --control ctl --candidate worse --measure RR@10 --size 20 --order sample"
-    " --out s",
+    f"{POOL} --measure nDCG@10 --size 40 --out pool.tsv",
+    f"{POOL} --measure RR@10 --size 20 --order sample --out s",
     "convert thorns --format ltr --out ltr",
 )
 CHECKED: Sequence[Line] = (
