@@ -71,7 +71,9 @@ def test_it_is_allowed_where_nobody_forbids_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("--no-code", "index"), ("stage", "index", "--no-code")])
+@pytest.mark.parametrize(
+    "words", [("--no-code", "stage", "index"), ("stage", "index", "--no-code")]
+)
 def test_the_option_counts_before_the_command_and_after_it(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:

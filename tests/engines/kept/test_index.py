@@ -185,7 +185,7 @@ def test_vectors_are_made_though_words_were_asked_first(root: Path, tmp_path: Pa
             assert "missing" not in now.search("salt", CodeWish())
         followed.close()
     with index.reading(place) as db:
-        assert db.execute("SELECT count(*) FROM vector").fetchone()[0] > 0
+        assert db.execute("SELECT count(*) FROM made").fetchone()[0] > 0
 
 
 @pytest.mark.usefixtures("root")
@@ -195,10 +195,11 @@ def test_a_file_that_breaks_its_reader_is_named_and_stops_no_other(
 ) -> None:
     real = Notes.put
 
-    def put(self: Notes, db: sqlite3.Connection, path: str, data: bytes) -> None:
-        real(self, db, path, data)
+    def put(self: Notes, db: sqlite3.Connection, path: str, data: bytes) -> str:
+        note = real(self, db, path, data)
         if path == "one.md":
             raise broken
+        return note
 
     with mock.patch.object(Notes, "put", put):
         done = update()
@@ -233,11 +234,11 @@ def test_an_update_that_was_interrupted_goes_on(
     monkeypatch.setattr(index, "BATCH", 1)
     real, calls = Notes.put, []
 
-    def stopped(self: Notes, db: sqlite3.Connection, path: str, data: bytes) -> None:
+    def stopped(self: Notes, db: sqlite3.Connection, path: str, data: bytes) -> str:
         calls.append(path)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        real(self, db, path, data)
+        return real(self, db, path, data)
 
     with mock.patch.object(Notes, "put", stopped), pytest.raises(KeyboardInterrupt):
         update()

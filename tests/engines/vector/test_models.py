@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,9 @@ def test_every_model_of_the_table_is_installed_as_pinned(known: Model) -> None:
 def test_an_arm_without_its_model_is_not_ready(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spoilt = Model("spoilt", "none", pinned(sha256="0" * 64), pinned(sha256="0" * 64), 4)
-    engine = Dense(Settings(embedder="all-MiniLM-L6-v2", max_tokens=16), index / "cache")
+    known = MODELS[0]
+    spoilt = replace(known, weights=pinned(sha256=known.weights.sha256))
+    engine = Dense(Settings(embedder=known.name, max_tokens=16), index / "cache")
     engine.build([Document("a", "", "water")], index)
     monkeypatch.setattr("engines.vector.embedder.model", lambda _: spoilt)
     with pytest.raises(ModelNotReady), engine.open(index):
