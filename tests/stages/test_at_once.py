@@ -25,7 +25,7 @@ from harness.agreement import Class
 from harness.core.run import Run
 from harness.corpus import card, judgements, trec
 from harness.corpus.judgements import Pair, Pool
-from harness.corpus.runs import read_run
+from harness.corpus.runs import RUN_PART
 from harness.report import trends
 from harness.shadow.divergences import Accepted
 from harness.stages.custody.receipts import check_run
@@ -148,7 +148,7 @@ def test_two_who_replay_an_arm_take_turns_with_the_parts(
     project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever was first removed the folder in which the other wrote a part."""
-    one, seen = project.layout, read_run
+    one, seen = project.layout, RUN_PART.read
     waits, mine = iter((0.0, A_MOMENT_S)), local()
 
     def read_late(path: Path) -> Run:
@@ -156,7 +156,7 @@ def test_two_who_replay_an_arm_take_turns_with_the_parts(
         sleep(mine.waits)
         return seen(path)
 
-    monkeypatch.setattr("harness.replay.drive.read_run", read_late)
+    monkeypatch.setattr(RUN_PART, "read", read_late)
     again = partial(replay, one, "fts5", project.cache, project.params.replay)
     first, second = at_once([again, again])
     assert isinstance(first, Run)

@@ -8,6 +8,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core.errors import EvidenceError
 from harness.core.reading import Malformed
 from harness.replay.load_trial import DIGITS, HIGHEST_NS, LOWEST_NS, Histogram
 
@@ -83,7 +84,7 @@ def test_a_curve_rises() -> None:
 
 @pytest.mark.parametrize("time_ns", [0, -1, HIGHEST_NS + 1])
 def test_a_time_that_does_not_fit_is_refused(time_ns: int) -> None:
-    with pytest.raises(Malformed, match="outside what a histogram holds"):
+    with pytest.raises(EvidenceError, match="outside what a histogram holds"):
         Histogram.of([5, time_ns])
 
 
