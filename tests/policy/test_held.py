@@ -16,8 +16,8 @@ from tests.make.toy import Toy
 
 
 @pytest.mark.slow
-def test_what_a_project_decides_is_held(measured: Toy) -> None:
-    policy, decision = measured.project.policy(), measured.decide()
+def test_what_a_project_decides_is_held(project: Toy) -> None:
+    policy, decision = project.project.policy(), project.decide()
     held_to(policy, [decision])
     for spoilt in (
         replace(decision, findings=decision.findings[1:]),
