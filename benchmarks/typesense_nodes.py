@@ -9,6 +9,7 @@ with Ctrl-C, and with a process that is killed.
 
 from __future__ import annotations
 
+import argparse
 import os
 import secrets
 import shutil
@@ -148,6 +149,8 @@ def _free_ports(many: int) -> list[int]:
 
 
 if __name__ == "__main__":
+    how = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser(description=__doc__, formatter_class=how).parse_args()
     if not (given := os.environ.get("TYPESENSE_API_KEY", "")):
         sys.exit("TYPESENSE_API_KEY is not set. Run: export TYPESENSE_API_KEY=any-key")
     with started(3, PORTS, given) as made:

@@ -33,7 +33,7 @@ def test_it_ends_by_its_code_and_its_pipes_and_folder_are_its_own(tmp_path: Path
     with Program([*PYTHON, "no-such"], cwd=tmp_path, env=env, stdout=PIPE, stderr=PIPE) as running:
         out, said = running.communicate(timeout=BOUNDED_S)
     assert (running.returncode, out) == (2, "")
-    assert "Try 'python3 mine.py harness --help'" in said
+    assert "Try 'python3 mine.py harness -h'" in said
     with Program([*PYTHON, "init", "it"], cwd=tmp_path, stdout=PIPE) as running:
         assert running.wait(timeout=BOUNDED_S) == 0
     assert (tmp_path / "it").is_dir()

@@ -123,7 +123,7 @@ def report(dataset: str = "small") -> ReportInput:
         queries=queries,
         qrels=qrels,
         documents=lambda ids: {k: v for k, v in documents().items() if k in ids},
-        place="--out out/small",
+        place="--from out/small",
         apart=(apart(),),
     )  # fmt: skip
 

@@ -172,7 +172,11 @@ def test_the_pages_of_a_report_run_their_own_scripts(tab: Watched, site: Path) -
     for name, text in (("index.html", to_page([report])), ("explore.html", to_explorer([report]))):
         (site / "reports" / name).write_text(text, encoding="utf-8")
     tab.page.goto("/files/reports/index.html")
-    expect(tab.page.locator(".every").first).to_be_visible()
+    folded = tab.page.locator("details.part:not([open])").first
+    opened = tab.page.locator(f"#{folded.get_attribute('id')}")
+    expect(opened).not_to_have_attribute("open", "")
+    opened.evaluate("part => { location.hash = part.id; }")
+    expect(opened).to_have_attribute("open", "")
     tab.page.goto("/files/reports/explore.html")
     expect(tab.page.locator("#choose")).to_be_visible()
     assert calm(tab)

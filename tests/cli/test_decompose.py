@@ -97,7 +97,7 @@ def test_an_arm_without_stages_and_an_imported_run_have_one_step(
     run = ("run", "--dataset", NAME, "--arms", "fts5", "--control", "fts5", "--out", left)
     imported = ("--trec-run", f"other={tmp_path / 'other.trec'}", "--missing", "empty")
     assert harness(*run, *imported).code == 0
-    said = harness(*WORDS[:-1], "other", "--out", left, "--out", tmp_path / "two.csv")
+    said = harness(*WORDS[:-1], "other", "--from", left, "--out", tmp_path / "two.csv")
     assert said.code == 0, said
     assert rows(tmp_path / "two.csv") == rows(tmp_path / "one.csv")
 

@@ -32,7 +32,6 @@ OURS = {
     "harness/stages/contract/answers.py": "questions and answers between two processes of ours",
     "engines/stacks/documents/library.py": "the folder of an index, which the stack wrote",
     "engines/stacks/documents/pdf.py": "texts of the process that it started",
-    "engines/stacks/documents/service.py": "rows of a database that the stack wrote",
     "engines/stacks/agent_mail/sqlite/store.py": "rows of a database that the stack wrote",
 }
 """What reads without bounds, and why it may."""
@@ -63,6 +62,7 @@ def test_what_is_excused_still_needs_it(file: str) -> None:
 
 MODELS = {
     "harness/core/mcp_pipes.py": "a line within a bound, as the SDK is about to read it",
+    "harness/report/decision/decision_json.py": "a decision, written as JSON once more",
     "harness/stages/migrate/ledger.py": "an entry of what was read, written as JSON once more",
     "harness/stages/shadow/engine_file.py": "settings of an arm, written as JSON once more",
 }

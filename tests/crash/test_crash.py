@@ -154,7 +154,7 @@ def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: To
             g for g in judgements.read_pool(crashing.root / "pool.qrels").grades if g is not None
         ]
         assert grades == [1, 0, 1, 0][: len(grades)], at
-        shown = ended.out.count(" open   grade")
+        shown = ended.err.count(" open   grade")
         assert len(grades) in {shown, shown - 1}, (at, ended)
 
 

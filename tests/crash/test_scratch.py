@@ -83,7 +83,7 @@ CASES = {
     ),
     "regress": Case(
         ("regress", "--baseline", "before"),
-        "harness/cli/tune.py",
+        "harness/cli/decide.py",
         with_release,
         code=1,
         measured=True,
@@ -148,7 +148,7 @@ def test_without_room_for_temporary_files_nothing_is_lost_and_the_message_says_w
         return crashing.attempt(attempt)
 
     straight = run()
-    assert straight.codes == (case.code,), straight
+    assert straight.codes == (case.code,), straight.out
     before, calls = everything(template.root), len(straight.calls)
     assert calls
     for at in range(1, calls + 1) if EVERY else (1, calls // 2):

@@ -44,8 +44,7 @@ from harness.shadow.counts import failures, overlaps, slower, sure
 """,
     "docs/stacks/documents.md": """
 from pathlib import Path
-from engines.stacks.documents import collection
-from engines.stacks.documents import texts as files
+from engines.stacks.documents import collection, texts
 from engines.stacks.documents.library import Settings
 index, cache = Path("index"), Path("cache")
 settings = Settings(

@@ -197,6 +197,8 @@ def _collections(root: Path) -> None:
     for found in documents:
         box.add(f"Message-ID: <{found.doc_id}>\nSubject: {found.title}\n\nAs told.\n".encode())
     box.close()
+    for name in ("work.mbox", "lists.mbox"):
+        shutil.copy(mine / "mbox", root / name)
     few = queries[:: len(queries) // FEW]
     asked = {found.query_id for found in few}
     theirs = [one for one in judged if one.query_id in asked]
