@@ -85,7 +85,7 @@ CASES = {
         ("regress", "--baseline", "before"),
         "harness/cli/decide.py",
         with_release,
-        code=1,
+        code=3,
         measured=True,
     ),
     "queries pool": Case(
