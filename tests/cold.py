@@ -17,7 +17,7 @@ handing_on = Artifact.write
 
 
 def forget() -> None:
-    """Let each write forget what the process knows of such files."""
+    """Make each write forget what the process knows of such files."""
     Artifact.write = _forgetting  # type: ignore[method-assign]
 
 

@@ -113,7 +113,7 @@ def _hold(query_id: str, found: str, wanted: str | None) -> None:
 
 
 def _shown(run: Run, queries: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Give the rankings of those of ``queries`` that the arm answered."""
+    """Return the rankings of those of ``queries`` that the arm answered."""
     answered = dict(zip(run.query_ids, run.status == Status.ANSWERED, strict=True))
     return run.rankings(query_id for query_id in queries if answered[query_id])
 

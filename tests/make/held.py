@@ -58,7 +58,7 @@ def _same_bound(step: str, gate: Gate, finding: Finding) -> None:
 
 
 def _sure(step: str, gate: Gate, finding: Finding) -> None:
-    """Hold a PASS against its own interval: it must lie on the side where the rule passes."""
+    """Check a PASS against its own interval: it must lie on the side where the rule passes."""
     found, limit, side = finding.estimate, finding.limit, gate.settings.passes
     if side is None or limit is None:
         return
@@ -80,7 +80,7 @@ def _sure(step: str, gate: Gate, finding: Finding) -> None:
 
 
 def _enough(step: str, gate: Gate, finding: Finding) -> None:
-    """Hold a PASS against the evidence that the policy waits for."""
+    """Check a PASS against the evidence that the policy waits for."""
     found, required = finding.estimate, gate.settings.required_queries
     if found is not None and found.n < required:
         raise EvidenceError(

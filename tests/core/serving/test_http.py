@@ -71,7 +71,7 @@ def connected(port: int, said: bytes = b"") -> Iterator[socket.socket]:
 
 
 def gone(one: socket.socket) -> bool:
-    """Tell whether the server closed it; what was not read then is answered by a reset."""
+    """Return whether the server closed it; what was not read then is answered by a reset."""
     try:
         return one.recv(1) == b""
     except ConnectionResetError:
