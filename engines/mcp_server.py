@@ -90,11 +90,7 @@ Arguments = TypeVar("Arguments", bound=BaseModel)
 
 
 def resolved(takes: type[Arguments], given: Mapping[str, Any]) -> Arguments:
-    """Read arguments, of which null is as good as absent.
-
-    Raises:
-        Refused: one is missing, unknown or of another kind, or two names of one differ.
-    """
+    """Read arguments, of which null is as good as absent."""
     merged = {name: value for name, value in given.items() if value is not None}
     if issubclass(takes, Given):
         for name, others in takes.aliases.items():
@@ -218,12 +214,7 @@ LOCALHOST = "127.0.0.1"
 
 
 def serve_stdio(app: Server[Any]) -> None:
-    """Speak over standard input and output until the input ends; nothing else may write there.
-
-    Raises:
-        HarnessError: the reader of the output is gone.
-        KeyboardInterrupt: a signal ended it.
-    """
+    """Speak over standard input and output until the input ends; nothing else may write there."""
 
     async def serve() -> None:
         async with pipes() as (reads, writes):
@@ -242,9 +233,6 @@ def serve_http(
     """Speak streamable HTTP until interrupted; port 0 takes a free one, ``ready`` is told the URL.
 
     ``tokens`` are those of ``admitted``: None answers every program of this machine.
-
-    Raises:
-        HarnessError: the address is not of this machine alone, or the port is taken.
     """
     from harness.core.server import bound, server
 
@@ -263,11 +251,7 @@ def serve_http(
 
 
 def check_loopback(host: str) -> None:
-    """Refuse an address that other machines could reach: tokens are sent as they are.
-
-    Raises:
-        HarnessError: ``host`` is not a loopback address in numbers.
-    """
+    """Refuse an address that other machines could reach: tokens are sent as they are."""
     try:
         local = ip_address(host).is_loopback
     except ValueError:

@@ -18,9 +18,6 @@ def combine(
     ``scores`` has a table of document id and score for each ranking. A score below 0, and that of a
     document which a ranking lacks, counts as 0. ``score`` and ``raw_score`` are the sum, in [0, 1];
     a document whose sum is 0 is not shown.
-
-    Raises:
-        ValueError: the weights of these rankings are below 0 or do not add up to 1.
     """
     if any(weights[leg] < 0 for leg in scores) or abs(sum(weights[leg] for leg in scores) - 1) > (
         10.0**-CONVEX_TIE_DIGITS

@@ -52,11 +52,7 @@ MODELS = (
 
 
 def sparse_model(name: str) -> SparseModel:
-    """Look a model up.
-
-    Raises:
-        UnknownName: it is not in the table.
-    """
+    """Look a model up."""
     return called(name, MODELS, "sparse model")
 
 
@@ -87,11 +83,7 @@ class Splade:
 
     @classmethod
     def load(cls, model: SparseModel, max_tokens: int) -> Splade:
-        """Read the model's files; text beyond ``max_tokens`` is not read.
-
-        Raises:
-            ModelNotReady: one of them is absent or not the pinned one.
-        """
+        """Read the model's files; text beyond ``max_tokens`` is not read."""
         tokenizer = Tokenizer.from_file(str(model.tokenizer.path()))
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_tokens)
@@ -117,11 +109,7 @@ class Splade:
 
 @lru_cache(maxsize=1)
 def loaded(model: SparseModel, max_tokens: int) -> Splade:
-    """Load a model once a process; it never changes.
-
-    Raises:
-        ModelNotReady: it is absent or not the pinned one.
-    """
+    """Load a model once a process; it never changes."""
     return Splade.load(model, max_tokens)
 
 
@@ -215,11 +203,7 @@ class MaskedWords:
 
     @classmethod
     def of(cls, tensors: Tensors, layers: int, heads: int) -> Self:
-        """Take the tensors of a file apart.
-
-        Raises:
-            KeyError: one of them is not there.
-        """
+        """Take the tensors of a file apart."""
         words = tensors["bert.embeddings.word_embeddings.weight"]
         kind = tensors["bert.embeddings.token_type_embeddings.weight"][0]
         head = "cls.predictions.transform"
@@ -280,11 +264,7 @@ class SparseStore:
 
     @classmethod
     def of(cls, rows: Sequence[tuple[Ints, NDArray[np.float16]]], vocabulary: int) -> SparseStore:
-        """Concatenate rows of terms and weights.
-
-        Raises:
-            ValueError: the vocabulary is too large to be numbered in 16 bits.
-        """
+        """Concatenate rows of terms and weights."""
         if vocabulary > 1 << 16:
             raise ValueError(f"a vocabulary of {vocabulary} terms does not fit 16 bits")
         lengths = [len(terms) for terms, _ in rows]

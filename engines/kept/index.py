@@ -52,12 +52,7 @@ class Reader(Protocol):
         ...
 
     def put(self, db: sqlite3.Connection, path: str, data: bytes) -> str:
-        """Take a file in; return what of it cannot be found, empty where all can.
-
-        Raises:
-            BadFile: it cannot be read; nothing of it is kept. Of any other error the index names
-                the kind.
-        """
+        """Take a file in; return what of it cannot be found, empty where all can."""
         ...
 
     def drop(self, db: sqlite3.Connection, path: str) -> None:
@@ -129,11 +124,6 @@ def update(root: Path, place: Path, reader: Reader, *, everything: bool | None =
 
     ``everything`` says whether that is all of ``root``, as ``listed`` has it; None leaves
     it as the index has it.
-
-    Raises:
-        BadFile: ``root`` is not a folder, or ``place`` cannot be written.
-        OSError: the disk of ``place`` is full or read-only; it names the index.
-        Locked: another process updates it and does not come to an end.
     """
     check(root)
     make_private(place)
@@ -152,11 +142,7 @@ def update(root: Path, place: Path, reader: Reader, *, everything: bool | None =
 
 @contextmanager
 def reading(place: Path) -> Iterator[sqlite3.Connection]:
-    """Open the index to read; writers do not disturb it.
-
-    Raises:
-        IndexNotReady: there is none, or it is broken.
-    """
+    """Open the index to read; writers do not disturb it."""
     remedy = f"Remove {place}, and index the folder again"
     with _read_only(place / FILE, "mode=ro", remedy) as db:
         db.execute("SELECT count(*) FROM file").fetchone()
@@ -174,11 +160,7 @@ def built(index: Path, tables: str) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def opened(index: Path) -> Iterator[sqlite3.Connection]:
-    """Open what was ``built``.
-
-    Raises:
-        IndexNotReady: it is missing or broken.
-    """
+    """Open what was ``built``."""
     remedy = "Build it again: harness stage index"
     with _read_only(index / FILE, "mode=ro&immutable=1", remedy) as db:
         yield db
@@ -228,11 +210,7 @@ def _opened(path: Path, root: Path, reader: Reader) -> sqlite3.Connection:
 
 
 def _identity(db: sqlite3.Connection) -> str:
-    """Set an index up to be written, and say what it is of; empty where it is new or broken.
-
-    Raises:
-        sqlite3.OperationalError: it cannot be read now, as where its disk is full. It may be whole.
-    """
+    """Set an index up to be written, and say what it is of; empty where it is new or broken."""
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
@@ -418,10 +396,6 @@ class Live(Generic[Opened]):
         """Return what answers for the folder as it is; with ``follow`` off, as it was indexed.
 
         ``everything`` is that of ``update``.
-
-        Raises:
-            BadFile: the folder is gone.
-            IndexNotReady: nothing is indexed, and ``follow`` is off.
         """
         with self._lock:
             given = self._root, self._place, self._reader

@@ -69,11 +69,7 @@ class Kit:
         return import_module(self.module).follow(arm, folder, place)
 
     def answer(self, opened: Any, given: Mapping[str, Any]) -> Answer:  # noqa: ANN401  as above
-        """Answer from an open index; what is not given has its default.
-
-        Raises:
-            HarnessError, ValueError: an argument cannot be meant.
-        """
+        """Answer from an open index; what is not given has its default."""
         defaults = {one.name: one.default for one in self.arguments}
         answer: Answer = import_module(self.module).answer(opened, {**defaults, **given})
         return answer

@@ -85,11 +85,7 @@ class _Rules(NamedTuple):
 
 
 def check(root: Path) -> None:
-    """Refuse what is not a folder.
-
-    Raises:
-        BadFile: as said.
-    """
+    """Refuse what is not a folder."""
     if not root.is_dir():
         raise BadFile(root, "is not a folder", "Give the folder that holds the files")
 
@@ -99,9 +95,6 @@ def listed(root: Path, suffixes: frozenset[str], *, everything: bool = False) ->
 
     Links are not followed, and hidden files and folders are left out. Unless ``everything`` is
     wanted, so is what tools wrote or copied, and what a file ``.gitignore`` names.
-
-    Raises:
-        BadFile: ``root`` is not a folder, or cannot be listed.
     """
     check(root)
     try:

@@ -85,11 +85,7 @@ def write(folder: Path, titles: Iterable[str]) -> None:
 
 
 def read(folder: Path) -> frozenset[str]:
-    """Read what ``write`` kept.
-
-    Raises:
-        IndexNotReady: the file is missing or broken.
-    """
+    """Read what ``write`` kept."""
     path = folder / FILE
     try:
         return frozenset(json_file(path, most=MAX_INDEX_BYTES))
@@ -124,11 +120,7 @@ class Weighed(Protocol):
 
 
 def check(settings: Weighed) -> None:
-    """Refuse weights that no repetition of the title gives.
-
-    Raises:
-        ValueError: one BM25 counts the whole document, and the title is not repeated whole.
-    """
+    """Refuse weights that no repetition of the title gives."""
     whole = settings.title_weight.is_integer() and settings.text_weight == 1
     if settings.bm25_over == "document" and not whole:
         raise ValueError("bm25_over = 'document' needs a whole title_weight and text_weight 1")

@@ -108,11 +108,7 @@ def best(
 def first(
     searcher: tantivy.Searcher, query: tantivy.Query, k: int, *, ids: str, by: str | None
 ) -> Columns:
-    """Return what ``columns`` does where each document lies before all of higher numbers.
-
-    Raises:
-        ValueError: Tantivy cannot run the query.
-    """
+    """Return what ``columns`` does where each document lies before all of higher numbers."""
     if k < 1:
         return NONE
     return _fetched(searcher, query, min(k, max(1, searcher.num_docs)), ids, by)
@@ -131,9 +127,6 @@ def columns(
 
     The key is the score, or the value of the fast field ``by`` where one is named. Documents
     without a number are left out. A ``k`` below 1 gives nothing; Tantivy itself panics there.
-
-    Raises:
-        ValueError: Tantivy cannot run the query.
     """
     if k < 1:
         return NONE

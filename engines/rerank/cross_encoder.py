@@ -43,10 +43,6 @@ class Reranker(Protocol):
 
         ``ids`` come best first; ``fused``, in [0, 1], are the scores that brought them there. A
         cross-encoder does not look at them, late interaction blends with them.
-
-        Raises:
-            FeatureUnavailable: what it needs is not there.
-            EngineError: it failed, or a candidate is one that it does not know.
         """
         ...
 
@@ -62,12 +58,7 @@ class Unavailable:
         return "absent"
 
     def rerank(self, *_: object) -> Sequence[Reranked]:
-        """Return why there is none.
-
-        Raises:
-            FeatureUnavailable: there is none.
-            EngineError: it is broken.
-        """
+        """Return why there is none."""
         raise type(self.why)(str(self.why))
 
 
@@ -83,9 +74,6 @@ def joined(window: Sequence[Reranked], below: Sequence[float]) -> Joined:
 
     ``below`` are fused scores under 1; each becomes that share of the window's lowest score. A
     window that reaches down to less than ``LEAST`` is lifted into [``LEAST``, 1] first.
-
-    Raises:
-        EngineError: a score of the window is not in [0, 1], or a raw one is not finite.
     """
     for judged in window:
         if not (0.0 <= judged.score <= 1.0 and math.isfinite(judged.raw_score)):
@@ -116,12 +104,7 @@ class CrossEncoder:
 
     @classmethod
     def load(cls, folder: Path, max_tokens: int, sha256: str = "") -> CrossEncoder:
-        """Open a folder; nothing is ever fetched. Empty ``sha256`` takes any weights.
-
-        Raises:
-            FeatureUnavailable: a file is absent, or the weights are not the stated ones.
-            EngineError: a file is damaged, or the model does not read tokens.
-        """
+        """Open a folder; nothing is ever fetched. Empty ``sha256`` takes any weights."""
         for name in (MODEL, TOKENIZER):
             if not (folder / name).is_file():
                 raise FeatureUnavailable(
@@ -163,9 +146,6 @@ class CrossEncoder:
 
         Texts are taken by length, so that a text's company depends on the texts and not on the
         order they come in.
-
-        Raises:
-            EngineError: the model fails, or its output is not one finite number a pair.
         """
         pairs = self.tokenizer.encode_batch([(query, text) for text in texts])
         order = sorted(range(len(texts)), key=lambda at: (len(pairs[at].ids), texts[at]))

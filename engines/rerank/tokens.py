@@ -89,11 +89,7 @@ class TokenStore:
 
     @classmethod
     def open(cls, path: Path, embedder_id: str, dimension: int) -> TokenStore:
-        """Read and check the whole file once, then map its vectors.
-
-        Raises:
-            IndexUnavailable: it is missing, damaged, or of another embedder or dimension.
-        """
+        """Read and check the whole file once, then map its vectors."""
         try:
             with path.open("rb") as file:
                 return _read(file, embedder_id, dimension)
@@ -104,11 +100,7 @@ class TokenStore:
         return len(self.ids)
 
     def of(self, text_id: int) -> HalfVectors:
-        """Vectors of one text's tokens, shape (tokens, dimension).
-
-        Raises:
-            EngineError: the file has no such text.
-        """
+        """Vectors of one text's tokens, shape (tokens, dimension)."""
         row = int(np.searchsorted(self.ids, text_id))
         if row == len(self.ids) or self.ids[row] != text_id:
             raise EngineError(f"text {text_id} has no token vectors. Build them anew")
@@ -120,9 +112,6 @@ def write(path: Path, embedder_id: str, dimension: int, contents: Contents) -> N
 
     The slab is mapped while it is filled, so no more of it need be in memory than the system
     keeps there.
-
-    Raises:
-        ValueError: ids do not ascend, or lengths do not fit them.
     """
     ids, lengths, fill = contents
     if ids.shape != lengths.shape or (lengths < 0).any() or (ids[1:] <= ids[:-1]).any():
@@ -180,11 +169,7 @@ def identity(embedder: str) -> str:
 
 
 def packed_dimension(dimension: int) -> int:
-    """Count the halves that hold the signs of a vector.
-
-    Raises:
-        ValueError: they do not fill whole halves.
-    """
+    """Count the halves that hold the signs of a vector."""
     if dimension % BITS:
         raise ValueError(f"{dimension} components do not fill halves of {BITS} bits")
     return dimension // BITS
@@ -205,22 +190,14 @@ class SignStore:
 
     @classmethod
     def open(cls, path: Path, embedder: str, dimension: int) -> SignStore:
-        """Read and check the whole file once.
-
-        Raises:
-            IndexUnavailable: as ``TokenStore.open``.
-        """
+        """Read and check the whole file once."""
         return cls(TokenStore.open(path, identity(embedder), packed_dimension(dimension)))
 
     def __len__(self) -> int:
         return len(self.store)
 
     def of(self, text_id: int) -> HalfVectors:
-        """Vectors of one text's tokens, shape (tokens, dimension), each of length 1.
-
-        Raises:
-            EngineError: the file has no such text.
-        """
+        """Vectors of one text's tokens, shape (tokens, dimension), each of length 1."""
         halves = np.ascontiguousarray(self.store.of(text_id))
         bits = np.unpackbits(halves.view(np.uint8), axis=1)
         length = np.float16(1 / np.sqrt(halves.shape[1] * BITS))
@@ -339,9 +316,6 @@ class LateInteraction:
 
         Both are spread over the window, so its best in both has 1 and its worst in both 0;
         ``raw_score`` is MaxSim, a mean of cosines.
-
-        Raises:
-            EngineError: a candidate has no token vectors.
         """
         query = self.embedder.read([text]).tokens[0].astype(np.float16)
         similar = np.array([maxsim(query, self.tokens.of(one)) for one in ids])

@@ -56,11 +56,7 @@ class Format:
         return self.header.pack(self.magic, self.version, *counts)
 
     def counts(self, file: BinaryIO) -> tuple[int, ...]:
-        """Read the header: the format's own counts and the CRC-32.
-
-        Raises:
-            ValueError: the file is of another format or version.
-        """
+        """Read the header: the format's own counts and the CRC-32."""
         header = file.read(self.size)
         if len(header) < self.size or not header.startswith(self.magic):
             raise ValueError(f"invalid {self.name}")
@@ -72,11 +68,7 @@ class Format:
         return tuple(counts)
 
     def check(self, file: BinaryIO, said: Said, embedder_id: str, dimension: int) -> None:
-        """Compare a file with its header, and the header with what is requested.
-
-        Raises:
-            ValueError: it is damaged, or of another embedder or dimension.
-        """
+        """Compare a file with its header, and the header with what is requested."""
         if said.dimension != dimension:
             raise ValueError(
                 f"its vectors have the dimension {said.dimension}, the embedder's {dimension}"
@@ -155,11 +147,7 @@ class AmviIndex:
 
     @classmethod
     def open(cls, path: Path, embedder_id: str, dimension: int) -> AmviIndex:
-        """Read and check the whole file once, then map its vectors.
-
-        Raises:
-            IndexUnavailable: it is missing, damaged, or of another embedder or dimension.
-        """
+        """Read and check the whole file once, then map its vectors."""
         try:
             with path.open("rb") as file:
                 return _read(file, embedder_id, dimension)
@@ -174,10 +162,6 @@ class AmviIndex:
         ``query`` has the shape (dimension,) and, like the vectors, length 1. Equal cosines, after
         rounding to ``engines.vector.scan.COSINE_DIGITS``, are ordered by id. Only messages of
         ``allowed``, ascending, compete; ids that are not in the index are ignored.
-
-        Raises:
-            EngineError: the query is of another dimension or not finite, ``allowed`` does not
-                ascend, ``k`` is below 1, or a stored vector is not finite.
         """
         try:
             rows = None if allowed is None else self._rows(allowed)
@@ -195,11 +179,7 @@ class AmviIndex:
 
 
 def header_of(path: Path) -> str:
-    """Read the header in hexadecimal digits: it has the CRC-32 of all that follows.
-
-    Raises:
-        IndexUnavailable: the file cannot be read.
-    """
+    """Read the header in hexadecimal digits: it has the CRC-32 of all that follows."""
     try:
         with path.open("rb") as file:
             return file.read(AMVI.size).hex()
@@ -211,10 +191,6 @@ def write_amvi(path: Path, embedder_id: str, message_ids: Ids, vectors: Half) ->
     """Write vectors of length 1 (or 0, which are like nothing), shape (messages, dimension).
 
     Messages may come in any order. An older file is replaced when the new one is whole.
-
-    Raises:
-        ValueError: ids and vectors do not fit together, an id comes twice, or a vector is not
-            half precision or not finite.
     """
     order = _order(message_ids, vectors)
     chunks = (vectors[rows] for rows in _pieces(order))
@@ -228,9 +204,6 @@ def updated(
 
     Nothing is embedded anew. ``path`` may be the file that ``index`` was opened from. Deleting
     what is not there changes nothing.
-
-    Raises:
-        ValueError: as ``write``; or the dimension differs, or a message is put in and deleted.
     """
     _order(message_ids, vectors)
     dimension = index.vectors.shape[1]
@@ -342,21 +315,13 @@ class VectorStore:
 
 
 def write_store(folder: Path, doc_ids: Sequence[str], vectors: NDArray[np.float16]) -> None:
-    """Write vectors of documents that come in byte order of their ids.
-
-    Raises:
-        ValueError: there is not one finite half-precision vector for each document.
-    """
+    """Write vectors of documents that come in byte order of their ids."""
     write_amvi(folder / VECTORS, EMBEDDER, np.arange(len(doc_ids)), vectors)
     write_text(folder / IDS, json.dumps(list(doc_ids)))
 
 
 def open_store(folder: Path, dimension: int) -> VectorStore:
-    """Check both files and map the vectors.
-
-    Raises:
-        IndexNotReady: a file is missing or not what ``write`` writes.
-    """
+    """Check both files and map the vectors."""
     try:
         doc_ids = tuple(json_file(folder / IDS, most=MAX_INDEX_BYTES))
         index = AmviIndex.open(folder / VECTORS, EMBEDDER, dimension)

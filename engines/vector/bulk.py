@@ -84,11 +84,7 @@ def embed_all(texts: Iterable[str], embedder: Embedder, cache: Path) -> Half:
 
 
 def _gathered(keys: Sequence[bytes], dimension: int, folder: Path) -> Half:
-    """Collect stored vectors in rows, one for each key; what is recorded counts before the rest.
-
-    Raises:
-        HarnessError: a vector is not stored, because its file was removed meanwhile.
-    """
+    """Collect stored vectors in rows, one for each key; what is recorded counts before the rest."""
     first: dict[bytes, int] = {}
     copies = [
         (row, at) for row, key in enumerate(keys) if (at := first.setdefault(key, row)) != row
@@ -112,9 +108,6 @@ def _rows(count: int, dimension: int) -> Half:
     """Make room for vectors: in memory, or in a file without a name where they take much.
 
     Its blocks are taken at once: where a disk has none for a mapped page, the process is killed.
-
-    Raises:
-        BadFile: the disk of temporary files is full.
     """
     if count * dimension * HALF_BYTES <= IN_MEMORY:
         return np.empty((count, dimension), dtype=np.float16)

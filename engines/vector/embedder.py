@@ -77,11 +77,7 @@ class ModelFile:
     sha256: str
 
     def path(self) -> Path:
-        """Find the file and check that it is the pinned one.
-
-        Raises:
-            ModelNotReady: it is absent or another file.
-        """
+        """Find the file and check that it is the pinned one."""
         return _verified(self)
 
 
@@ -104,11 +100,7 @@ AnyModel = TypeVar("AnyModel", bound=PackagedModel)
 
 
 def called(name: str, table: Sequence[AnyModel], kind: str) -> AnyModel:
-    """Look a model of this kind up.
-
-    Raises:
-        UnknownName: it is not in the table.
-    """
+    """Look a model of this kind up."""
     for known in table:
         if known.name == name:
             return known
@@ -162,11 +154,7 @@ MODELS = (MINILM, replace(MINILM, name="all-MiniLM-L6-v2-int8", eight_bits=True)
 
 
 def model(name: str) -> Model:
-    """Look a model up.
-
-    Raises:
-        UnknownName: it is not in the table.
-    """
+    """Look a model up."""
     return called(name, MODELS, "model")
 
 
@@ -216,11 +204,7 @@ class OnnxEmbedder:
 
     @classmethod
     def load(cls, model: Model, max_tokens: int) -> OnnxEmbedder:
-        """Open the model's files.
-
-        Raises:
-            ModelNotReady: one of them is absent or not the pinned one.
-        """
+        """Open the model's files."""
         import onnxruntime
         from tokenizers import Tokenizer
 
@@ -299,11 +283,7 @@ def _mean(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.fl
 
 @lru_cache(maxsize=4)
 def loaded(model: Model, max_tokens: int) -> OnnxEmbedder:
-    """Load a model once a process; it never changes.
-
-    Raises:
-        ModelNotReady: it is absent or not the pinned one.
-    """
+    """Load a model once a process; it never changes."""
     return OnnxEmbedder.load(model, max_tokens)
 
 
@@ -346,21 +326,12 @@ class HashEmbedder:
 
 
 def embedder_of(name: str, max_tokens: int) -> Embedder:
-    """Open a model of ``engines.vector.embedder``, or the hash embedder.
-
-    Raises:
-        UnknownName: the model is unknown.
-        ModelNotReady: it is absent or not the pinned one.
-    """
+    """Open a model of ``engines.vector.embedder``, or the hash embedder."""
     return HashEmbedder() if name == HASH else OnnxEmbedder.load(model(name), max_tokens)
 
 
 def identity_of_embedder(name: str, max_tokens: int) -> str:
-    """Return the identity of an embedder without opening it.
-
-    Raises:
-        UnknownName: the model is unknown.
-    """
+    """Return the identity of an embedder without opening it."""
     return HashEmbedder().identity if name == HASH else identity_of_model(model(name), max_tokens)
 
 

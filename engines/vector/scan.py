@@ -43,10 +43,6 @@ def nearest(
     may be found; None allows all. ``threads`` share the rows and never change the answer. What the
     kernel adds up in single precision depends on the processor. So whatever may be found is added
     up again in double precision: its sixth digit is the same on each.
-
-    Raises:
-        ValueError: the query has another dimension or is not finite in half precision, ``rows``
-            do not ascend, ``k`` is below 1, or a stored vector is not finite.
     """
     plain = np.asarray(vectors)
     asked = _half(query, plain.shape[1])
@@ -78,11 +74,7 @@ def nearest(
 
 
 def dots_of(vectors: Half, query: NDArray[np.float32], rows: Rows) -> Dots:
-    """Dot products of these rows with ``query``, as ``nearest`` gives them; shape (rows,).
-
-    Raises:
-        ValueError: the query has another dimension or is not finite in half precision.
-    """
+    """Dot products of these rows with ``query``, as ``nearest`` gives them; shape (rows,)."""
     plain = np.asarray(vectors)
     return exact_dots(plain[rows], _half(query, plain.shape[1])[0]).round(COSINE_DIGITS)
 
@@ -150,10 +142,6 @@ def best(
     are held; a later position loses every tie, so from then on only a higher score is looked at.
     ``exact`` scores the positions that may be found once more, where the parts are off by up to one
     unit of the last digit.
-
-    Raises:
-        ValueError: ``k`` is below 1, or a score is NaN or plus infinity; minus infinity is never
-            found.
     """
     if k < 1:
         raise ValueError(f"the best {k} were requested; ask for at least 1")

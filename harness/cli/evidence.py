@@ -91,11 +91,7 @@ def load(
 
 
 def _changed(params: LoadParams, given: dict[str, float]) -> LoadParams:
-    """Replace what the file says by what the command line says.
-
-    Raises:
-        HarnessError: a value is out of range.
-    """
+    """Replace what the file says by what the command line says."""
     from pydantic import ValidationError
 
     said = {name: value for name, value in given.items() if value}
@@ -107,11 +103,7 @@ def _changed(params: LoadParams, given: dict[str, float]) -> LoadParams:
 
 
 def _weights(mix: str) -> dict[str, float]:
-    """Read ``NAME=WEIGHT,NAME=WEIGHT``.
-
-    Raises:
-        HarnessError: a part has no weight, the weight is no number, or a name comes twice.
-    """
+    """Read ``NAME=WEIGHT,NAME=WEIGHT``."""
     found: dict[str, float] = {}
     for part in listed(mix):
         name, _, weight = part.partition("=")

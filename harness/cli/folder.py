@@ -74,11 +74,7 @@ def _stem(word: str) -> str:
 
 
 def _folder(typed: str) -> Path:
-    """Read a folder's name; an empty one, as of a variable that is not set, is no folder.
-
-    Raises:
-        BadParameter: it is empty.
-    """
+    """Read a folder's name; an empty one, as of a variable that is not set, is no folder."""
     if not typed:
         raise typer.BadParameter("the folder's name is empty. Name a folder, or . for this one")
     return Path(typed)
@@ -241,12 +237,7 @@ def _option(one: Argument) -> Any:  # noqa: ANN401  as Typer has it
 
 
 def engine_of(kit: Kit, arm: str, settings: Sequence[str]) -> Any:  # noqa: ANN401  of a stack
-    """Load an arm that is of this stack, with settings in place of its own.
-
-    Raises:
-        InvalidArm: it is of another one.
-        UnknownName: it has no such setting.
-    """
+    """Load an arm that is of this stack, with settings in place of its own."""
     from engines import registry as arms
     from harness.core.errors import InvalidArm
     from harness.core.formats import toml_file
@@ -287,11 +278,7 @@ def place_of(stack: str, folder: Path) -> Path:
 def asked(
     live: Live[Opened], command: str, *, follow: bool
 ) -> Iterator[tuple[Opened, Updated | None]]:
-    """Return what answers for a folder and the update before it, unless ``follow`` is off.
-
-    Raises:
-        IndexNotReady: ``follow`` is off and the index, which ``command`` makes, is missing.
-    """
+    """Return what answers for a folder and the update before it, unless ``follow`` is off."""
     from harness.core.errors import IndexNotReady
 
     if not follow and not live.is_indexed:

@@ -206,12 +206,7 @@ def demo(*, record: Record = False) -> Result:
 
 
 def _with_all_that_is_needed(found: Project) -> Project:
-    """Check the extras before anything is run, and make a project where there is none.
-
-    Raises:
-        HarnessError: an extra is not installed, or the embedded data are of other versions, or the
-            folder cannot be made.
-    """
+    """Check the extras before anything is run, and make a project where there is none."""
     from harness.core.errors import DEMO, install, missing_from
     from harness.stages.init import begin_packaged, other_versions
 

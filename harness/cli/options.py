@@ -105,13 +105,7 @@ class Evidence(Options):
     source: From = None
 
     def layouts(self, *, adds: bool = False) -> list[Layout]:
-        """Return the places of all data sets that are meant; ``adds`` claims a run's folder.
-
-        Raises:
-            HarnessError: the data set is not that of the run.
-            UnknownName, BadName: the data set is unknown.
-            BadFile, NotOurs: as ``left_by_run`` and ``added_to_run``.
-        """
+        """Return the places of all data sets that are meant; ``adds`` claims a run's folder."""
         from harness.core.errors import UnknownName
         from harness.stages.layout import left_by_run
 
@@ -130,11 +124,7 @@ class Evidence(Options):
         return [project.layout(name) for name in project.datasets(self.dataset)]
 
     def layout(self, *, adds: bool = False) -> Layout:
-        """Return the place of one data set, which need not be named where there is but one.
-
-        Raises:
-            HarnessError: the project has several data sets and none is named.
-        """
+        """Return the place of one data set, which need not be named where there is but one."""
         names = [] if self.source else Project.here().datasets(self.dataset)
         if len(names) > 1:
             raise HarnessError(
@@ -162,11 +152,7 @@ class Shares(Options):
 
     @contextmanager
     def used(self, cache: Path) -> Iterator[None]:
-        """Run the batches of the block in processes or on a cluster.
-
-        Raises:
-            HarnessError: both are named, or the cluster cannot be reached.
-        """
+        """Run the batches of the block in processes or on a cluster."""
         from harness.core import batches
 
         if self.cluster and self.workers > 1:
@@ -231,12 +217,7 @@ def imported(report: ImportReport, *before: str) -> Result:
 def prepare(
     project: Project, dataset: str, to: Path, split: str, fields: str, *, forms: bool
 ) -> tuple[str, str]:
-    """Prepare a data set or a BEIR folder in the folder ``to``; give its licence and source.
-
-    Raises:
-        DatasetError: options for folders are given for a data set of the project.
-        UnknownName, BadName, BadFile: the data set or its split is unknown or malformed.
-    """
+    """Prepare a data set or a BEIR folder in the folder ``to``; give its licence and source."""
     from harness.core.errors import DatasetError
     from harness.core.records import FIELDS
     from harness.corpus import beir, card

@@ -54,11 +54,7 @@ class Project:
 
     @classmethod
     def own(cls) -> Project:
-        """Find a project that may be written to.
-
-        Raises:
-            HarnessError: there is only what the package brings.
-        """
+        """Find a project that may be written to."""
         found = cls.here()
         if found.packaged:
             raise HarnessError(
@@ -111,8 +107,6 @@ class Project:
     def layout(self, dataset: str) -> Layout:
         """Return where the files of a data set lie.
 
-        Raises:
-            BadName: no data set can be called so.
         UnknownName: the data set is unknown.
         """
         from harness.core.errors import SHOWN, DatasetError
@@ -174,11 +168,7 @@ def own(
     *reads: Path | None,
     known: Callable[[Path], bool] | None = None,
 ) -> None:
-    """Make ``folder`` one of ``owner``, and refuse what belongs to somebody else or is read.
-
-    Raises:
-        NotOurs, HarnessError: as ``harness.core.folders.claim``.
-    """
+    """Make ``folder`` one of ``owner``, and refuse what belongs to somebody else or is read."""
     from harness.core.folders import claim
 
     project = Project.here()
@@ -187,12 +177,7 @@ def own(
 
 
 def added_to_run(out: Path) -> Layout:
-    """Return where the evidence of a ``harness run`` lies to which a command adds something.
-
-    Raises:
-        NotOurs: the folder does not bear its mark.
-        BadFile: there is none.
-    """
+    """Return where the evidence of a ``harness run`` lies to which a command adds something."""
     from harness.core.folders import RUN, check_held
     from harness.stages.layout import left_by_run
 
@@ -202,22 +187,14 @@ def added_to_run(out: Path) -> Layout:
 
 
 def name_of(dataset: str) -> str:
-    """Return the name of a data set, or that of a folder with one.
-
-    Raises:
-        BadName: no data set can be called so.
-    """
+    """Return the name of a data set, or that of a folder with one."""
     from harness.core.names import checked
 
     return checked("a data set", Path(dataset).resolve().name if dataset else "")
 
 
 def missing_rule(word: str) -> Missing:
-    """Take what a query without a line in a run file is.
-
-    Raises:
-        UnknownName: the rule is unknown.
-    """
+    """Take what a query without a line in a run file is."""
     from harness.core.errors import UnknownName
     from harness.corpus.trec import Missing
 

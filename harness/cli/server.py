@@ -69,11 +69,7 @@ def _open(address: str) -> None:
 
 
 def _usual() -> list[Path]:
-    """Return the folders of the project that hold something to show.
-
-    Raises:
-        BadFile: none does.
-    """
+    """Return the folders of the project that hold something to show."""
     from harness.core.errors import BadFile
     from harness.serve.shelf import folders as served_from
 

@@ -51,11 +51,7 @@ SETTINGS = Path("policy", "shadow.toml")
 
 
 def own_log(folder: Path, *reads: Path | None) -> None:
-    """Make ``folder`` one of a log, which may be there and grow, and refuse any other.
-
-    Raises:
-        NotOurs, HarnessError: as ``harness.core.folders.claim``.
-    """
+    """Make ``folder`` one of a log, which may be there and grow, and refuse any other."""
     from harness.core.folders import SHADOW_LOG
     from harness.shadow.log import is_log
 
@@ -74,11 +70,7 @@ def settings_file(given: Path | None) -> Path:
 
 
 def suppressions_file(given: Path | None, *, writes: bool = False) -> Path:
-    """Find the suppression list: the one that was named, or the project's.
-
-    Raises:
-        HarnessError: it is to be written, and the project is missing.
-    """
+    """Find the suppression list: the one that was named, or the project's."""
     return given or (Project.own() if writes else Project.here()).root / REGISTER
 
 
@@ -104,12 +96,7 @@ def log_folder(
 
 
 def log_of(folder: Path, settings: Path | None, layout: Layout) -> ShadowLog:
-    """Make the folder one of a log, and read what the comparison may cost.
-
-    Raises:
-        NotOurs, HarnessError: as ``own_log``.
-        BadFile: the settings cannot be read.
-    """
+    """Make the folder one of a log, and read what the comparison may cost."""
     from harness.shadow.comparison import ShadowLog
     from harness.stages.shadow.files import read_settings
 

@@ -57,11 +57,7 @@ class Executor(Protocol):
         ...
 
     def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:
-        """Do every batch; ``threads`` at once where that is up to this process.
-
-        Raises:
-            HarnessError: the work raised one, or the processes that did it were lost too often.
-        """
+        """Do every batch; ``threads`` at once where that is up to this process."""
         ...
 
 
@@ -127,11 +123,7 @@ def map_batches(
     whole: Callable[[Path], bool] = Path.is_file,
     threads: int = 1,
 ) -> None:
-    """Do every batch whose part file is not ``whole``; afterwards all are.
-
-    Raises:
-        HarnessError: as ``Executor.each``. Parts that are whole stay, and are not made twice.
-    """
+    """Do every batch whose part file is not ``whole``; afterwards all are."""
     missing = []
     for batch in batches:
         if whole(batch.part):
@@ -166,12 +158,7 @@ class Processes:
     _all: dict[int, _Worker] = field(default_factory=dict)
 
     def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  one thread a process
-        """Do every batch.
-
-        Raises:
-            HarnessError: the work raised one; InvalidArm: it raised something else, or a batch
-                killed its process ``MAX_DEATHS`` times.
-        """
+        """Do every batch."""
         packed = pickle.dumps(work)
         left, busy = deque(batches), dict[Any, tuple[_Worker, Batch]]()
         deaths: Counter[Any] = Counter()
@@ -338,12 +325,7 @@ class Futures:
     """Whether the executor can still answer."""
 
     def each(self, work: Work, batches: Sequence[Batch], advance: Advance, threads: int) -> None:  # noqa: ARG002  up to the workers
-        """Do every batch.
-
-        Raises:
-            HarnessError: the work raised one, or the executor is gone; InvalidArm: it raised
-                something else, or killed its workers.
-        """
+        """Do every batch."""
         packed, code = pickle.dumps(work), code_sha256()
         doing = {self.executor.submit(_on_worker, packed, one, code): one for one in batches}
         left = {*doing}
@@ -362,12 +344,7 @@ class Futures:
 
 @contextmanager
 def cluster(address: str, folder: Path, tell: Callable[[str], object]) -> Iterator[Futures]:
-    """Share batches among the workers of the Dask scheduler at ``address``.
-
-    Raises:
-        HarnessError: no scheduler answers there.
-        ModuleNotFoundError: the extra cluster is not installed.
-    """
+    """Share batches among the workers of the Dask scheduler at ``address``."""
     from distributed import Client
 
     try:

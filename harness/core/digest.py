@@ -31,9 +31,6 @@ def of_file(path: Path, algorithm: str = "sha256") -> str:
 
     A process reads each state of a file once: its identity, size and times are its state. What it
     wrote itself it does not read at all (``note``).
-
-    Raises:
-        BadFile: it is a folder, a pipe or a device.
     """
     now, about = time.time_ns(), path.stat()
     if (known := _known.get((algorithm, *_state(about)))) is not None:

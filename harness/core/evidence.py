@@ -261,11 +261,7 @@ class Evidence:
         return found if isinstance(found, kind) else None
 
     def of(self, kind: type[Kind]) -> Kind:
-        """Return the evidence of a kind that a gate needs (``harness.gates.base.rules.missing``).
-
-        Raises:
-            EvidenceError: it is missing.
-        """
+        """Return the evidence that a gate needs (``harness.gates.base.rules.missing``)."""
         if (found := self.get(kind)) is None:
             raise EvidenceError(f"{kind.__name__} is missing; measure it before it is judged")
         return found

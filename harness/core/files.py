@@ -145,9 +145,6 @@ def check_leads(path: Path) -> None:
     """Check that a path names one place, now and once the folders above it are made.
 
     Links that lead in a circle pass: the system refuses them wherever they are used.
-
-    Raises:
-        BadFile: it goes up from what is not a folder, or is a link to nothing.
     """
     for number, step in enumerate(path.parts):
         below = Path(*path.parts[:number])
@@ -191,9 +188,6 @@ def naming(path: Path) -> Iterator[None]:
     """Name the file that a disk refused: a failed write(2) does not say which one it was.
 
     Errors that name another file, or that come of no refusal, are not changed.
-
-    Raises:
-        OSError: with ``path`` and the number of the disk's answer.
     """
     try:
         yield
@@ -277,11 +271,6 @@ def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
     need not exist; the lock lies beside it, so that replacing the thing does not lose the lock.
     The system lets go when the process ends, however it ends, and what a dead writer left in the
     folder is swept. A lock is not given twice: what runs inside must not hold the thing again.
-
-    Raises:
-        Locked: another writer held it for longer than ``patience_s``.
-        BadFile: it is the root of the file system, beside which there is nothing, or leads nowhere.
-        OSError: no lock file can be made there.
     """
     check_leads(thing)
     whole = thing.resolve()
@@ -321,12 +310,7 @@ REMEDY = "Free some space there, or set TMPDIR to a folder with room"
 
 
 def place() -> Path:
-    """Return the folder of all temporary folders of this user, made where it is missing.
-
-    Raises:
-        HarnessError: something of that name belongs to another user, or others may enter it. Or no
-            folder takes temporary files.
-    """
+    """Return the folder of all temporary folders of this user, made where it is missing."""
     folder = above() / f"harness-{os.getuid()}"
     with told(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -342,11 +326,7 @@ def place() -> Path:
 
 
 def above() -> Path:
-    """Return the system's folder for temporary files: TMPDIR, or the next one that takes a file.
-
-    Raises:
-        HarnessError: there is none.
-    """
+    """Return the system's folder for temporary files: TMPDIR, or the next one that takes a file."""
     try:
         return Path(gettempdir())
     except FileNotFoundError as exc:
@@ -355,11 +335,7 @@ def above() -> Path:
 
 @contextmanager
 def told(folder: Path) -> Iterator[None]:
-    """Describe a temporary folder that a disk refused, and what to do.
-
-    Raises:
-        BadFile: the disk has no room for what is written in ``folder``, cannot be written or fails.
-    """
+    """Describe a temporary folder that a disk refused, and what to do."""
     try:
         with naming(folder):
             yield
@@ -375,10 +351,6 @@ def scratch() -> Iterator[Path]:
     """Return a new, empty folder for the block and remove it afterwards.
 
     What killed processes left is removed first: the folder of a living one is locked.
-
-    Raises:
-        HarnessError: as ``place``.
-        BadFile: as ``told``, also of what is written within the block.
     """
     folder = place()
     with told(folder), written_in(folder) as locked:

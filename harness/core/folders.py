@@ -69,12 +69,7 @@ def claim(
     project: str = "",
     known: Callable[[Path], bool] | None = None,
 ) -> None:
-    """Make ``folder`` one of ``owner``: it is there afterwards, and bears the mark.
-
-    Raises:
-        NotOurs: as ``check_free``.
-        HarnessError: it cannot be made, looked into or written to.
-    """
+    """Make ``folder`` one of ``owner``: it is there afterwards, and bears the mark."""
     check_free(folder, owner, reads=reads, known=known)
     set_mark(folder, owner, project)
 
@@ -90,10 +85,6 @@ def check_free(
 
     ``reads`` are the files and folders that the command reads. ``known`` recognizes what an earlier
     version of the program, which set no marks, wrote.
-
-    Raises:
-        NotOurs: the folder has files that ``owner`` did not write, is not a folder, or is an input.
-        HarnessError: it cannot be looked into.
     """
     sources = tuple(reads)
     check_apart(folder, sources)
@@ -105,11 +96,7 @@ def check_free(
 
 
 def set_mark(folder: Path, owner: str, project: str = "") -> None:
-    """Make a folder, where it is not there, and set the mark in it, where it is not set.
-
-    Raises:
-        HarnessError: it cannot be written to.
-    """
+    """Make a folder, where it is not there, and set the mark in it, where it is not set."""
     with _told(folder):
         if not mark(folder, owner).is_file():
             of = f" in the project {project}" if project else ""
@@ -120,11 +107,7 @@ def set_mark(folder: Path, owner: str, project: str = "") -> None:
 
 
 def check_held(folder: Path, owner: str) -> None:
-    """Check that a folder has the mark of ``owner``: a command adds to what that one left.
-
-    Raises:
-        NotOurs: it does not.
-    """
+    """Check that a folder has the mark of ``owner``: a command adds to what that one left."""
     if not mark(folder, owner).is_file():
         problem = f"bears no mark of {owner}, so nothing is written"
         raise NotOurs(f"{folder}: {problem}. {_mark_it(folder, owner)}")
@@ -133,11 +116,7 @@ def check_held(folder: Path, owner: str) -> None:
 def check_new(
     file: Path, *, reads: Iterable[Path] = (), ours: Callable[[Path], bool] | None = None
 ) -> None:
-    """Check that a file is absent, or may be replaced by ``ours``.
-
-    Raises:
-        NotOurs: it is there, is a folder, or lies in a folder that is read.
-    """
+    """Check that a file is absent, or may be replaced by ``ours``."""
     check_apart(file, reads)
     if file.is_dir():
         raise NotOurs(f"{file}: is a folder. Name a file in it")
@@ -150,10 +129,6 @@ def check_apart(to: Path, reads: Iterable[Path]) -> None:
 
     Links are followed, and a folder that is mounted twice is one. Up from a folder that is not
     there leads nowhere: once it is made, the same path is another place.
-
-    Raises:
-        NotOurs: it is, or its links lead in a circle.
-        BadFile: it leads nowhere, as ``check_leads`` says.
     """
     try:
         check_leads(to)
@@ -307,10 +282,6 @@ def changing(thing: Path, *, within: Sequence[Path], what: str) -> Iterator[Chan
     ``within`` are the folders whose files may change, ``what`` names the change in words. An
     exception before ``Change.commit`` changes nothing. A block that ends without it commits. What
     dead writers left in these folders is swept, also where nothing is to be written there.
-
-    Raises:
-        Locked: another writer does not come to an end.
-        BadFile: the journal is not one, or names a file outside ``within``.
     """
     with held(thing):
         for folder in filter(Path.is_dir, within):
@@ -326,22 +297,14 @@ def changing(thing: Path, *, within: Sequence[Path], what: str) -> Iterator[Chan
 
 
 def completed(thing: Path, *, within: Sequence[Path]) -> None:
-    """Complete a change of ``thing`` that was cut off, if one was; for whoever is to read it.
-
-    Raises:
-        Locked, BadFile: as ``changing``.
-    """
+    """Complete a change of ``thing`` that was cut off, if one was; for whoever is to read it."""
     if cut_off(thing):
         with changing(thing, within=within, what=""):
             pass
 
 
 def journal_of(thing: Path) -> Path:
-    """Return where the journal of ``thing`` is while a change of it is under way.
-
-    Raises:
-        BadFile: it is the root of the file system, beside which there is nothing.
-    """
+    """Return where the journal of ``thing`` is while a change of it is under way."""
     whole = thing.resolve()
     if not whole.name:
         raise BadFile(thing, "is the root of the file system", "Name a file or a folder in it")

@@ -50,21 +50,13 @@ SHOWN = 40
 
 
 def json_file(path: Path, *, most: int = MAX_FILE_BYTES) -> Any:  # noqa: ANN401  any JSON
-    """Read a file that is one JSON value.
-
-    Raises:
-        OSError, Malformed: as ``text_of`` and ``json_of``.
-    """
+    """Read a file that is one JSON value."""
     with naming(path):
         return json_of(text_of(path, most=most))
 
 
 def csv_row(line: str, delimiter: str) -> list[str]:
-    """Read one line of CSV, which is a whole row.
-
-    Raises:
-        Malformed: a quote is open at its end, or a field has more than 131,072 characters.
-    """
+    """Read one line of CSV, which is a whole row."""
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True))
     except csv.Error as exc:
@@ -72,11 +64,7 @@ def csv_row(line: str, delimiter: str) -> list[str]:
 
 
 def json_of(text: str) -> Any:  # noqa: ANN401  any JSON
-    """Read JSON.
-
-    Raises:
-        Malformed: the text is invalid, or beyond the bounds.
-    """
+    """Read JSON."""
     try:
         found = _JSON.decode(text)
     except json.JSONDecodeError as exc:
@@ -91,21 +79,13 @@ def json_of(text: str) -> Any:  # noqa: ANN401  any JSON
 
 
 def checked(text: str) -> str:
-    """Return JSON back after checking the bounds, for callers with a schema of their own.
-
-    Raises:
-        Malformed: as ``json_of``.
-    """
+    """Return JSON back after checking the bounds, for callers with a schema of their own."""
     json_of(text)
     return text
 
 
 def moment_of(text: str) -> datetime:
-    """Read a time with its zone, as ISO 8601 has it.
-
-    Raises:
-        Malformed: it is not one, names no zone, or ``in_years`` refuses it.
-    """
+    """Read a time with its zone, as ISO 8601 has it."""
     try:
         moment = datetime.fromisoformat(text)
     except (ValueError, TypeError) as exc:
@@ -116,11 +96,7 @@ def moment_of(text: str) -> datetime:
 
 
 def in_years(moment: datetime) -> datetime:
-    """Check that every zone can express a time.
-
-    Raises:
-        Malformed: it lies outside the years 1 to 9999 of UTC.
-    """
+    """Check that every zone can express a time."""
     try:
         moment.astimezone(UTC)
     except OverflowError as exc:
@@ -129,21 +105,13 @@ def in_years(moment: datetime) -> datetime:
 
 
 def toml_file(path: Path) -> dict[str, Any]:
-    """Read a file of TOML.
-
-    Raises:
-        OSError, Malformed: as ``text_of`` and ``toml_of``.
-    """
+    """Read a file of TOML."""
     with naming(path):
         return toml_of(text_of(path, most=MAX_SETTINGS_BYTES))
 
 
 def toml_of(text: str) -> dict[str, Any]:
-    """Read TOML.
-
-    Raises:
-        Malformed: the text is invalid, or beyond the bounds.
-    """
+    """Read TOML."""
     if dotted := _DOTTED.search(text):
         line = text.count("\n", 0, dotted.start()) + 1
         raise Malformed(f"it is nested more than {MAX_DEPTH} deep", line)
@@ -160,21 +128,13 @@ def toml_of(text: str) -> dict[str, Any]:
 
 
 def yaml_file(path: Path, *, most: int = MAX_YAML_BYTES) -> Any:  # noqa: ANN401  any YAML
-    """Read a file of YAML.
-
-    Raises:
-        OSError, Malformed: as ``text_of`` and ``yaml_of``.
-    """
+    """Read a file of YAML."""
     with naming(path):
         return yaml_of(text_of(path, most=most))
 
 
 def yaml_of(text: str) -> Any:  # noqa: ANN401  any YAML
-    """Read YAML of plain values.
-
-    Raises:
-        Malformed: the text is invalid, or beyond the bounds.
-    """
+    """Read YAML of plain values."""
     import yaml
 
     try:

@@ -245,11 +245,7 @@ def _leaf(part: Message, problems: list[str]) -> list[str]:
 
 
 def _chunk(word: bytes | str, label: str | None) -> tuple[bytes | str, str | None]:
-    """Decode a word of a header.
-
-    Raises:
-        LookupError: its charset is not known.
-    """
+    """Decode a word of a header."""
     if label is None or isinstance(word, str):
         return word, label
     if label != "unknown-8bit" and _codec(label) is None:

@@ -58,11 +58,7 @@ GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO)
 
 @asynccontextmanager
 async def pipes(most: int = MAX_MESSAGE_BYTES) -> AsyncIterator[Any]:
-    """Return the two streams that a server of the SDK runs on; a line may have so many bytes.
-
-    Raises:
-        ExceptionGroup: of a HarnessError where the reader of the output is gone, or of an OSError.
-    """
+    """Return the two streams that a server of the SDK runs on; a line may have so many bytes."""
     if sys.stdout is not None:
         sys.stdout.flush()
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -109,11 +105,7 @@ class Streams:
             await self.fewer_than(1)
 
     async def write(self, text: str) -> None:
-        """Write a message of the server; an answer settles its request.
-
-        Raises:
-            HarnessError: whoever reads them is gone.
-        """
+        """Write a message of the server; an answer settles its request."""
         async with self._turn:
             left = memoryview(text.encode())
             while left:
@@ -182,12 +174,7 @@ class Streams:
 
 
 def run_until_signalled(serve: Callable[[], Awaitable[None]]) -> None:
-    """Run a server of this thread; SIGINT, SIGTERM and SIGHUP call it off.
-
-    Raises:
-        KeyboardInterrupt: a signal came.
-        Exception: the first of the failures that ended the server.
-    """
+    """Run a server of this thread; SIGINT, SIGTERM and SIGHUP call it off."""
     before = {one: signal.getsignal(one) for one in ENDING}
     heard = [one for one, handler in before.items() if handler is not signal.SIG_IGN]
     came = False

@@ -35,33 +35,21 @@ def fault(name: str) -> str:
 
 
 def checked(kind: str, name: str) -> str:
-    """Return ``name`` back if it is valid for a ``kind``.
-
-    Raises:
-        BadName: a file cannot be called so.
-    """
+    """Return ``name`` back if it is valid for a ``kind``."""
     if problem := fault(name):
         raise BadName(kind, name, problem)
     return name
 
 
 def check_distinct(kind: str, name: str, known: Iterable[str]) -> None:
-    """Check that no name of ``known`` differs from this one by its case alone.
-
-    Raises:
-        BadName: a file system that ignores case would take two for one.
-    """
+    """Check that no name of ``known`` differs from this one by its case alone."""
     for other in known:
         if other != name and other.casefold() == name.casefold():
             raise BadName(kind, name, f"{other} differs from it only by its case")
 
 
 def labelled(kind: str, text: str) -> str:
-    """Return ``text`` back, a line for people.
-
-    Raises:
-        BadName: it is empty, longer than a line, or has control characters.
-    """
+    """Return ``text`` back, a line for people."""
     if problem := _label_fault(text):
         raise BadName(kind, text, problem)
     return text

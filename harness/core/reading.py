@@ -75,21 +75,12 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def opened(path: Path) -> IO[bytes]:
-    """Open a regular file to read its bytes.
-
-    Raises:
-        OSError: the file is missing, or may not be read.
-        Malformed: it is a folder, a pipe or a device, or all but a small part of it is a hole.
-    """
+    """Open a regular file to read its bytes."""
     return _regular(os.open(path, READ), path)
 
 
 def whole(path: Path, *, most: int = MAX_FILE_BYTES) -> bytes:
-    """Read a file of at most ``most`` bytes.
-
-    Raises:
-        OSError, Malformed: as ``opened``, or it is longer.
-    """
+    """Read a file of at most ``most`` bytes."""
     with naming(path), opened(path) as file:
         return _bounded(file, most)
 
@@ -99,9 +90,6 @@ def whole_below(folder: Path, path: PurePath, *, most: int = MAX_FILE_BYTES) -> 
 
     No link below the folder is followed: what took the place of a file or a folder since they were
     listed leads nowhere else.
-
-    Raises:
-        OSError, Malformed: as ``whole``. Where a link is met, the number is ELOOP or ENOTDIR.
     """
     above = os.open(folder, READ | os.O_DIRECTORY)
     try:
@@ -117,11 +105,7 @@ def whole_below(folder: Path, path: PurePath, *, most: int = MAX_FILE_BYTES) -> 
 
 
 def text_of(path: Path, *, most: int = MAX_FILE_BYTES) -> str:
-    """Read a text in UTF-8.
-
-    Raises:
-        OSError, Malformed: as ``whole``, or it has another encoding.
-    """
+    """Read a text in UTF-8."""
     with naming(path):
         return _text(whole(path, most=most)).removeprefix(BYTE_ORDER_MARK)
 
@@ -131,9 +115,6 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
 
     Lines end at a line feed and nowhere else: a text may hold any other Unicode. A name that
     ends with ``.gz`` is unpacked on the way.
-
-    Raises:
-        BadFile: the file is missing, cannot be read, is not UTF-8, a broken archive, or too long.
     """
     for number, raw in raw_lines(path):
         try:
@@ -149,11 +130,7 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield line number (from 1) and bytes of each line with its end, whatever its encoding.
-
-    Raises:
-        BadFile: the file is missing, cannot be read, a broken archive, or too long.
-    """
+    """Yield line number (from 1) and bytes of each line with its end, whatever its encoding."""
     number = 0
     try:
         with opened(path) as file:

@@ -92,11 +92,7 @@ class Qrels:
 
     @classmethod
     def of(cls, judgements: Iterable[Judgement]) -> Qrels:
-        """Collect judgements.
-
-        Raises:
-            DatasetError: a document is judged twice for one query, or a grade is not an integer.
-        """
+        """Collect judgements."""
         grades: dict[str, dict[str, int]] = {}
         for query_id, doc_id, grade in judgements:
             row = grades.setdefault(query_id, {})

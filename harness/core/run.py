@@ -89,11 +89,7 @@ class Run:
 
     @classmethod
     def of(cls, arm: str, rows: Iterable[Row]) -> Run:
-        """Build a run; the first showing of a document stays, later ones are counted.
-
-        Raises:
-            RunError: a score is NaN or infinite, or a query comes twice.
-        """
+        """Build a run; the first showing of a document stays, later ones are counted."""
         kept: list[tuple[Row, list[Hit]]] = []
         seen: set[str] = set()
         for row in rows:
@@ -181,11 +177,7 @@ class Run:
     def rankings(
         self, query_ids: Iterable[str], k: int | None = None
     ) -> dict[str, tuple[str, ...]]:
-        """Document ids shown for many queries, best first, at most ``k`` each, by query id.
-
-        Raises:
-            KeyError: a query is not in the run.
-        """
+        """Document ids shown for many queries, best first, at most ``k`` each, by query id."""
         rows, ends = self.positions, self.offsets.tolist()
         found = {}
         for query_id in query_ids:

@@ -125,12 +125,7 @@ class Paired:
 
     @classmethod
     def of(cls, control: Scores, candidate: Scores) -> Paired:
-        """Pair two sets of scores by query id, never by position.
-
-        Raises:
-            MismatchedQueries: the arms have different queries.
-            EvidenceError: the measures differ.
-        """
+        """Pair two sets of scores by query id, never by position."""
         one, other = ((s.measure, s.query_ids, len(s.undefined)) for s in (control, candidate))
         if one == other == (control.measure, control.query_ids, 0):
             values = control.values, candidate.values

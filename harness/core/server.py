@@ -44,11 +44,7 @@ MISDIRECTED, FORBIDDEN, UNAUTHORIZED = 421, 403, 401
 
 @contextmanager
 def bound(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
-    """Take a port, and return with it the address by which it is reached.
-
-    Raises:
-        HarnessError: the host is not an address in numbers, or the port is taken.
-    """
+    """Take a port, and return with it the address by which it is reached."""
     try:
         family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET  # noqa: PLR2004
     except ValueError:
@@ -121,11 +117,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def on_headers_complete(self) -> None:
-        """Begin to answer.
-
-        Raises:
-            ValueError: too many requests wait, for which the parser closes the connection.
-        """
+        """Begin to answer."""
         super().on_headers_complete()
         if len(self.pipeline) > PIPELINED:
             raise ValueError("too many requests at once. Wait for answers")

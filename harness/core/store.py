@@ -42,11 +42,7 @@ class Artifact(Generic[T]):
         self._known: OrderedDict[str, T] = OrderedDict()
 
     def read(self, path: Path, remedy: str = "") -> T:
-        """Return the value of a file.
-
-        Raises:
-            BadFile: it is missing, or not of this kind; names the key or line, and ``remedy``.
-        """
+        """Return the value of a file."""
         try:
             sha256 = digest.of_file(path)
             if (found := self._known.get(sha256)) is None:
@@ -106,11 +102,7 @@ class Journal(Generic[T]):
         self._load, self._dump = load, dump
 
     def lines(self, path: Path) -> Iterator[tuple[int, str, T]]:
-        """Yield number, text and record of each line that is not blank.
-
-        Raises:
-            BadFile: the file is missing, or a line is not such a record; names line and key.
-        """
+        """Yield number, text and record of each line that is not blank."""
         for number, line in numbered(path):
             try:
                 yield number, line, self._load(line)
@@ -118,11 +110,7 @@ class Journal(Generic[T]):
                 raise bad(path, f"not {self.what}", exc, self.remedy, number) from exc
 
     def read(self, path: Path) -> tuple[T, ...]:
-        """Return all records, in their order.
-
-        Raises:
-            BadFile: as ``lines``.
-        """
+        """Return all records, in their order."""
         return tuple(record for _, _, record in self.lines(path))
 
     def text(self, records: Iterable[T]) -> str:

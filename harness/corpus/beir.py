@@ -28,9 +28,6 @@ def documents(path: Path) -> Iterator[Document]:
     A line is an object with ``doc_id`` (or BEIR's ``_id``), ``text``, and where there are such
     ``title`` and ``metadata``; every other key joins the metadata. A metadata value that is not
     a scalar is kept as its JSON text.
-
-    Raises:
-        BadFile: a line is malformed, an id comes twice, or the file has no document.
     """
     seen: dict[str, int] = {}
     for number, found in _objects(path):
@@ -53,9 +50,6 @@ def queries(path: Path) -> Iterator[Query]:
     A line is an object with ``query_id`` (or BEIR's ``_id``), ``text``, and where there are such
     ``slices`` (a list of names), ``intent`` and ``params`` (an object of scalars). ``drawn`` is as
     ``harness queries from-log`` writes it. Other keys are passed over.
-
-    Raises:
-        BadFile: a line is malformed, an id comes twice, or the file has no query.
     """
     seen: dict[str, int] = {}
     for number, found in _objects(path):
@@ -206,13 +200,7 @@ class Beir:
         return tuple(queries(either(self.folder, "queries.jsonl")))
 
     def qrels(self) -> Qrels:
-        """Read the judgements of the split.
-
-        Raises:
-            BadName: no split can be called so.
-            BadFile: the split is missing (the message names the existing ones), or ``qrels``
-                refuses the file.
-        """
+        """Read the judgements of the split."""
         path = self.folder / "qrels" / f"{checked('a split', self.split)}.tsv"
         if not path.exists():
             there = sorted(file.stem for file in path.parent.glob("*.tsv"))
@@ -222,11 +210,7 @@ class Beir:
 
 
 def fields(given: str) -> tuple[str, ...]:
-    """Read names of fields with commas between; they come back in the order of ``FIELDS``.
-
-    Raises:
-        UnknownName: one is not among ``FIELDS``, or there is none.
-    """
+    """Read names of fields with commas between; they come back in the order of ``FIELDS``."""
     named = [name.strip() for name in given.split(",")]
     for name in named:
         if name not in FIELDS:
@@ -239,10 +223,6 @@ def qrels(path: Path) -> Qrels:
 
     The first line is a head if it names the three columns, in any order and beside others, or if
     its third column is the name of a grade.
-
-    Raises:
-        BadFile: a column is missing, a grade is not an integer, a pair is judged twice, or the file
-            has no judgement.
     """
     return trec.collect(path, _judgements(path))
 

@@ -87,11 +87,7 @@ class Card(Keys):
 
 
 def read(folder: Path) -> Card:
-    """Read the card of the dataset in ``folder``.
-
-    Raises:
-        BadFile: the card is missing, it is not TOML, or a key is unknown, missing or impossible.
-    """
+    """Read the card of the dataset in ``folder``."""
     path = folder / FILE
     try:
         return Card.model_validate(toml_file(path))
@@ -150,11 +146,7 @@ def counted(
 
 
 def check(promised: Card, found: Card, *, hint: str) -> None:
-    """Compare what the card promises with what was ``counted``.
-
-    Raises:
-        DatasetError: some of it differs; the message says what, and the remedy.
-    """
+    """Compare what the card promises with what was ``counted``."""
     keys = ("documents", "queries", "judgements", "slices")
     differs = [
         f"{key} {getattr(promised, key)} in the card, {getattr(found, key)} in the data"

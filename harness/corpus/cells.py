@@ -176,11 +176,7 @@ def write(folder: Path, ids: Ids) -> None:
 
 
 def read(folder: Path) -> Ids:
-    """Read what ``write`` wrote.
-
-    Raises:
-        BadFile: the file is not one that it wrote.
-    """
+    """Read what ``write`` wrote."""
     path = folder / FILE
     return IDS.read(path) if path.is_file() else NO_IDS
 

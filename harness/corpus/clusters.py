@@ -320,11 +320,7 @@ def _pairs(vectors: NDArray[np.float32]) -> Iterator[tuple[int, int, float]]:
 
 
 def read_similar(dataset: Path, queries_sha256: str) -> Similar:
-    """Read the pairs that are kept beside a data set's card; none where no file is there.
-
-    Raises:
-        BadFile: it is of other queries, or holds something else.
-    """
+    """Read the pairs that are kept beside a data set's card; none where no file is there."""
     path = dataset / SIMILAR
     if not path.exists():
         return NONE
@@ -430,11 +426,7 @@ def write(
 
 
 def read_clusters(path: Path, sha256: DataSha256) -> QueryClusters:
-    """Read what ``write`` wrote of these queries and judgements.
-
-    Raises:
-        BadFile: it is missing, of other data or of another method, or holds something else.
-    """
+    """Read what ``write`` wrote of these queries and judgements."""
     found = CLUSTER_FILE.read(path)
     if (found.method, found.queries_sha256, found.qrels_sha256) != (METHOD, *sha256):
         raise BadFile(path, "the clusters are of other queries or of another method", CLUSTER_HINT)

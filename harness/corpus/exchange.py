@@ -44,11 +44,7 @@ class Collector:
     _unrated: int = 0
 
     def add_query(self, text: str, at: At, query_id: str = "") -> str:
-        """Note a query; give its id, which is made of its text where the file has none.
-
-        Raises:
-            BadFile: it has no text, or its id has another text already.
-        """
+        """Note a query; give its id, which is made of its text where the file has none."""
         if not text.strip():
             raise self.wrong(at, "the query has no text", "Give it one, or remove it.")
         given = _encoded(query_id, UNCARRIED) if query_id else id_of(text)
@@ -58,12 +54,7 @@ class Collector:
         return given
 
     def add_grade(self, query_id: str, doc_id: str, grade: object, at: At) -> None:
-        """Note a grade; None and an empty text are a pair that was not rated.
-
-        Raises:
-            BadFile: the grade is not an integer, the document's id cannot be carried, or the pair
-                is rated twice.
-        """
+        """Note a grade; None and an empty text are a pair that was not rated."""
         if not doc_id or any(one in UNCARRIED for one in doc_id):
             problem = f"the document id {doc_id!r} is empty or holds white space or a NUL"
             raise self.wrong(at, problem, "Use ids that a TREC file can carry.")
@@ -78,11 +69,7 @@ class Collector:
         self._kept.append(Judgement(*pair, self._grade(grade, at)))
 
     def done(self) -> Ratings:
-        """Return what was collected.
-
-        Raises:
-            BadFile: nothing is rated.
-        """
+        """Return what was collected."""
         if not self._kept:
             raise BadFile(self.path, "it holds no rating", "Rate some documents, and export again.")
         return Ratings(tuple(self._queries.values()), Qrels.of(self._kept), self._unrated)
@@ -131,10 +118,6 @@ def read_ltr(path: Path) -> Ratings:
 
     Values of features are passed over, and so are the weights of queries that hello-ltr writes
     behind the texts (``kettle*1``).
-
-    Raises:
-        BadFile: a line is cut off, a query has no text or two, or a grade is not an integer. Or
-            some texts of the head end as a weight does and others do not.
     """
     collector = Collector(path)
     heads: dict[str, tuple[int, str]] = {}
@@ -194,9 +177,6 @@ def read_quepid(path: Path) -> Ratings:
     A row that ends with its query, or has neither document nor rating, is a query without ratings.
     A quoted cell may hold line breaks. The space before a cell that would be a formula is taken
     away.
-
-    Raises:
-        BadFile: a column is missing, a row is cut off, or a grade is not an integer.
     """
     collector = Collector(path)
     found: tuple[int, ...] = ()
@@ -277,10 +257,6 @@ def read_rank_eval(path: Path, text: str = "") -> Ratings:
 
     The text of a query is the value of the key ``text``, wherever it stands in the request; or
     else the one text that is searched for in it.
-
-    Raises:
-        BadFile: it is not such a request, a text is missing or not the only one, or a grade is not
-            an integer.
     """
     collector = Collector(path)
     for at, request in enumerate(listed(path, "requests")):
@@ -324,11 +300,7 @@ def text_rank_eval(queries: Sequence[Query], qrels: Qrels, index: str) -> str:
 
 
 def listed(path: Path, key: str) -> list[dict[str, Any]]:
-    """Read a file that is one JSON object, and give the objects that it lists under a key.
-
-    Raises:
-        BadFile: it is something else.
-    """
+    """Read a file that is one JSON object, and give the objects that it lists under a key."""
     try:
         found = json_file(path)
     except Malformed as exc:
@@ -342,11 +314,7 @@ def listed(path: Path, key: str) -> list[dict[str, Any]]:
 
 
 def within(collector: Collector, place: str, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the ratings of one query.
-
-    Raises:
-        BadFile: they are not a list of objects.
-    """
+    """Return the ratings of one query."""
     rated = row.get("ratings")
     if not isinstance(rated, list) or not all(isinstance(one, dict) for one in rated):
         raise collector.wrong(place, "has no list of ratings", 'Write "ratings": [{...}].')
@@ -384,11 +352,7 @@ KEY = "judgmentRatings"
 
 
 def read_opensearch(path: Path) -> Ratings:
-    """Read the ratings of each query; a rating may be a number or its text, such as ``3.000``.
-
-    Raises:
-        BadFile: the file is not a judgement list, or a grade is not an integer.
-    """
+    """Read the ratings of each query; a rating may be a number or its text, such as ``3.000``."""
     collector = Collector(path)
     for at, row in enumerate(listed(path, KEY)):
         place = f"{KEY}[{at}]"
@@ -501,22 +465,14 @@ WRITE: Mapping[str, Callable[[Path, Data], None]] = {
 
 
 def reader(name: str) -> Callable[[Path, str], Ratings]:
-    """Return what reads the ratings of a format.
-
-    Raises:
-        UnknownName: no format has the name.
-    """
+    """Return what reads the ratings of a format."""
     if name not in RATED:
         raise UnknownName("format of ratings", name, RATED)
     return RATED[name].read
 
 
 def writer(name: str) -> Callable[[Path, Data], None]:
-    """Return what writes a data set in a format.
-
-    Raises:
-        UnknownName: no format has the name.
-    """
+    """Return what writes a data set in a format."""
     if name not in WRITE:
         raise UnknownName("format", name, WRITE)
     return WRITE[name]
@@ -532,11 +488,7 @@ def _table(rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def _distinct(data: Data) -> tuple[Query, ...]:
-    """Return the queries of a format that names them by their text.
-
-    Raises:
-        DatasetError: two judged queries have the same text.
-    """
+    """Return the queries of a format that names them by their text."""
     seen: dict[str, str] = {}
     for query in data.queries:
         if query.query_id in data.qrels.grades:

@@ -73,11 +73,7 @@ def text_of(labels: Iterable[Label]) -> str:
 
 
 def read_labels(path: Path) -> tuple[Label, ...]:
-    """Read labels.
-
-    Raises:
-        BadFile: a line is malformed, a judge gave one pair two labels, or no label is there.
-    """
+    """Read labels."""
     labels: list[Label] = []
     seen: dict[tuple[str, str, str], int] = {}
     for number, _, label in LABELS.lines(path):
@@ -104,11 +100,7 @@ def only_of(path: Path, judges: Collection[str]) -> bool:
 
 
 def judgements(path: Path, kind: Kind) -> Qrels:
-    """Read one grade a pair: TREC judgements, or labels of one judge of this kind.
-
-    Raises:
-        BadFile: it cannot be read, or labels are of another kind or of several judges.
-    """
+    """Read one grade a pair: TREC judgements, or labels of one judge of this kind."""
     first = next((line for _, line in numbered(path)), "")
     if not first.startswith("{"):
         return trec.qrels(path)
@@ -206,22 +198,14 @@ PAIRS: Journal[Pair] = JsonLines(
 
 
 def texts_path(path: Path) -> Path:
-    """Where the queries and documents of a pool lie.
-
-    Raises:
-        BadFile: the path has no name of its own, as ``.`` and ``/`` have none.
-    """
+    """Where the queries and documents of a pool lie."""
     if not path.name:
         raise BadFile(path, "is a folder", "Name the pool: the file that harness pool wrote")
     return path.with_name(f"{path.name}.jsonl")
 
 
 def begin(path: Path, pool: Pool, more: Mapping[Path, str] = MappingProxyType({})) -> None:
-    """Write a new pool with what lies beside it, and ``more``; all are there or none.
-
-    Raises:
-        NotOurs: there is such a file already.
-    """
+    """Write a new pool with what lies beside it, and ``more``; all are there or none."""
     with changing(path, within=(path.parent,), what="pool") as change:
         for file in (path, texts_path(path), *more):
             check_new(file)
@@ -255,10 +239,6 @@ def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
 
     Several may judge one pool at once, in terminals and in browsers: the file is locked, read anew,
     and only this pair's grade changes. The same grade twice does not conflict.
-
-    Raises:
-        Overtaken: the pair has another grade than ``was`` by now; it keeps that.
-        BadFile: the pool cannot be read, or the pair is gone from it.
     """
     completed(path, within=(path.parent,))
     with held(path):
@@ -276,22 +256,13 @@ def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
 
 
 def read_pool(path: Path, *, strict: bool = False) -> Pool:
-    """Read a pool with what lies beside it; its lines may stand in another order by now.
-
-    Raises:
-        BadFile: a file is missing or malformed, or the two are not about the same pairs. With
-            ``strict``, or a pair has no line, or a grade is not on the scale of its pair.
-    """
+    """Read a pool with what lies beside it; its lines may stand in another order by now."""
     completed(path, within=(path.parent,))
     return read_held(path, strict=strict)
 
 
 def read_held(path: Path, *, strict: bool = False) -> Pool:
-    """Read a pool that is held already, and so is whole: a lock is not given twice.
-
-    Raises:
-        BadFile: as ``read``.
-    """
+    """Read a pool that is held already, and so is whole: a lock is not given twice."""
     texts = {(pair.query_id, pair.doc_id): pair for pair in PAIRS.read(texts_path(path))}
     found: dict[tuple[str, str], int | None] = {}
     for number, line in _lines(path):
@@ -358,11 +329,7 @@ def write_samples(folder: Path, sample: Sample) -> None:
 
 
 def read_samples(path: Path) -> Sample:
-    """Read a sample.
-
-    Raises:
-        BadFile: the file is not one.
-    """
+    """Read a sample."""
     found = SAMPLES.read(path)
     return Sample(
         found.control, found.candidate, found.measure, found.seed, found.rate, found.grades,

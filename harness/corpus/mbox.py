@@ -46,9 +46,6 @@ def read(path: Path) -> Mbox:
     Metadata: ``sender``, ``recipients`` (to, cc and bcc, comma-joined), ``message_id``,
     ``created_ts`` (microseconds since 1970 UTC, None where the date cannot be read) and
     ``thread_id``: mails are one thread if References or In-Reply-To join them.
-
-    Raises:
-        BadFile: missing file, or no mail in it.
     """
     try:
         with opened(path) as file:

@@ -38,11 +38,6 @@ def table_of(path: Path, wanted: pa.Schema, nullable: Container[str] = ()) -> pa
 
     The file has at least the columns of ``wanted``, of their types, and a value in each row except
     where ``nullable`` names the column.
-
-    Raises:
-        OSError: it cannot be read.
-        Malformed: it is not Parquet, is beyond the bounds, or has other columns; a
-            ``ValueError``.
     """
     with _opened(path) as file:
         _check_columns(file.schema, wanted)
@@ -88,12 +83,7 @@ def _check_columns(schema: pa.Schema, wanted: pa.Schema) -> None:
 
 
 def row_groups(path: Path, wanted: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the columns of ``wanted`` of a file of any length, a row group at a time.
-
-    Raises:
-        OSError: it cannot be read.
-        Malformed: as ``table_of``, of one row group.
-    """
+    """Yield the columns of ``wanted`` of a file of any length, a row group at a time."""
     with _opened(path) as file:
         _check_columns(file.schema, wanted)
         for at in range(file.parquet.num_row_groups):

@@ -206,11 +206,7 @@ class Prepared:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open what ``write`` left.
-
-        Raises:
-            BadFile: a file is missing, or the manifest is malformed.
-        """
+        """Open what ``write`` left."""
         for name in (MANIFEST, CORPUS, QUERIES, QRELS):
             if not (folder / name).is_file():
                 raise BadFile(folder / name, "missing file", remedy(folder))
@@ -225,55 +221,31 @@ class Prepared:
         return ASKED.read(self.folder / QUERIES)
 
     def clusters(self, how: Clustering = BY_TEXT) -> Mapping[str, str]:
-        """Name the cluster of each query that depends on another one, by its id.
-
-        Raises:
-            BadFile: the clusters are missing, or of other queries.
-        """
+        """Name the cluster of each query that depends on another one, by its id."""
         return clusters.of_queries(self.queries(), self.near_duplicates(), how)
 
     def near_duplicates(self) -> Groups:
-        """Read which queries have nearly the same words, as they were found once.
-
-        Raises:
-            BadFile: as ``clusters``.
-        """
+        """Read which queries have nearly the same words, as they were found once."""
         return self.found().near_duplicates
 
     def found(self) -> QueryClusters:
-        """Read what was found of the queries, by their words, judgements and vectors.
-
-        Raises:
-            BadFile: as ``clusters``.
-        """
+        """Read what was found of the queries, by their words, judgements and vectors."""
         about = self.manifest
         sha256 = DataSha256(about.queries_sha256, about.qrels_sha256)
         return clusters.read_clusters(self.folder / CLUSTERS, sha256)
 
     def parted(self, how: Clustering = BY_TEXT) -> frozenset[str]:
-        """Name the near duplicates by words that intents part; none where intents do not count.
-
-        Raises:
-            BadFile: as ``clusters``.
-        """
+        """Name the near duplicates by words that intents part; none where intents do not count."""
         return frozenset(self.found().parted if how != "none" else ())
 
     def unlike_words(self) -> str:
-        """Return what finds queries of one need in unlike words: a model, intents, or nothing.
-
-        Raises:
-            BadFile: as ``clusters``.
-        """
+        """Return what finds queries of one need in unlike words: a model, intents, or nothing."""
         if (model := self.found().similar.model) != NONE.model:
             return model
         return "intents" if all(query.intent is not None for query in self.queries()) else ""
 
     def ids(self) -> Ids:
-        """Read which queries are documents, and which others were given.
-
-        Raises:
-            BadFile: the file is damaged.
-        """
+        """Read which queries are documents, and which others were given."""
         return cells.read(self.folder)
 
     def qrels(self) -> Qrels:

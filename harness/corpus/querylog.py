@@ -134,12 +134,7 @@ class Line:
 
 
 def format_of(path: Path, given: str) -> str:
-    """Name the format of a log: as given, else by the end of its name.
-
-    Raises:
-        UnknownName: the format is unknown.
-        HarnessError: none is given, and the name does not tell.
-    """
+    """Name the format of a log: as given, else by the end of its name."""
     if given and given not in FORMATS:
         raise UnknownName("format of a log", given, FORMATS)
     stem = Path(path.name.removesuffix(".gz"))
@@ -153,11 +148,7 @@ def format_of(path: Path, given: str) -> str:
 
 
 def lines(path: Path, kind: str, fields: Fields) -> Iterator[Line]:
-    """Read a log of a format of ``FORMATS``, a line at a time.
-
-    Raises:
-        BadFile: it cannot be read, or a CSV file has no column of that name.
-    """
+    """Read a log of a format of ``FORMATS``, a line at a time."""
     read: Read | None = None if kind == "csv" else _reader(kind, fields)
     for number, raw in raw_lines(path):
         if number == 1 and (problem := not_text(raw)):

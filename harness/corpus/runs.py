@@ -42,11 +42,7 @@ def write_run(run: Run, path: Path) -> None:
 
 
 def read_run(path: Path) -> Run:
-    """Read what ``write_run`` wrote.
-
-    Raises:
-        BadFile: the file is missing, cut short, damaged or no run.
-    """
+    """Read what ``write_run`` wrote."""
     return RUN.read(path)
 
 
@@ -245,11 +241,7 @@ def write_scores(path: Path, key_names: Sequence[str], scores: ScoreTable) -> No
 
 
 def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Scores]]:
-    """Read what ``write_scores`` wrote.
-
-    Raises:
-        BadFile: the file is missing, damaged or has other columns.
-    """
+    """Read what ``write_scores`` wrote."""
     return {key: {**found} for key, found in score_file(tuple(key_names)).read(path).items()}
 
 

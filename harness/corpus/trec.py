@@ -35,11 +35,7 @@ def either(folder: Path, name: str) -> Path:
 
 
 def checked_id(path: Path, number: int, what: str, found: str) -> str:
-    """Return the id, which every file format we write must be able to carry.
-
-    Raises:
-        BadFile: it is empty or holds white space.
-    """
+    """Return the id, which every file format we write must be able to carry."""
     if not found or any(space in found for space in UNCARRIED):
         raise BadFile(
             path,
@@ -58,20 +54,12 @@ def tagged(path: Path) -> tuple[Query, ...]:
     """Read ``<top> <num> Number: 301 <title> words ... </top>`` blocks; the title is the query.
 
     A field runs to the next tag. Description and narrative are passed over.
-
-    Raises:
-        BadFile: a block has no number or no title, is not closed, a number comes twice, or the
-            file has no block.
     """
     return _collect(path, _blocks(path))
 
 
 def table(path: Path) -> tuple[Query, ...]:
-    """Read ``id<TAB>text`` lines, in which a text may hold further tabs, or columns by their names.
-
-    Raises:
-        BadFile: a line has no tab, an id comes twice, or the file is empty.
-    """
+    """Read ``id<TAB>text`` lines (a text may hold tabs), or columns by their names."""
     return _collect(path, _rows(path))
 
 
@@ -176,12 +164,7 @@ class Missing(StrEnum):
 
 
 def qrels(path: Path) -> Qrels:
-    """Read ``query 0 document grade`` lines.
-
-    Raises:
-        BadFile: a line does not have four fields, a grade is not an integer, a pair is judged
-            twice, or the file has no judgement.
-    """
+    """Read ``query 0 document grade`` lines."""
     return collect(path, _judgements(path))
 
 
@@ -213,9 +196,6 @@ def read_run(
     With ``asked``, the rows stand in that order. A run file cannot tell a query that found nothing
     from one that was not asked, so ``missing`` says what a query without a line is. Queries of the
     file that are not in ``asked`` follow, in the order of the file.
-
-    Raises:
-        BadFile: a line does not have six fields, a score is not finite, or the file is empty.
     """
     shown = Scored(asked or ())
     for number, line in numbered(path):
@@ -289,11 +269,7 @@ class Scored:
 
 
 def write_run(path: Path, run: Run) -> None:
-    """Write what ``run_text`` gives.
-
-    Raises:
-        RunError: as ``run_text``.
-    """
+    """Write what ``run_text`` gives."""
     write_text(path, run_text(run))
 
 
@@ -302,9 +278,6 @@ def run_text(run: Run) -> str:
 
     Readers sort by the score and break ties each in their own way; this leaves them one order
     to read. How a query without hits ended is not in such a file.
-
-    Raises:
-        RunError: the name of the arm holds white space, so it cannot be the tag.
     """
     if not run.arm or any(space in run.arm for space in SPACES):
         raise RunError(f"arm {run.arm!r} cannot be the tag of a TREC run; rename the arm")
@@ -315,11 +288,7 @@ def run_text(run: Run) -> str:
 
 
 def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:
-    """Collect judgements with their line numbers.
-
-    Raises:
-        BadFile: a pair is judged twice, or none is judged.
-    """
+    """Collect judgements with their line numbers."""
     seen: dict[tuple[str, str], int] = {}
     kept: list[Judgement] = []
     for number, judgement in found:
@@ -338,11 +307,7 @@ def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:
 
 
 def grade(path: Path, number: int, text: str) -> int:
-    """Read a grade (``harness.corpus.cells.whole``).
-
-    Raises:
-        BadFile: it is not whole, or ``UNFILLED``.
-    """
+    """Read a grade (``harness.corpus.cells.whole``)."""
     if text == UNFILLED:
         raise BadFile(path, "the pair is not judged yet", f"Judge it: harness judge {path}", number)
     found = corpus_cells.whole(text)
@@ -356,11 +321,7 @@ _QRELS_LINE = "query 0 document grade"
 
 
 def judged_line(path: Path, number: int, line: str) -> tuple[str, str, str]:
-    """Take query, document and grade out of a line, the grade as it is written.
-
-    Raises:
-        BadFile: it has not four fields.
-    """
+    """Take query, document and grade out of a line, the grade as it is written."""
     query_id, _, doc_id, graded = _fields(path, number, line, _QRELS_LINE)
     return query_id, doc_id, graded
 

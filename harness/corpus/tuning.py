@@ -152,9 +152,5 @@ def is_record(path: Path) -> bool:
 
 
 def read(path: Path) -> TuningRecord:
-    """Read what ``harness tune`` wrote.
-
-    Raises:
-        BadFile: it is missing, or not a tuning record.
-    """
+    """Read what ``harness tune`` wrote."""
     return RECORDS.read(path)

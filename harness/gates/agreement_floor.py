@@ -40,9 +40,6 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
 
     The control's A/A agreement is shown with it. If that is below the floor too, the candidate is
     not to blame, and a FAIL becomes INCONCLUSIVE.
-
-    Raises:
-        EvidenceError: the measure is missing or NaN, or a query that was skipped has a value.
     """
     class_of(evidence)
     scores, noise = (

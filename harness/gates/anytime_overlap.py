@@ -48,8 +48,5 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     """PASS where the interval of the mean lies above the floor.
 
     Pairs of which both lists are empty have no Jaccard and do not count.
-
-    Raises:
-        EvidenceError: a value does not lie between 0 and 1.
     """
     return judge_live(name, settings, evidence, rules)

@@ -23,11 +23,7 @@ class Settings(ShareSettings):
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the intervals of both arms lie below the bound; an empty answer is an answer.
-
-    Raises:
-        EvidenceError: a run takes an error for an empty answer, or the reverse.
-    """
+    """PASS where the intervals of both arms lie below the bound; an empty answer is an answer."""
     found = [(side, *_unanswered(side)) for side in (evidence.control, evidence.candidate)]
     return judge_shares(name, settings, found, evidence.clusters, rules)
 

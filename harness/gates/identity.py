@@ -49,9 +49,6 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     INCONCLUSIVE where an arm answered nothing, or no index of it was counted: its fingerprint is
     then its own word. Whether two arms are one is checked in every decision
     (``harness.policy.decision``). The same applies to the arms in ``also``.
-
-    Raises:
-        EvidenceError: an arm of ``also`` was not measured.
     """
     further = (other(evidence, arm) for arm in settings.also)
     sides = (evidence.control, evidence.candidate, *further)

@@ -46,9 +46,5 @@ class Settings(BudgetSettings, TimedSettings):
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the whole interval of the percentile lies below the budget.
-
-    Raises:
-        EvidenceError: a time is not above 0.
-    """
+    """PASS where the whole interval of the percentile lies below the budget."""
     return judge_times(name, settings, evidence, rules)

@@ -59,9 +59,5 @@ class Settings(TimedSettings):
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the whole interval of the ratio lies below the bound (method, section 5).
-
-    Raises:
-        EvidenceError: a time is not above 0, or the arms ran different queries.
-    """
+    """PASS where the whole interval of the ratio lies below the bound (method, section 5)."""
     return judge_times(name, settings, evidence, rules)

@@ -53,10 +53,6 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
 
     A query that fails is lost, not silent: a PASS must also hold with each counted as -1. If the
     control fills every page, any candidate passes.
-
-    Raises:
-        EvidenceError: an arm was not scored by ``measure``.
-        MismatchedQueries: the two arms have different queries.
     """
     empty, silent = emptiness(settings, evidence)
     return judge_above(
@@ -65,11 +61,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
 
 
 def emptiness(settings: Settings, evidence: Evidence) -> tuple[Settings, Evidence]:
-    """Score negative queries by the share of places left empty, and name that as the measure.
-
-    Raises:
-        EvidenceError: an arm was not scored by ``measure``.
-    """
+    """Score negative queries by the share of places left empty, and name that as the measure."""
     empty = settings.model_copy(update={"measure": settings.unit})
     control, candidate = (
         replace(side, scores={empty.measure: _left_empty(side, settings)})

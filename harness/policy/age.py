@@ -16,9 +16,6 @@ def check_past(at: str | datetime, *, now: datetime | None = None) -> None:
     """Refuse a stored time in the future; clocks may be ``SLACK`` apart.
 
     ``at`` is aware of its zone, or ISO 8601 of such a time; ``now`` is the clock's unless given.
-
-    Raises:
-        EvidenceError: it is from the future, or not such a time.
     """
     made, today = _time(at) if isinstance(at, str) else at, now or datetime.now(UTC)
     if made > today + SLACK:
@@ -32,9 +29,6 @@ def check_age(made_at: str, *, now: datetime, evidence_days: int) -> None:
     """Refuse evidence that is too old.
 
     ``made_at`` is ISO 8601 with its offset from UTC; ``now`` is aware of its zone.
-
-    Raises:
-        EvidenceError: it is older than ``evidence_days``, from the future, or has no such time.
     """
     made = _time(made_at)
     if made > now:

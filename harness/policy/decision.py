@@ -343,12 +343,6 @@ def decide(
     taken nor promoted, or that must be rolled back. ``ends`` is the same evidence with open values
     settled otherwise: a gate needs the same verdict at all of them. A gate is INCONCLUSIVE if its
     addition to its gates (``harness.policy.decision``); ``spent`` has those of single steps.
-
-    Raises:
-        UnknownName: ``evidence`` has a step that the policy does not have.
-        EvidenceError: evidence is stale, of other arms or contradictory. Or the control is not the
-            policy's baseline, or not the one that the previous step accepted.
-        MismatchedQueries: the arms of a step have different queries.
     """
     known = tuple(step.name for step in policy.steps)
     for name in evidence:

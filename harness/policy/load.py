@@ -88,12 +88,7 @@ TABLES = {
 
 
 def load_policy(path: Path) -> Policy:
-    """Read the policy in ``path``.
-
-    Raises:
-        BadPolicy: the file is missing or not TOML, a key is unknown, missing or impossible, a rule
-            is unknown, or steps or gates contradict each other.
-    """
+    """Read the policy in ``path``."""
     try:
         text = text_of(path, most=MAX_SETTINGS_BYTES)
     except (OSError, Malformed) as error:
@@ -277,9 +272,6 @@ def for_candidates(template: Policy, control: str, candidates: Sequence[str]) ->
     """Judge each candidate by the gates of the template's one step.
 
     The steps are named after the candidates and none waits for another.
-
-    Raises:
-        EvidenceError: the template has more than one step, or the candidate is missing.
     """
     if len(template.steps) != 1:
         raise EvidenceError(
@@ -303,11 +295,7 @@ class Judged(NamedTuple):
 
 
 def as_applied(template: Policy, judged: Sequence[Judged]) -> Policy:
-    """Return the policy that has exactly the steps ``judged``, in their order.
-
-    Raises:
-        EvidenceError: ``template`` cannot be applied so; a step was left out, added or renamed.
-    """
+    """Return the policy that has exactly the steps ``judged``, in their order."""
     own = [Judged(step.name, step.control, step.candidate) for step in template.steps]
     if judged and list(judged) == own[: len(judged)]:
         return template.until(judged[-1].step)

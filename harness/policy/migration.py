@@ -221,11 +221,7 @@ class State:
         return self.taken[-2].switch if len(self.taken) > 1 else self.start
 
     def next_of(self, policy: Policy) -> Step | None:
-        """Return the step that is to be taken next; None where all are.
-
-        Raises:
-            EvidenceError: the policy is another one, or lost or moved a step that was taken.
-        """
+        """Return the step that is to be taken next; None where all are."""
         if policy.name != self.policy:
             raise EvidenceError(
                 f"the migration follows the policy {self.policy!r}, not {policy.name!r};"
@@ -270,12 +266,7 @@ class State:
 
 
 def state_of(events: Iterable[Event]) -> State:
-    """Add up the events of a ledger, oldest first.
-
-    Raises:
-        EvidenceError: they are not of one migration. The beginning is missing, time runs backwards,
-            a decision is later than its event, or a step was taken back or drilled but never taken.
-    """
+    """Add up the events of a ledger, oldest first."""
     state: State | None = None
     last: datetime | None = None
     for event in events:
@@ -294,11 +285,7 @@ def state_of(events: Iterable[Event]) -> State:
 
 
 def applied(state: State | None, event: Event) -> State:
-    """Return the state after ``event``.
-
-    Raises:
-        EvidenceError: it cannot happen in this state.
-    """
+    """Return the state after ``event``."""
     if isinstance(event, Begun):
         if state is not None:
             raise EvidenceError(f"the migration began already, on {state.begun_at.date()}")
@@ -398,11 +385,7 @@ class Standing:
 
 
 def standing(state: State, policy: Policy, evidence: CurrentDecision, *, now: datetime) -> Standing:
-    """Return where the migration stands and what it asks for; ``now`` is aware of its zone.
-
-    Raises:
-        EvidenceError: the policy is not the one that the migration follows.
-    """
+    """Return where the migration stands and what it asks for; ``now`` is aware of its zone."""
     step = state.next_of(policy)
     hindrances = tuple(hindrances_of(state, policy, evidence, now=now))
     asks = [*_rollback_asks(state, _believed(evidence)), *_expired(state, policy, evidence, now)]
@@ -421,11 +404,7 @@ def standing(state: State, policy: Policy, evidence: CurrentDecision, *, now: da
 def hindrances_of(
     state: State, policy: Policy, evidence: CurrentDecision, *, now: datetime
 ) -> Iterator[str]:
-    """Yield the blockers of the next step; none if it may be taken.
-
-    Raises:
-        EvidenceError: the policy is not the one that the migration follows.
-    """
+    """Yield the blockers of the next step; none if it may be taken."""
     step = state.next_of(policy)
     if step is None:
         yield f"{state.step} is the last step of the policy"

@@ -257,11 +257,7 @@ class Policy:
         return replace(self, rules=replace(self.rules, threads=threads))
 
     def until(self, name: str) -> Policy:
-        """Leave out the steps after ``name``.
-
-        Raises:
-            UnknownName: the step is unknown.
-        """
+        """Leave out the steps after ``name``."""
         known = [step.name for step in self.steps]
         if name not in known:
             raise UnknownName("step", name, known)

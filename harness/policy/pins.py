@@ -69,11 +69,7 @@ def path_of(policy_file: Path) -> Path:
 
 
 def read(policy_file: Path) -> Pins:
-    """Read the pins of a policy; there are none where it has no such file.
-
-    Raises:
-        BadFile: the file holds something else.
-    """
+    """Read the pins of a policy; there are none where it has no such file."""
     path = path_of(policy_file)
     return PINS.read(path) if path.exists() else Pins()
 
@@ -87,11 +83,7 @@ def pin(
     at: Moment,
     by: str,
 ) -> Pin:
-    """Pin a data set beside a policy; what it was pinned as before is gone, that it was is kept.
-
-    Raises:
-        BadFile: there is a file that holds no pins.
-    """
+    """Pin a data set beside a policy; what it was pinned as before is gone, that it was is kept."""
     path = path_of(policy_file)
     with held(path):
         known = read(policy_file)

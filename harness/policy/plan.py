@@ -146,22 +146,14 @@ class MeanForecast:
 
     @classmethod
     def of_spread(cls, spread: float, wanted: Target, span: Span) -> MeanForecast:
-        """Assume a standard deviation of the differences.
-
-        Raises:
-            EvidenceError: no differences have it.
-        """
+        """Assume a standard deviation of the differences."""
         values = assumed(spread, truth=wanted.truth, span=span)
         said = f"{_truth(wanted)}, spread {spread:g} per query as assumed"
         return cls(values, None, span, wanted, spread_known=True, said=said)
 
     @classmethod
     def of_agreement(cls, settings: FloorSettings, evidence: Evidence) -> MeanForecast:
-        """Take agreement as it was seen, with its mean.
-
-        Raises:
-            EvidenceError: it was not computed, or for no query.
-        """
+        """Take agreement as it was seen, with its mean."""
         every = checked(evidence.agreement.scores, settings.measure, "agreement")
         scores = in_slice(every, evidence, settings.slice)
         if scores.mean is None:
@@ -529,9 +521,6 @@ def plan(
 
     For m gates to pass together with a given power, each may fail with probability (1 - power) / m
     (Bonferroni). So their correlations need not be known.
-
-    Raises:
-        EvidenceError: the spread that is assumed cannot be.
     """
     return tuple(
         _step(policy, step, at_hand, pilots.get(step.name), assume) for step in policy.steps

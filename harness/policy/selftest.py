@@ -106,9 +106,6 @@ def selftest(policy: Policy, evidence: Mapping[str, Evidence], *, trials: int) -
 
     Each mean that a gate requires is tried by itself, and the worst is given: a gate that requires
     several is wrong no more often. Gates with too few queries are left out.
-
-    Raises:
-        EvidenceError: no trial, or fewer than two independent queries.
     """
     return tuple(
         max(means, key=lambda one: one.planted[0].passed.value if one.planted else -1.0)
@@ -211,9 +208,6 @@ def draw(
     """Draw trials whose true mean difference is ``truth``; None where so much cannot be lost.
 
     Nor can whole clusters be lost where all queries would be one cluster.
-
-    Raises:
-        EvidenceError: fewer than two independent queries, or no trial.
     """
     if trials < 1 or values.units < 2:  # noqa: PLR2004  one has no spread
         raise EvidenceError("a selftest needs two independent queries and one trial, or more")

@@ -81,10 +81,6 @@ def copied(answer: object, k: int) -> Answer:
 
     A type of the engine's own may work when it is iterated over or read, so the copy is made while
     the clock runs. Hits that come as a generator are refused; those of a tuple are read once.
-
-    Raises:
-        BrokenAnswer: the value is not an answer, has more than ``k`` hits, or a score that is not
-            a finite number.
     """
     if not isinstance(answer, Answer) or not isinstance(answer.served_by, str):
         raise BrokenAnswer(
@@ -149,9 +145,6 @@ def trace(
 
     A query whose stages fail, or are not those that most queries go through, is lost. An arm that
     tells of no stages has one: what it showed.
-
-    Raises:
-        InvalidArm: the last stage of a query is not what the arm showed, or every query is lost.
     """
     if not isinstance(searcher, Staged):
         return unstaged(shown)
@@ -186,11 +179,7 @@ def trace(
 
 
 def told(searcher: Staged, query: Query, k: int) -> tuple[Stage, ...]:
-    """Ask for the stages of one query.
-
-    Raises:
-        TypeError: they, or the hits of one, are not a tuple; a generator need not end.
-    """
+    """Ask for the stages of one query."""
     stages = searcher.stages(query.text, k, query.params)
     _check_whole(stages)
     for stage in stages:
@@ -320,11 +309,7 @@ def drive(
 
 
 def _seen(arm: str, searcher: Searcher, query: Query, k: int, time_limit_s: float) -> TimedOutcome:
-    """Ask once, and see by a clock of our own that the time limit fires.
-
-    Raises:
-        EvidenceError: an answer came long after its limit, and counts as one.
-    """
+    """Ask once, and see by a clock of our own that the time limit fires."""
     asked_s = perf_counter()
     seen = observe(searcher, query, k, int(time_limit_s * 1e9))
     took_s = perf_counter() - asked_s

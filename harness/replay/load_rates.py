@@ -27,11 +27,7 @@ class Noise(NamedTuple):
 
 
 def noise(first_ns: Sequence[int], second_ns: Sequence[int], *, max_noise: float) -> Noise:
-    """Hold a percentile of two openings of one arm against each other, round by round (A/A).
-
-    Raises:
-        EvidenceError: the rounds are not the same, there are none, or a time is not above 0.
-    """
+    """Hold a percentile of two openings of one arm against each other, round by round (A/A)."""
     found = ratios(second_ns, first_ns)
     most = max(max(one, 1 / one) for one in found)
     quiet = most <= max_noise
@@ -44,11 +40,7 @@ def noise(first_ns: Sequence[int], second_ns: Sequence[int], *, max_noise: float
 
 
 def ratios(above_ns: Sequence[int], below_ns: Sequence[int]) -> tuple[float, ...]:
-    """Divide round by round.
-
-    Raises:
-        EvidenceError: the rounds are not the same, there are none, or a time is not above 0.
-    """
+    """Divide round by round."""
     if len(above_ns) != len(below_ns) or not above_ns:
         raise EvidenceError(
             f"{len(above_ns)} rounds cannot be compared with {len(below_ns)}; load both arms alike"
@@ -126,9 +118,6 @@ def highest_rate(
     ``floor`` is the lowest rate at which a trial is long enough to say anything. ``resolution`` is
     the ratio of the two ends at which bisection stops, above 1. A trial that
     says nothing is run again ``retries`` times.
-
-    Raises:
-        EvidenceError: the capacity is not above 0, or the resolution not above 1.
     """
     if not (capacity > 0 and resolution > 1):
         raise EvidenceError(

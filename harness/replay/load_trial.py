@@ -34,11 +34,7 @@ class Histogram:
 
     @classmethod
     def of(cls, times_ns: Iterable[int] | NDArray[np.int64]) -> Self:
-        """Count times, nanoseconds.
-
-        Raises:
-            EvidenceError: a time is not above 0, or longer than an hour.
-        """
+        """Count times, nanoseconds."""
         counts = _empty()
         for time_ns in np.asarray(times_ns, dtype=np.int64).tolist():
             if not LOWEST_NS <= time_ns <= HIGHEST_NS:
@@ -60,11 +56,7 @@ class Histogram:
 
     @classmethod
     def decoded(cls, text: str) -> Self:
-        """Read what ``encoded`` wrote.
-
-        Raises:
-            Malformed: it is not a histogram, or one of another form.
-        """
+        """Read what ``encoded`` wrote."""
         counts = _empty()
         try:
             counts.decode_and_add(text.encode("ascii"))

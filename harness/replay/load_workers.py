@@ -59,12 +59,7 @@ class Mix:
     """
 
     def __init__(self, queries: Sequence[Query], weights: Mapping[str, float]) -> None:
-        """Check the weights.
-
-        Raises:
-            UnknownName: no query has such a slice.
-            HarnessError: there is nothing to ask, or a weight is not above 0.
-        """
+        """Check the weights."""
         if not queries:
             raise HarnessError("the data set is empty; prepare a data set that has queries")
         known = sorted({part for query in queries for part in query.slices})
@@ -106,11 +101,7 @@ class Mix:
 
 
 def poisson(mix: Mix, rate: float, seconds: float, seed: Sequence[int]) -> Arrivals:
-    """Draw the arrivals of ``seconds`` at ``rate`` a second; the same for the same seed.
-
-    Raises:
-        HarnessError: the rate or the time is not above 0, or so small that nothing arrives.
-    """
+    """Draw the arrivals of ``seconds`` at ``rate`` a second; the same for the same seed."""
     if not (math.isfinite(rate) and rate > 0 and math.isfinite(seconds) and seconds > 0):
         raise HarnessError(f"{rate:g} arrivals a second for {seconds:g} s: both must be above 0")
     rng = np.random.default_rng(list(seed))
@@ -128,10 +119,6 @@ def recorded(path: Path, queries: Sequence[Query]) -> Arrivals:
     """Read arrivals from JSON lines ``{"at_s": 0.25, "query_id": "q1"}``, in order of time.
 
     Times are seconds after the first midnight or any other start; the first one becomes 0.
-
-    Raises:
-        BadFile: it is missing, a line is not an arrival, time runs backwards, a query is unknown,
-            or there are not two arrivals.
     """
     hint = 'Each line is {"at_s": SECONDS, "query_id": "ID"}, in order of time'
     rows = {query.query_id: row for row, query in enumerate(queries)}
@@ -380,11 +367,7 @@ class Shared(NamedTuple):
 
 
 def run_pool(opener: Opener, plan: Plan, pool: WorkerPool) -> tuple[Part, ...]:
-    """Open the arm in every worker, start them together, and wait until all are done.
-
-    Raises:
-        InvalidArm: a process could not open the arm, or died.
-    """
+    """Open the arm in every worker, start them together, and wait until all are done."""
     context = get_context("spawn")
     shared = Shared(context.Barrier(pool.processes), context.Value("q", 0), context.Value("q", 0))
     children: dict[Any, SpawnProcess] = {}

@@ -119,12 +119,7 @@ STOPPED_S = 5.0
 
 
 def in_fresh_process(work: Work, advance: Advance) -> None:
-    """Start Python anew (spawn), do ``work`` there, and wait.
-
-    Raises:
-        HarnessError: ``work`` raised one.
-        InvalidArm: it raised something else, or its process died.
-    """
+    """Start Python anew (spawn), do ``work`` there, and wait."""
     with started(work) as follow:
         follow(advance)
 
@@ -269,11 +264,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> Noise:
-    """Time the reference work ``rounds`` times as each of two arms.
-
-    Raises:
-        ValueError: there are fewer than two rounds.
-    """
+    """Time the reference work ``rounds`` times as each of two arms."""
     if rounds <= 1:
         raise ValueError(f"{rounds} rounds say nothing of how they differ; take two or more")
     reference = Reference(clock)

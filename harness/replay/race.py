@@ -67,9 +67,6 @@ def draw(
 
     Where there are fewer texts than asked for, a fifth at most is held back for the warm-up, which
     then goes through them again and again.
-
-    Raises:
-        HarnessError: there are fewer than two different texts.
     """
     distinct = {_text(query): query for query in reversed(queries)}
     drawn = random.Random(seed).sample(
@@ -226,10 +223,6 @@ def race(
     that order moves on by one, so that each arm is first equally often. Each answer is
     compared with ``expected``, by arm and query; that to a variant must end alike and be given by
     the same engine.
-
-    Raises:
-        EvidenceError: the time of an answer is longer than the call that gave it, so it covers
-            that of another arm.
     """
     rng = random.Random(f"{seed} {process}")
     names = sorted(searchers)

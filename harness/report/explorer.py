@@ -283,11 +283,7 @@ def pack(value: object) -> Markup:
 
 
 def themes(style: str) -> str:
-    """Return rules that hold a page to one of the two palettes of ``style``, for the screen.
-
-    Raises:
-        HarnessError: the palettes are unknown.
-    """
+    """Return rules that hold a page to one of the two palettes of ``style``, for the screen."""
     match = PALETTE.search(style)
     if match is None:
         raise HarnessError("page.css: begins without two palettes; see themes() in explore.py")

@@ -38,11 +38,7 @@ class Stages:
 
 
 def from_json(written: Mapping[str, Any], path: Path) -> Apart:
-    """Read what ``stages_table.to_json`` wrote.
-
-    Raises:
-        BadFile: it is something else.
-    """
+    """Read what ``stages_table.to_json`` wrote."""
     try:
         stages = tuple(step["stage"] for step in written["steps"])
         rows = {row["query_id"]: row for row in written["queries"]}

@@ -221,10 +221,6 @@ class ReportInput:
     A comparison is a control and a candidate under a name. Each step is a comparison of its name;
     without a policy ``decisions`` is empty and the comparisons are only described. A decided
     step may lack evidence (then its gates say so), a comparison may not lack arms.
-
-    Raises:
-        EvidenceError: a step was decided twice, evidence is about another dataset, or there are
-            decisions and no policy.
     """
 
     provenance: Provenance

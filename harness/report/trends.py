@@ -147,11 +147,7 @@ def _intervals(row: Mapping[str, Json | None]) -> dict[str, Interval]:
 
 
 def read(path: Path) -> tuple[Entry, ...]:
-    """Read a history, by time; one that is not there is empty.
-
-    Raises:
-        BadFile: a line is not an entry or is from the future, or a decision is repeated.
-    """
+    """Read a history, by time; one that is not there is empty."""
     if not path.exists():
         return ()
     found: dict[str, Entry] = {}
@@ -167,11 +163,7 @@ def read(path: Path) -> tuple[Entry, ...]:
 
 
 def add(path: Path, entry: Entry) -> bool:
-    """Add an entry, and tell whether it was new; it is on the disk then.
-
-    Raises:
-        BadFile: as ``read``.
-    """
+    """Add an entry, and tell whether it was new; it is on the disk then."""
     with held(path):
         known = read(path)
         if any(entry.decision_sha256 == one.decision_sha256 for one in known):
@@ -370,20 +362,12 @@ def _word(step: StepKept) -> str:
 
 
 def to_page(histories: Mapping[str, Sequence[Entry]]) -> str:
-    """Write the page; the same bytes for the same histories.
-
-    Raises:
-        EvidenceError: a history is missing or empty.
-    """
+    """Write the page; the same bytes for the same histories."""
     return html.to_page(document(histories), generator=GENERATOR)
 
 
 def document(histories: Mapping[str, Sequence[Entry]]) -> Section:
-    """Describe what was decided over time, the latest first.
-
-    Raises:
-        EvidenceError: a history is missing or empty.
-    """
+    """Describe what was decided over time, the latest first."""
     if not histories or not all(histories.values()):
         what = "is missing" if not histories else "is empty"
         raise EvidenceError(f"the history {what}. Run: harness history add")

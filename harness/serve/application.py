@@ -60,11 +60,7 @@ REFUSED = {
 
 
 def loopback(host: str) -> str:
-    """Return the address in numbers.
-
-    Raises:
-        HarnessError: other machines could reach it.
-    """
+    """Return the address in numbers."""
     if host not in LOOPBACK:
         raise HarnessError(
             f"{host}: pages are served to this machine alone: {', '.join(LOOPBACK)}. From another"

@@ -134,11 +134,7 @@ class Sitting:
 
 
 def sit(key: str, path: Path, asked: Mapping[str, str]) -> Sitting:
-    """Sit down where the address says, at the first open pair where it says nothing.
-
-    Raises:
-        BadFile: the pool cannot be read.
-    """
+    """Sit down where the address says, at the first open pair where it says nothing."""
     found = judgements.read_pool(path)
     places = range(len(found.pairs))
     said = _number(asked.get("at", ""))
@@ -149,13 +145,7 @@ def sit(key: str, path: Path, asked: Mapping[str, str]) -> Sitting:
 
 
 def press(key: str, path: Path, body: bytes) -> Sitting:
-    """Do what a key of the form says, and give where one is then, with a notice if nothing is done.
-
-    Raises:
-        BadForm: it is not what the form sends.
-        BadFile: the pool cannot be read, or the pair is gone from it.
-        Overtaken: somebody else judged the pair since it was shown.
-    """
+    """Apply a key of the form; return the new position, with a notice if nothing is done."""
     sent = _fields(body)
     found = judgements.read_pool(path)
     at = _place(found, sent["pair"])
@@ -189,11 +179,7 @@ def _settles(path: Path) -> str:
 
 
 def again(key: str, path: Path, body: bytes, why: Overtaken) -> Sitting:
-    """Show the pair again whose grade was not written, as it is judged by now, and say why.
-
-    Raises:
-        BadFile: the pool cannot be read.
-    """
+    """Show the pair again whose grade was not written, as it is judged by now, and say why."""
     sent = _fields(body)
     found = judgements.read_pool(path)
     done = _trail(sent["done"], range(len(found.pairs)))

@@ -105,11 +105,7 @@ class Shelf:
 
 
 def folders(paths: Sequence[Path]) -> tuple[Folder, ...]:
-    """Label every folder by its name, with a number where two have one name.
-
-    Raises:
-        BadFile: one is not a folder, or holds nothing to show.
-    """
+    """Label every folder by its name, with a number where two have one name."""
     found: dict[str, Folder] = {}
     for path in paths:
         root = path.resolve()
@@ -279,11 +275,7 @@ def _entry(key: str, sheets: tuple[Sheet, ...], now: datetime) -> Entry:
 
 
 def _decided(sheet: Sheet, now: datetime) -> tuple[Decided, ...]:
-    """Return what was decided, and what of it no longer counts.
-
-    Raises:
-        BadFile: the file is no decision, or says what its findings do not give.
-    """
+    """Return what was decided, and what of it no longer counts."""
     return tuple(
         one._replace(expired=bool(one.expires_at) and _passed(sheet, one.expires_at, now))
         for one in _read(sheet.path, sheet.signature)

@@ -131,11 +131,7 @@ class Clicks:
 
 
 def read(folder: Path) -> Clicks:
-    """Read the log in a folder.
-
-    Raises:
-        BadFile: it is missing, a line is malformed, or a list comes twice.
-    """
+    """Read the log in a folder."""
     path = folder / FILE
     shown: dict[str, ShownList] = {}
     clicks: list[Click] = []
@@ -189,9 +185,6 @@ class ListMixer:
         """Return a list of at most ``k`` documents; the first ranking's own for a single arm.
 
         ``failed`` says what is wrong with another arm; then the list is the first one's own too.
-
-        Raises:
-            OSError: it could not be written down.
         """
         key = token_hex(8)
         mixed = Mixed(tuple(rankings[0][:k]), (0,) * len(rankings[0][:k]))
@@ -246,9 +239,6 @@ def preferences(found: Clicks, *, confidence: float) -> Preferences:
     """Credit clicks to arms, and compare each candidate with the control.
 
     Each user counts once, by the sum of credits over all lists: lists of one user agree.
-
-    Raises:
-        EvidenceError: no list was mixed, lists of different arms were, or too few users are known.
     """
     mixed = [one for one in found.shown if len(one.arms) > 1 and not one.failed]
     if not mixed:

@@ -53,11 +53,7 @@ def slower(observations: Iterable[Observation], ratio: float) -> Iterator[float]
 
 
 def sure(values: Iterable[float], confidence: float) -> Estimate | None:
-    """Bound the mean of ``values`` by a betting sequence; None without a value.
-
-    Raises:
-        EvidenceError: the confidence does not lie between 0 and 1.
-    """
+    """Bound the mean of ``values`` by a betting sequence; None without a value."""
     sequence = BettingSequence(confidence=confidence, least=0, most=1)
     count = 0
     for value in values:
@@ -77,9 +73,6 @@ def traffic(log: Read, *, control: str, candidate: str) -> Traffic:
 
     An attempt counts where the control answered as itself and no index moved. The candidate
     failed where it raised, was given up or ended, and where another engine answered in its place.
-
-    Raises:
-        EvidenceError: nothing was attempted.
     """
     if not log.observations:
         raise EvidenceError("the log has no attempt; compare the arms on live queries first")

@@ -58,22 +58,12 @@ class HttpSearcher:
         raise Unreadable("a query without its request")
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Send a request.
-
-        Raises:
-            NothingToCompare, Unreadable, httpx.HTTPError: as ``ask``.
-        """
+        """Send a request."""
         del text
         return self.ask(k, params).answer
 
     def ask(self, k: int, params: Mapping[str, Scalar]) -> Told:
-        """Send a request, and return the answer with the generation of the index.
-
-        Raises:
-            NothingToCompare: the server answers with a redirect or ``not modified``.
-            Unreadable: it does not answer with 200 and JSON as the file says, or with too much.
-            httpx.HTTPError: it cannot be reached, or not in time.
-        """
+        """Send a request, and return the answer with the generation of the index."""
         body = str(params["body"]).encode()
         headers = {"accept": ANSWER_TYPE, "accept-encoding": "gzip, deflate", SENT_BY_US: "1"}
         if params["type"]:
@@ -116,11 +106,7 @@ def http_candidate(server: str, reading: Reading) -> Iterator[Searcher]:
 
 
 def check_address(server: str) -> None:
-    """Check that a text is the address of a server.
-
-    Raises:
-        HarnessError: it is not, or has a query or a user, which the message leaves out.
-    """
+    """Check that a text is the address of a server."""
     try:
         url = urlsplit(server)
         fits = url.scheme in {"http", "https"} and url.hostname and url.port != 0
@@ -132,11 +118,7 @@ def check_address(server: str) -> None:
 
 
 def request_parts(target: str, media_type: str, body: bytes) -> Mapping[str, Any]:
-    """Return the parameters of an address and of a body, where the pointers of a file lead.
-
-    Raises:
-        Unreadable: the body is neither JSON nor a form.
-    """
+    """Return the parameters of an address and of a body, where the pointers of a file lead."""
     found: dict[str, Any] = {"query": _parameters(target.partition("?")[2])}
     if body and media_type.partition(";")[0].strip().lower() == FORM_TYPE:
         found["body"] = _parameters(body.decode("latin-1"))
@@ -153,11 +135,7 @@ def _parameters(text: str) -> dict[str, str]:
 
 
 def unpacked(body: bytes, encoding: str, most: int) -> bytes:
-    """Undo a content encoding.
-
-    Raises:
-        Unreadable: it is another one than gzip or deflate, broken, or more than ``most`` bytes.
-    """
+    """Undo a content encoding."""
     name = encoding.strip().lower()
     if name in {"", "identity"}:
         found, whole = body, True
@@ -178,11 +156,7 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def read_json(text: bytes) -> Any:  # noqa: ANN401  any JSON
-    """Read JSON.
-
-    Raises:
-        Unreadable: it is not JSON.
-    """
+    """Read JSON."""
     try:
         return formats.json_of(text.decode("utf-8"))
     except ValueError as exc:

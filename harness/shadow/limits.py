@@ -16,11 +16,7 @@ from harness.core.errors import HarnessError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of the machine, and of a person's patience, the candidate gets.
-
-    Raises:
-        HarnessError: a number is below what it must be.
-    """
+    """How much of the machine, and of a person's patience, the candidate gets."""
 
     in_flight: int
     """Candidates that run at once, each with its own worker."""
@@ -55,11 +51,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """How pairs become records.
-
-    Raises:
-        HarnessError: a number is below what it must be, or ``persistence`` not between 0 and 1.
-    """
+    """How pairs become records."""
 
     batch: int
     """Most pairs that are compared and written at once. It takes about 0.1 ms a pair of the
@@ -100,9 +92,6 @@ class Sampler:
     give). That is the tightest that there is, and it leaves nothing to chance but the phase, which
     ``seed`` draws. Traffic that repeats itself with just the sampler's period is seen at one place
     of it. A rate such as 97,003 millionths, and not 100,000, has no period to meet.
-
-    Raises:
-        HarnessError: the rate does not lie between 0 and a million.
     """
 
     def __init__(self, *, rate: int, seed: int) -> None:

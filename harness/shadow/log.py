@@ -50,11 +50,7 @@ class Between(NamedTuple):
 
 
 def write(folder: Path, between: Between) -> None:
-    """Note what the log in ``folder`` compares.
-
-    Raises:
-        BadFile: the file cannot be written.
-    """
+    """Note what the log in ``folder`` compares."""
     try:
         write_json(folder / FILE, between._asdict())
     except OSError as exc:
@@ -63,11 +59,7 @@ def write(folder: Path, between: Between) -> None:
 
 
 def read_engines(folders: Sequence[Path]) -> Between:
-    """Describe what the logs in ``folders`` compare; nothing where they differ or do not say.
-
-    Raises:
-        BadFile: a file is not as it was written.
-    """
+    """Describe what the logs in ``folders`` compare; nothing where they differ or do not say."""
     found = {_read_engines(folder / FILE) for folder in folders if (folder / FILE).is_file()}
     return found.pop() if len(found) == 1 else Between()
 
@@ -128,11 +120,7 @@ class Once:
         self._then: dict[str, Observation] = {}
 
     def take(self, one: Observation) -> None:
-        """Take the next one.
-
-        Raises:
-            EvidenceError: it was there before, or its log is there under another writer's name.
-        """
+        """Take the next one."""
         if not self._taken[one.writer].take(one.number):
             raise EvidenceError(
                 f"attempt {one.number} of the log {one.writer} is there twice; give each log once"
@@ -204,11 +192,7 @@ def whole_lines(file: Path, start: int = 0) -> Iterator[bytes]:
 
 
 def records(folder: Path, kind: type[Record]) -> Iterator[Record]:
-    """Yield the records of one stream in the order in which they were written.
-
-    Raises:
-        BadFile: a line is not such a record.
-    """
+    """Yield the records of one stream in the order in which they were written."""
     for file in files(folder, kind):
         for number, line in enumerate(whole_lines(file), start=1):
             yield parsed(kind, line, file, number)
@@ -218,11 +202,6 @@ def read_logs(folder: Path, *more: Path) -> Read:
     """Read one log, or several of different processes as one, ordered by their time.
 
     Observations are read before divergences, so that a log may be read while it grows.
-
-    Raises:
-        BadFile: a folder holds no log, or a line is not a record.
-        EvidenceError: an attempt was written twice, or two folders hold the same log, by the same
-            writer's name or by another.
     """
     logs = [_read_folder(each) for each in (folder, *more)]
     observations = _ordered(log.observations for log in logs)
@@ -274,11 +253,7 @@ _NUMBERS = re.compile(
 
 
 class Stream:
-    """One stream, open to append to.
-
-    Raises:
-        BadFile: a file is there and cannot be written to.
-    """
+    """One stream, open to append to."""
 
     def __init__(self, folder: Path, kind: type[object], *, rotate_bytes: int) -> None:
         self._folder, self._kind, self._rotate_bytes = folder, kind, rotate_bytes
@@ -308,12 +283,7 @@ class Stream:
             self._size = end
 
     def append(self, lines: bytes) -> None:
-        """Write whole lines, or none where that fails.
-
-        Raises:
-            OSError: the disk is full or gone, or the file was deleted; what was written of
-                ``lines`` is taken back.
-        """
+        """Write whole lines, or none where that fails."""
         if not os.fstat(self._file).st_nlink:
             raise FileNotFoundError(errno.ENOENT, "the log was deleted")
         if self._size >= self._rotate_bytes:
@@ -350,13 +320,7 @@ def _may_begin(folder: Path) -> bool:
 
 
 class Log:
-    """The one writer of a folder; goes on where the last one stopped.
-
-    Raises:
-        EvidenceError: another process, or another ``Log`` of this one, is writing there.
-        NotOurs: the folder holds what no log wrote.
-        HarnessError: it cannot be written to.
-    """
+    """The one writer of a folder; goes on where the last one stopped."""
 
     def __init__(
         self,
@@ -404,11 +368,7 @@ class Log:
         divergences: Sequence[Divergence],
         degradations: Sequence[Degradation],
     ) -> None:
-        """Write a batch; each divergence stands before its observation.
-
-        Raises:
-            OSError: the disk is full or gone. Observations are then not written.
-        """
+        """Write a batch; each divergence stands before its observation."""
         for kind, found in (
             (Divergence, divergences),
             (Degradation, degradations),

@@ -56,11 +56,7 @@ class McpControl:
         """How often it was connected."""
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Hold a connection open until cancelled; started when the first one stands.
-
-        Raises:
-            BaseException: whatever the first connection fails with; later ones are tried again.
-        """
+        """Hold a connection open until cancelled; started when the first one stands."""
         pause = PAUSE_S[0]
         while True:
             try:
@@ -82,11 +78,7 @@ class McpControl:
             pause = min(2 * pause, PAUSE_S[1])
 
     async def send(self, request: Any, kind: type[Found]) -> Found:  # noqa: ANN401  any of MCP's
-        """Send one request and give its answer.
-
-        Raises:
-            MCPError: the server says so, or its connection broke, or there is none in time.
-        """
+        """Send one request and give its answer."""
         client = await self._connected()
         try:
             return await client.session.send_request(request, kind)  # type: ignore[type-var]
@@ -210,11 +202,7 @@ async def serve(
     http: tuple[str, int] | None,
     ready: Callable[[str], object],
 ) -> None:
-    """Serve over the pipes of this process until they end, or over HTTP until interrupted.
-
-    Raises:
-        HarnessError: the host is not an address in numbers, or the port is taken.
-    """
+    """Serve over the pipes of this process until they end, or over HTTP until interrupted."""
     async with anyio.create_task_group() as later:
         app = McpProxy(control, reading, comparison, later).app()
         if http is None:
@@ -235,11 +223,7 @@ async def serve(
 
 
 def structured(answer: CallToolResult) -> dict[str, Any]:
-    """Return the structured content of an answer.
-
-    Raises:
-        Unreadable: the tool failed, or there is none.
-    """
+    """Return the structured content of an answer."""
     if answer.is_error:
         said = "; ".join(getattr(part, "text", part.type) for part in answer.content)
         raise Unreadable(f"the tool failed: {said}")

@@ -90,13 +90,7 @@ class Served(NamedTuple):
 
 
 def comparable(served: Served) -> Served:
-    """Return what was served in values that a log can hold and that no caller changes.
-
-    Raises:
-        TypeError: the text or the client is not a text, the number of hits not one, or a param not
-            a scalar.
-        ValueError: a param is a number that JSON cannot hold.
-    """
+    """Return what was served in values that a log can hold and that no caller changes."""
     text, k = served.text, served.k
     if not isinstance(served.client, str):
         raise TypeError(f"a client of {type(served.client).__name__}")

@@ -132,12 +132,7 @@ class Receiver:
                 self._comparison.fault(exc)
 
     def _ask(self, request: Mirrored) -> None:
-        """Ask the control, and offer its answer to the comparison, which asks the candidate.
-
-        Raises:
-            Unreadable: the request cannot be read.
-            NothingToCompare: the control answers with a redirect.
-        """
+        """Ask the control, and offer its answer to the comparison, which asks the candidate."""
         most = self._reading.bounds.request_bytes
         body = unpacked(request.body, request.headers.get("content-encoding", ""), most)
         media_type = request.headers.get("content-type", "")

@@ -225,11 +225,7 @@ def client_key(name: str, salt: str) -> str:
 
 
 def dumped(record: AnyRecord) -> bytes:
-    """Return a record as one line of JSON, with its line end.
-
-    Raises:
-        ValueError: it holds half of a character, or is longer than a reader takes.
-    """
+    """Return a record as one line of JSON, with its line end."""
     line = HEAD + bytes(_ADAPTERS[type(record)].dump_json(record)[1:]) + b"\n"
     if len(line) >= MAX_LINE_BYTES:
         raise ValueError(f"its line has {len(line)} bytes, {MAX_LINE_BYTES} are too many to read")
@@ -237,11 +233,7 @@ def dumped(record: AnyRecord) -> bytes:
 
 
 def parsed(kind: type[Record], line: bytes, path: Path, number: int) -> Record:
-    """Read one whole line; ``path`` and ``number`` (from 1) say where it stands.
-
-    Raises:
-        BadFile: it is of another format, or no such record.
-    """
+    """Read one whole line; ``path`` and ``number`` (from 1) say where it stands."""
     hint = "Take the line out, or read the log with the program that wrote it."
     if not line.startswith(HEAD):
         problem = f"the line does not start with {HEAD.decode()!r}"

@@ -60,11 +60,7 @@ class UnresolvedPointer(Exception):
 
 
 def pointed(document: Any, pointer: str) -> Any:  # noqa: ANN401  any JSON, and any part of it
-    """Return what ``pointer`` leads to; the empty pointer is the whole document.
-
-    Raises:
-        UnresolvedPointer: nothing is there.
-    """
+    """Return what ``pointer`` leads to; the empty pointer is the whole document."""
     found = document
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
@@ -155,11 +151,7 @@ class Reading(_Table):
     bounds: Bounds
 
     def asked(self, request: Any) -> RequestedQuery:  # noqa: ANN401  any JSON
-        """Read a query.
-
-        Raises:
-            Unreadable: the text is missing, or no number of hits above 0.
-        """
+        """Read a query."""
         table = self.request
         try:
             text = pointed(request, table.text)
@@ -179,10 +171,6 @@ class Reading(_Table):
         """Read an answer of the server that ``manifest`` names to a request for ``k`` hits.
 
         Raw scores are brought into [0, 1] without changing their order or their ties.
-
-        Raises:
-            Unreadable: there is not a list of at most ``k`` hits, or a hit has no id or no number
-                for a score.
         """
         table = self.answer
         try:
@@ -199,11 +187,7 @@ class Reading(_Table):
         return Answer(hits, who)
 
     def generation_of(self, answer: Any) -> int | str:  # noqa: ANN401  any JSON
-        """Read which state of its index a server answered from; empty where it tells none.
-
-        Raises:
-            Unreadable: there is neither a number nor a text where one was promised.
-        """
+        """Read which state of its index a server answered from; empty where it tells none."""
         if not self.answer.generation:
             return ""
         try:
@@ -284,11 +268,7 @@ class Backend:
         self.generation: int | str | None = None if reading.answer.generation else ""
 
     def read(self, found: Any, k: int) -> Told:  # noqa: ANN401  any JSON
-        """Read an answer to a request for ``k`` hits.
-
-        Raises:
-            Unreadable: it is not as the file says.
-        """
+        """Read an answer to a request for ``k`` hits."""
         answer = self._reading.answer_of(found, self.manifest, k)
         number = self._reading.generation_of(found)
         self.generation = number

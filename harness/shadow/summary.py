@@ -210,11 +210,7 @@ class Summary:
 
 
 class MedianRatio:
-    """A confidence sequence of the median of candidate / control, over pairs of times.
-
-    Raises:
-        EvidenceError: the confidence does not lie between 0 and 1.
-    """
+    """A confidence sequence of the median of candidate / control, over pairs of times."""
 
     def __init__(self, *, confidence: float) -> None:
         if not 0 < confidence < 1:
@@ -229,11 +225,7 @@ class MedianRatio:
         self._count = 0
 
     def update(self, control_ns: int, candidate_ns: int) -> None:
-        """Take one pair of times, nanoseconds.
-
-        Raises:
-            EvidenceError: a time is not above 0.
-        """
+        """Take one pair of times, nanoseconds."""
         if control_ns <= 0 or candidate_ns <= 0:
             raise EvidenceError(
                 f"times of {control_ns} and {candidate_ns} ns have no ratio; record what the"
@@ -258,9 +250,6 @@ class MedianRatio:
         """Median so far, to a step of the grid, and what no gambler has got rich against.
 
         An end that nothing bounds yet is 0 or infinite.
-
-        Raises:
-            EvidenceError: no pair came yet.
         """
         if not self._count:
             raise EvidenceError("no pair of times came yet; ask for an interval after the first")
@@ -287,12 +276,7 @@ class Tail(Generic[Record]):
         self._part, self._offset, self._line = -1, 0, 0
 
     def new(self) -> Iterator[Record]:
-        """Yield what was written since; take all of it before asking again.
-
-        Raises:
-            BadFile: a line is not such a record.
-            EvidenceError: a file is shorter than it was: the log is another one now.
-        """
+        """Yield what was written since; take all of it before asking again."""
         while True:
             there = parts(self._folder, self._kind)
             if self._part in there:
@@ -316,12 +300,7 @@ class Tail(Generic[Record]):
 
 
 class Follower:
-    """All streams of one log, or of those of several processes.
-
-    Raises:
-        BadFile: a folder holds no log.
-        EvidenceError: two folders hold the log of one writer.
-    """
+    """All streams of one log, or of those of several processes."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         names: dict[str, Path] = {}
@@ -338,12 +317,7 @@ class Follower:
         self._once = Once()
 
     def feed(self, summary: Summary) -> int:
-        """Hand on what is new, in the order of time; give the number of new attempts.
-
-        Raises:
-            BadFile: a line is not a record.
-            EvidenceError: a log was replaced while it was followed, or holds an attempt twice.
-        """
+        """Hand on what is new, in the order of time; give the number of new attempts."""
         for divergence in _by_time(self._divergences):
             summary.tell(divergence)
         for degradation in _by_time(self._degradations):

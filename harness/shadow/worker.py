@@ -63,11 +63,7 @@ class Worker(Protocol):
     """An open candidate that is queried one query at a time."""
 
     def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
-        """Ask, and give the candidate up after ``hang_ns``.
-
-        Raises:
-            Lost: it hung, ended or grew too large; close the worker.
-        """
+        """Ask, and give the candidate up after ``hang_ns``."""
         ...
 
     def close(self) -> bool:
@@ -87,9 +83,6 @@ class ThreadWorker:
     An exception, an exit and a hang are borne. What ends a process, and what eats its memory, is
     not: for a candidate that may do so there is ``harness.shadow.worker``. A thread that
     hangs cannot be ended; it is left alone and ends when its query does.
-
-    Raises:
-        Lost: the candidate did not open, or not in ``start_ns``.
     """
 
     def __init__(self, opens: Open, *, start_ns: int) -> None:
@@ -174,11 +167,7 @@ def said(message: Opened | Answered) -> bytes:
 
 
 def heard(frame: bytes) -> Opened | Answered:
-    """Read what a candidate said.
-
-    Raises:
-        Garbage: it is not a message.
-    """
+    """Read what a candidate said."""
     try:
         return Said.validate_json(checked(frame.decode("utf-8")))
     except ValidationError as exc:
@@ -189,13 +178,7 @@ def heard(frame: bytes) -> Opened | Answered:
 
 
 def frame_of(pipe: int, ready: Callable[[], object]) -> bytes:
-    """Read one frame of the file ``pipe``; before each read ``ready`` waits, and may raise.
-
-    Raises:
-        EOFError: the other side has ended.
-        OSError: the pipe is broken.
-        Garbage: the frame is longer than any answer, or something follows it.
-    """
+    """Read one frame of the file ``pipe``; before each read ``ready`` waits, and may raise."""
     found = bytearray()
     while len(found) < _LENGTH.size or len(found) < _LENGTH.size + _size(found):
         ready()
@@ -225,9 +208,6 @@ class ProcessWorker:
     """A candidate in a process, started anew and not forked, so that it shares no lock with ours.
 
     It ends with ours: by ``close``, and by itself when ours is gone.
-
-    Raises:
-        Lost: the candidate did not open, or not in ``start_ns``.
     """
 
     def __init__(self, opens: Open, *, start_ns: int, memory_bytes: int) -> None:
@@ -272,11 +252,7 @@ class ProcessWorker:
         return found.side
 
     def _wait(self, limit_ns: int) -> Opened | Answered:
-        """Return the next thing that the candidate says.
-
-        Raises:
-            Lost: it hung, ended, grew too large or said what is no message.
-        """
+        """Return the next thing that the candidate says."""
         start = perf_counter_ns()
 
         def ready() -> None:

@@ -73,11 +73,7 @@ class ArmAnswer:
 
 
 def typed(layout: Layout, query_id: str) -> Query:
-    """Find a query of the data set.
-
-    Raises:
-        UnknownName: there is none of this id.
-    """
+    """Find a query of the data set."""
     queries = {query.query_id: query for query in Prepared.open(layout.data).queries()}
     if query_id not in queries:
         raise UnknownName("query", query_id, queries)
@@ -87,13 +83,7 @@ def typed(layout: Layout, query_id: str) -> Query:
 def ask(
     layout: Layout, names: tuple[str, ...], query: Query, k: int, cache: Path
 ) -> list[ArmAnswer]:
-    """Open each arm over the data set's index, and ask it.
-
-    Raises:
-        IndexNotReady: an arm was not indexed, or was changed since.
-        EvidenceError: its run was imported, so it cannot be queried.
-        InvalidArm: an arm answers, and cannot say why.
-    """
+    """Open each arm over the data set's index, and ask it."""
     data = Prepared.open(layout.data)
     sides, reasons = [], []
     for name in names:

@@ -67,9 +67,6 @@ def tie_ends(
 
     Each query's value is the least or the largest over all orders of equal scores. An arm that a
     gate names beside the two counts as the control does. None where no such run has ties.
-
-    Raises:
-        HarnessError: a gate looks at a measure of such a run that has no bounds under ties.
     """
     data = Prepared.open(layout.data)
     asked, qrels = [query.query_id for query in data.queries()], data.qrels()
@@ -131,9 +128,6 @@ def compare(
 
     ``how`` says which queries depend on each other. Those who judge by a policy give its word, and
     its ``inference``: a difference then has one interval, in its gate and on every page.
-
-    Raises:
-        EvidenceError: an arm was not scored, or something was changed since.
     """
     check_scores(layout, _arms(pairs))
     controls = dict.fromkeys((control, control) for control, _ in pairs)
@@ -163,11 +157,7 @@ def runs_of(layout: Layout, control: str, candidate: str) -> tuple[Run, Run]:
 
 
 def check_compared(layout: Layout, pairs: Sequence[Pair]) -> None:
-    """Hold the comparisons against the runs and scores, as they are now.
-
-    Raises:
-        EvidenceError: an arm was not compared, or something was changed since.
-    """
+    """Hold the comparisons against the runs and scores, as they are now."""
     hint = layout.remedy(Layout.compare_receipt)
     receipts.check(layout.compare_receipt, _files(layout, pairs), hint)
 
@@ -216,11 +206,7 @@ def difference(
 
 
 def check_drawn(layout: Layout, stored: Estimate | None, drawn: Estimate | None) -> None:
-    """Compare the ends of a difference that is stored with those of one that was drawn now.
-
-    Raises:
-        EvidenceError: they are others, so the policy was changed since.
-    """
+    """Compare the ends of a difference that is stored with those of one that was drawn now."""
     if stored and drawn and max(abs(stored.low - drawn.low), abs(stored.high - drawn.high)) > SAME:
         raise EvidenceError(
             f"{layout.differences}: its intervals are not those of the policy as it is now."
@@ -229,11 +215,7 @@ def check_drawn(layout: Layout, stored: Estimate | None, drawn: Estimate | None)
 
 
 def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
-    """Read what ``compare`` wrote.
-
-    Raises:
-        BadFile: it did not run, a file is not a table, or the two are not of the same pairs.
-    """
+    """Read what ``compare`` wrote."""
     classes, scores = layout.read(Layout.classes), layout.read(Layout.agreement)
     if classes.of.keys() != scores.keys():
         problem = f"its pairs of engines are not those of {layout.classes}"

@@ -45,11 +45,7 @@ def keep(layout: Layout, decomposed: Decomposed) -> None:
 
 
 def kept(layout: Layout) -> tuple[Apart, ...]:
-    """Read all that is kept, by name.
-
-    Raises:
-        BadFile: one of the files is not what was kept.
-    """
+    """Read all that is kept, by name."""
     files = sorted((layout.today / FOLDER).glob("*.json"))
     return tuple(from_json(PARTS.read(path), path) for path in files)
 
@@ -71,23 +67,12 @@ class DecomposeRequest:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Names of control and candidate.
-
-        Raises:
-            InvalidArm, BadName: a path is that of no arm.
-        """
+        """Names of control and candidate."""
         return _name(self.control), _name(self.candidate)
 
 
 def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Path) -> Decomposed:
-    """Ask the candidate for its stages, and take its difference from the control apart along them.
-
-    Raises:
-        InvalidArm: the candidate's index is not the one of its run, or its stages do not lead to
-            what it showed.
-        EvidenceError: an arm was not replayed, or something was changed since.
-        UnknownName: it is not a measure.
-    """
+    """Ask the candidate for its stages, and attribute its difference from the control to them."""
     for arm in wanted.names:
         check_run(layout, arm)
     data = Prepared.open(layout.data)
@@ -123,11 +108,7 @@ def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Pat
 
 
 def write(decomposed: Decomposed, to: Path) -> None:
-    """Write every query to a file, in the format that its ending names.
-
-    Raises:
-        HarnessError: as ``check_ending``.
-    """
+    """Write every query to a file, in the format that its ending names."""
     check_ending(to)
     if to.suffix == ".csv":
         write_text(to, to_csv(decomposed))
@@ -136,11 +117,7 @@ def write(decomposed: Decomposed, to: Path) -> None:
 
 
 def check_ending(to: Path) -> None:
-    """Check that a file's ending names a format.
-
-    Raises:
-        HarnessError: it ends in neither ``.csv`` nor ``.json``.
-    """
+    """Check that a file's ending names a format."""
     if to.suffix not in {".csv", ".json"}:
         raise HarnessError(f"{to}: no format ends so; name a file that ends in .csv or .json")
 

@@ -27,11 +27,7 @@ from harness.stages.shadow.traffic import read_traffic
 
 
 def sides(layout: Layout, arms: Sequence[str]) -> dict[str, ArmResult]:
-    """Read every arm as it was measured.
-
-    Raises:
-        EvidenceError: an arm was not scored, or was indexed or replayed after it was.
-    """
+    """Read every arm as it was measured."""
     check_scores(layout, arms)
     scores = layout.read(Layout.per_query)
     return {arm: _side(layout, arm, scores) for arm in arms}
@@ -58,10 +54,6 @@ def gathered(
     """Assemble the evidence of each comparison; ``pairs`` is control and candidate by name.
 
     ``how`` says which queries depend on each other.
-
-
-    Raises:
-        EvidenceError: a pair was not compared, or an arm was replayed or scored after it was.
     """
     check_compared(layout, tuple(pairs.values()))
     agreement = read_agreement(layout)

@@ -56,10 +56,6 @@ def writing(layout: Layout) -> Iterator[None]:
     """Hold the log while the block reads, judges and adds a line; others wait.
 
     A log that lies with the data set is held too, and is gone on with first.
-
-    Raises:
-        HarnessError: it cannot be written, so nothing may be judged here.
-        BadFile: the log of the data set does not go on from this one, nor the reverse.
     """
     with ExitStack() as stack:
         try:
@@ -85,11 +81,7 @@ def _places(layout: Layout) -> Iterator[Path]:
 
 
 def _go_on(layout: Layout, shared: Path) -> None:
-    """Take over the lines that the log of the data set has beyond the log of ``layout``.
-
-    Raises:
-        BadFile: neither begins with the other.
-    """
+    """Take over the lines that the log of the data set has beyond the log of ``layout``."""
     own, of_data = _read(layout.log), _read(shared)
     if not of_data.lines and layout.kept_log:
         of_data = _read(layout.kept_log)
@@ -110,12 +102,7 @@ def shared(layout: Layout, log: Path) -> Layout:
 
 
 def keep(layout: Layout, to: Path) -> int:
-    """Copy the log into ``to``, which must be how it began, and give the number of lines.
-
-    Raises:
-        BadFile: the log, or what was kept before, is broken; or the one does not begin with the
-            other.
-    """
+    """Copy the log into ``to``, which must be how it began, and give the number of lines."""
     with held(to):
         log = read(replace(layout, kept_log=to))
         if log.lines:
@@ -124,12 +111,7 @@ def keep(layout: Layout, to: Path) -> int:
 
 
 def read(layout: Layout) -> Log:
-    """Read the log of ``layout``; one that is not there begins with the copy that was kept.
-
-    Raises:
-        BadFile: a line is invalid, or was changed, moved or taken out; or the log does not begin
-            with what was kept.
-    """
+    """Read the log of ``layout``; one that is not there begins with the copy that was kept."""
     kept = _read(layout.kept_log) if layout.kept_log else Log((), ())
     path = layout.log
     if not path.is_file():
@@ -160,12 +142,7 @@ def _read(path: Path) -> Log:
 
 
 def before_decision(layout: Layout, number: int) -> Log:
-    """Return the log as it was before the decision in ``layout``, which says that it is ``number``.
-
-    Raises:
-        EvidenceError: the log has no such line, or one of another decision.
-        BadFile: as ``read``.
-    """
+    """Return the log as it was before the decision in ``layout``, whose number is ``number``."""
     log, path = read(layout), layout.log
     if len(log.lines) < number:
         raise EvidenceError(
@@ -213,11 +190,7 @@ def add(
 
 
 def inventory_of(layout: Layout, one: Experiment) -> Inventory | None:
-    """Read what an experiment was judged on; None where it was not kept, or is another one.
-
-    Raises:
-        BadFile: the file holds no inventory.
-    """
+    """Read what an experiment was judged on; None where it was not kept, or is another one."""
     path = _inventory(layout, one.inputs.inventory)
     if not path.is_file():
         return None
@@ -236,11 +209,7 @@ def stock(layout: Layout) -> Inventory:
 
 
 def race_settings(layout: Layout) -> dict[str, Setting]:
-    """Return how the race at hand was run, as its receipt says; nothing where none was.
-
-    Raises:
-        BadFile: the receipt is not one.
-    """
+    """Return how the race at hand was run, as its receipt says; nothing where none was."""
     if not layout.race_receipt.is_file():
         return {}
     receipt = layout.read(Layout.race_receipt)

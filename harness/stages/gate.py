@@ -56,12 +56,7 @@ from harness.stages.shadow.traffic import taken_in
 
 
 def try_gates(layout: Layout, policy: Policy, *, trials: int) -> tuple[Tried, ...]:
-    """Try the gates of ``policy`` on the runs in ``layout``.
-
-    Raises:
-        EvidenceError: an arm was not measured or a pair not compared, or something was changed
-            since; or there are too few queries.
-    """
+    """Try the gates of ``policy`` on the runs in ``layout``."""
     arms = sides(layout, policy.arms)
     evidence = gathered(layout, pairs_of(policy), arms, None, policy.clusters)
     return selftest(policy, evidence, trials=trials)
@@ -88,12 +83,7 @@ class Measured:
 
 
 def decide(measured: Measured, policy: Policy, now: datetime) -> tuple[StepDecision, ...]:
-    """Judge every step. Nothing is read or written: the same evidence gives the same decision.
-
-    Raises:
-        EvidenceError: evidence is stale, of unknown age or about other arms, or a step was not
-            taken by the decision that the policy names.
-    """
+    """Judge every step. Nothing is read or written: the same evidence gives the same decision."""
     for arm in policy.arms:
         if arm in measured.replayed:
             measured.replayed[arm].check(now, policy.evidence_days)
@@ -139,9 +129,6 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> ReportInput:
     ``now`` is the time of the decision, aware of its zone: evidence is as old as it is then.
 
     An earlier decision is taken away first: where this one cannot be made, none is left.
-
-    Raises:
-        EvidenceError: the policy is missing, or evidence is missing, stale or about other arms.
     """
     for stale in (layout.signature, layout.decision_receipt, layout.decision, layout.junit):
         stale.unlink(missing_ok=True)
@@ -159,11 +146,7 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> ReportInput:
 
 
 def decided(layout: Layout, subject: Subject, log: Log, now: datetime) -> ReportInput:
-    """Decide on the evidence in ``layout`` at the time ``now``, after what ``log`` has.
-
-    Raises:
-        EvidenceError: as ``decide``, or the policy is missing.
-    """
+    """Decide on the evidence in ``layout`` at the time ``now``, after what ``log`` has."""
     if subject.policy is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
     evidence = evidence_of(layout, subject)
@@ -190,11 +173,7 @@ def as_stated(report: ReportInput, stated: Mapping[str, Any]) -> ReportInput:
 
 
 def check_decision(layout: Layout, subject: Subject, *, now: datetime) -> None:
-    """Decide again on policy and evidence as they are now, and compare with what is stored.
-
-    Raises:
-        EvidenceError: one of them was changed since, or the decision itself was, or it expired.
-    """
+    """Decide again on policy and evidence as they are now, and compare with what is stored."""
     decisions, decided_at = read_decision(layout)
     hint = layout.remedy(Layout.decision)
     files = rests_on(layout, subject.arms, subject.policy_file)
@@ -240,11 +219,7 @@ def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterab
 
 
 def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:
-    """Read what was decided, and when.
-
-    Raises:
-        BadFile: the decision is missing, it is not one that ``gate`` wrote, or it is of the future.
-    """
+    """Read what was decided, and when."""
     path = layout.decision
     hint = layout.remedy(Layout.decision)
     try:
@@ -271,11 +246,6 @@ def decide_again(
     is not empty, the policy's one step judges every other arm that was measured. A step whose
     arms were never compared is INCONCLUSIVE, and says so. A gate answers only where it does so for
     every order of equal scores of imported runs.
-
-    Raises:
-        BadFile: nothing was scored or compared.
-        EvidenceError: evidence is stale or was changed since, the control was not measured, or
-            the policy has more than one step beside a ``control``.
     """
     arms = tuple(arm for (arm,) in layout.read(Layout.per_query))
     if control:

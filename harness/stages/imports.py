@@ -106,11 +106,7 @@ class PassingCorpus:
 def report(
     name: str, split: str, queries: tuple[Query, ...], qrels: Qrels, corpus: PassingCorpus
 ) -> ImportReport:
-    """Count what was taken over; ``queries`` are all that were given, judged or not.
-
-    Raises:
-        DatasetError: the judgements write ids of queries or documents in another way.
-    """
+    """Count what was taken over; ``queries`` are all that were given, judged or not."""
     given = {query.query_id for query in queries}
     asked = tuple(query for query in queries if query.query_id in qrels.grades)
     judged = {row.doc_id for row in qrels.rows()}
@@ -141,11 +137,7 @@ def report(
 
 
 def refuse_dangling(report: ImportReport) -> None:
-    """Stop where judgements name what does not exist.
-
-    Raises:
-        DatasetError: they do; the message lists some of it and the remedy.
-    """
+    """Stop where judgements name what does not exist."""
     for one, where, ids in (
         ("document", "the corpus", report.dangling_documents),
         ("query", "the query set", report.dangling_queries),
@@ -169,9 +161,6 @@ def check_free(folder: Path, judged: Path, *, force: bool) -> None:
 
     What is there already is replaced with ``force`` alone, and only where it bears a card of the
     name of the folder and holds nothing else than an import writes.
-
-    Raises:
-        DatasetError: it is there, or is not what an import wrote.
     """
     if not (folder.exists() or folder.is_symlink()):
         if judged.exists():
@@ -226,13 +215,6 @@ def import_beir(
 
     Only queries that the split judges are taken, as BEIR does. Of the documents only ``fields``
     are; with ``forms`` each query is put into the slice of its form.
-
-    Raises:
-        BadFile: a file is missing or malformed, or an id comes twice.
-        BadName: no data set or split can be called so.
-        DatasetError: the name is taken and ``force`` is not given, or it is taken by what no
-            import wrote. Or judgements name unknown documents or queries and ``allow_dangling`` is
-            not given.
     """
     read = beir.Beir(path, to.split, fields)
     given = Given(
@@ -251,9 +233,6 @@ def import_trec(
     """Register TREC topics and judgements over a corpus of JSON lines.
 
     Topics named ``*.tsv`` are a table ``id<TAB>text``; others have the classic tags.
-
-    Raises:
-        BadFile, DatasetError: as ``import_beir``.
     """
     read = trec.table if topics_file.suffix == ".tsv" else trec.tagged
     files = corpus_file, topics_file, qrels_file
@@ -272,9 +251,6 @@ def import_jsonl(
 
     Judgements named ``*.tsv`` have BEIR's three columns; others TREC's four. A pool is taken as
     far as it is judged, and the card counts the rest.
-
-    Raises:
-        BadFile, DatasetError: as ``import_beir``.
     """
     judged, about = judgements(qrels_file, to.about)
     asked = tuple(beir.queries(queries_file))
@@ -295,9 +271,6 @@ def load_folder(
 
     Only queries that the split judges are taken; judgements of unknown documents and
     queries are kept, and reported. ``fields`` and ``forms`` as in ``import_beir``.
-
-    Raises:
-        BadFile: a file is missing or malformed, or an id comes twice.
     """
     read = beir.Beir(path, split, fields)
     name, queries, judged = path.resolve().name, _queries(read, forms=forms), read.qrels()
@@ -331,11 +304,7 @@ def _corpus(path: Path) -> Callable[[], Iterator[Document]]:
 
 
 def register(given: Given, to: Target) -> ImportReport:
-    """Write a data set, its judgements and its card, together or not at all.
-
-    Raises:
-        BadName, DatasetError: as ``import_beir``.
-    """
+    """Write a data set, its judgements and its card, together or not at all."""
     checked("a split", to.split)
     folder, qrels = to.datasets / checked("a data set", to.name), to.qrels / to.name
     check_distinct("a data set", to.name, (path.name for path in to.datasets.glob("*")))
@@ -401,11 +370,7 @@ def _card(
 
 
 def judgements(path: Path, about: About) -> tuple[Qrels, About]:
-    """Read a file by its name; what a pool leaves open is counted in ``about``.
-
-    Raises:
-        BadFile: the file is malformed, or holds no judgement.
-    """
+    """Read a file by its name; what a pool leaves open is counted in ``about``."""
     if path.suffix == ".tsv":
         return beir.qrels(path), about
     if not corpus_judgements.texts_path(path).is_file():
@@ -428,9 +393,6 @@ def import_mbox(to: Target, *, mbox_file: Path, queries_file: Path, qrels_file: 
 
     Mail holds neither queries nor judgements: both are JSON lines and TREC lines as in
     ``import_jsonl``. What is odd about mails is counted on the card.
-
-    Raises:
-        BadFile, DatasetError: as ``import_jsonl``.
     """
     found = mbox.read(mbox_file)
     odd = (*to.about.warnings, *mbox.problems_of(found))
@@ -453,12 +415,6 @@ def import_ir_datasets(to: Target, *, collection: str, download: bool) -> Import
     """Register a collection of ir_datasets, such as ``beir/scifact/test``.
 
     A document's title and text are taken where it has such fields, else its default text.
-
-    Raises:
-        UnknownName: ir_datasets has no such collection.
-        DatasetError: it lacks documents, queries or judgements, or its files are not here and
-            ``download`` is not given. Or as ``import_beir``.
-        ModuleNotFoundError: ir_datasets is not installed.
     """
     import ir_datasets
 
@@ -523,11 +479,7 @@ def _document(one: Any) -> Document:  # noqa: ANN401  a tuple of ir_datasets
 
 
 def _id(given: str) -> str:
-    """Check an id.
-
-    Raises:
-        DatasetError: no file of ours can carry it.
-    """
+    """Check an id."""
     if not given or any(one in UNCARRIED for one in given):
         raise DatasetError(f"the id {given!r} is empty or holds white space; it cannot be imported")
     return given
@@ -539,10 +491,6 @@ def import_ratings(
     """Register the ratings of a format of ``harness.corpus.exchange``.
 
     ``text`` is the key of a query's text, where a format has several.
-
-    Raises:
-        UnknownName: the format is unknown.
-        BadFile, DatasetError: a file is malformed, or as ``import_beir``.
     """
     found = reader(kind)(ratings_file, text)
     odd = f"{many(found.unrated, 'pair was')} listed without a rating and left out."
@@ -559,12 +507,7 @@ def import_ratings(
 
 
 def convert(data: Prepared, name: str, kind: str, to: Path) -> tuple[Path, ...]:
-    """Write prepared data into the folder ``to``; give the files.
-
-    Raises:
-        UnknownName: the format is unknown.
-        DatasetError: the format cannot carry the data.
-    """
+    """Write prepared data into the folder ``to``; give the files."""
     write = writer(kind)
     write(to, Data(name, data.documents, tuple(data.queries()), data.qrels()))
     return tuple(sorted(path for path in to.rglob("*") if path.is_file()))

@@ -34,11 +34,7 @@ def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
 
 
 def _keep_tuning(layout: Layout, arm: Arm) -> None:
-    """Copy the record of a tuned arm beside its manifest, for whoever judges the arm.
-
-    Raises:
-        BadFile: the arm's file names a record that is missing, or is none.
-    """
+    """Copy the record of a tuned arm beside its manifest, for whoever judges the arm."""
     if arm.tuning is None:
         layout.tuning(arm.name).unlink(missing_ok=True)
         return
@@ -68,10 +64,6 @@ def check_index(layout: Layout, arm: Arm) -> None:
 
     A file more is one that SQLite may take for the end of its own: a journal changes every answer.
     The files of an engine that is not of this project may change: some write where they read.
-
-    Raises:
-        IndexNotReady: the index is missing. Or the arm or a file of its index was changed since, or
-            there is another file.
     """
     check_settings(layout, arm)
     if type(arm.engine).__module__.split(".")[0] != OURS:
@@ -86,11 +78,7 @@ def check_index(layout: Layout, arm: Arm) -> None:
 
 
 def check_settings(layout: Layout, arm: Arm) -> None:
-    """Compare the arm with the one that its index was built with.
-
-    Raises:
-        IndexNotReady: the index is missing, or the arm was changed since.
-    """
+    """Compare the arm with the one that its index was built with."""
     hint = _hint(layout, arm)
     noted = layout.index(arm.name) / MADE_WITH
     if not noted.is_file():

@@ -34,9 +34,6 @@ def begin_packaged(packaged: Path, folder: Path) -> None:
 
     A folder that is one already keeps its files; only what follows from the installed code is
     written anew.
-
-    Raises:
-        OSError: it cannot be written to.
     """
     if not (folder / "params.yaml").is_file():
         with replacing_folder(folder) as beside:
@@ -131,10 +128,6 @@ def begin_project(wanted: Begun) -> tuple[str, ...]:
     A new folder appears whole or not at all. A folder of a git repository may hold files: none is
     overwritten, ``.gitignore`` gets the lines that it lacks, and a README stays. Workflow files go
     to the root of the repository.
-
-    Raises:
-        HarnessError: a file is there or cannot be made, or a repository of the harness is not
-            written as ``OWNER/REPO@REF``.
     """
     try:
         return _written(wanted)
@@ -240,12 +233,7 @@ def _source(given: str) -> tuple[str, str] | None:
 
 @contextmanager
 def added(files: Mapping[Path, bytes]) -> Iterator[None]:
-    """Write each file; what was made is removed again where the block raises.
-
-    Raises:
-        HarnessError: one of them exists.
-        OSError: one of them cannot be made.
-    """
+    """Write each file; what was made is removed again where the block raises."""
     _none_exists(files)
     undo: list[Callable[[], None]] = []
     try:

@@ -148,11 +148,7 @@ class Layout:
     log_link = Plain("experiments/shared.jsonl", "link to a shared log", "run", place=TODAY)
 
     def read(self, what: Declared[T], arm: str = "") -> T:
-        """Return what a file holds; a process reads it once.
-
-        Raises:
-            BadFile: it is missing, or not of its kind; says which command makes it.
-        """
+        """Return what a file holds; a process reads it once."""
         return _kind(what).read(what.at(self, arm), self.remedy(what, arm))
 
     def write(self, what: Declared[T], value: T, arm: str = "") -> None:
@@ -174,11 +170,7 @@ def _kind(what: Declared[T]) -> Artifact[T]:
 
 
 def left_by_run(out: Path) -> Layout:
-    """Return where the evidence of a ``harness run`` into ``out`` lies.
-
-    Raises:
-        BadFile: there is none.
-    """
+    """Return where the evidence of a ``harness run`` into ``out`` lies."""
     work = out / "work"
     found = sorted(path for path in (work / "build").glob("*") if path.is_dir())
     if len(found) != 1:

@@ -57,12 +57,7 @@ def in_mailbox(folder: Path) -> Layout:
 
 
 def index_mailbox(files: Sequence[Path], folder: Path, arm: str, cache: Path) -> Mailbox:
-    """Index mbox files, each as a project that is called like the file.
-
-    Raises:
-        BadFile: a file is missing, or holds no mail; or two have one name.
-        NotOurs: the folder has files of another kind.
-    """
+    """Index mbox files, each as a project that is called like the file."""
     served = arms.load(arm, cache)
     if not isinstance(served.engine, Mail):
         raise _foreign(served)
@@ -85,12 +80,7 @@ def index_mailbox(files: Sequence[Path], folder: Path, arm: str, cache: Path) ->
 
 
 def drop_fts5(layout: Layout, arm: str, cache: Path) -> int:
-    """Remove FTS5 from the messages of an index, and count those that Tantivy holds.
-
-    Raises:
-        HarnessError: the arm is of another stack, or Tantivy lacks a message.
-        IndexNotReady: the index is missing.
-    """
+    """Remove FTS5 from the messages of an index, and count those that Tantivy holds."""
     served = arms.load(arm, cache)
     folder = layout.index(served.name)
     with served.open(folder) as searcher:
@@ -109,12 +99,7 @@ def drop_fts5(layout: Layout, arm: str, cache: Path) -> int:
 
 @contextmanager
 def mail_box(layout: Layout, arm: str, cache: Path) -> Iterator[Ingest]:
-    """Open the messages of an arm's index for writing.
-
-    Raises:
-        HarnessError: the arm is of another stack.
-        IndexNotReady: the index is missing.
-    """
+    """Open the messages of an arm's index for writing."""
     served = arms.load(arm, cache)
     if not isinstance(served.engine, Mail):
         raise _foreign(served)
@@ -131,9 +116,6 @@ def follow(
     """Keep the indexes of an arm up to its messages; ``told`` learns each new generation.
 
     ``rounds`` looks at the journal are taken; None goes on until interrupted.
-
-    Raises:
-        HarnessError: the arm is of another stack, or an index cannot be kept.
     """
     served, last, left = arms.load(arm, cache), -1, rounds
     with served.open(layout.index(served.name)) as searcher:
@@ -165,11 +147,6 @@ def mail_service(
 
     A query may take ``budget_ms``, or the arm's own budget where that is shorter; 0 means none.
     With ``shadow``, what is served under the switch ``shadow`` is compared and written down.
-
-    Raises:
-        HarnessError: it is not an arm of the stack mail.
-        IndexNotReady: it has no index, or one of another arm.
-        EvidenceError: another process writes a log to the folder.
     """
     served = arms.load(arm, cache)
     index = layout.index(served.name)
@@ -247,10 +224,6 @@ def watched(
 
     The log names the arms as they are alone, under ``fts5`` and ``tantivy``, so that it can be
     compared with a replay of them.
-
-    Raises:
-        EvidenceError: another process writes a log to the folder.
-        BadFile: the folder cannot be written to.
     """
     opens = partial(candidate, str(arm.path), index, cache)
     between = Between(

@@ -152,14 +152,7 @@ def oneshot(
     cache: Path,
     tell: Callable[[str], object],
 ) -> tuple[StepDecision, ...]:
-    """Run the stages on prepared data in ``layout`` and write what came out into ``out``.
-
-    Raises:
-        UnknownName: the control is not among the arms, the policy names an arm or ``until`` a step
-            that does not exist.
-        HarnessError: no arm is named, two have one name, or there is both a control and a policy
-            that is to be judged step by step.
-    """
+    """Run the stages on prepared data in ``layout`` and write what came out into ``out``."""
     template = load_policy(wanted.policy_file).on(wanted.threads)
     template = template.until(wanted.until) if wanted.until else template
     given = _given(wanted, template, cache)
@@ -302,12 +295,7 @@ def _copied(source: Path, to: Path) -> None:
 
 
 def measuring(params: Params, more: Iterable[str]) -> Params:
-    """Measure ``more`` beside what ``params`` names.
-
-    Raises:
-        UnknownName: one of them is not a measure.
-        HarnessError: one of them looks deeper than runs are deep.
-    """
+    """Measure ``more`` beside what ``params`` names."""
     names = tuple(dict.fromkeys((*params.score.measures, *more)))
     for name in names:
         parse(name)

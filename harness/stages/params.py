@@ -49,11 +49,7 @@ class ReplayParams(_Section):
     """Queries of the second replay."""
 
     def asking_twice(self, aa: str) -> ReplayParams:
-        """Return the settings with other queries for the second replay; the same for none.
-
-        Raises:
-            UnknownName: the way is unknown.
-        """
+        """Return the settings with other queries for the second replay; the same for none."""
         if aa and aa not in (ways := get_args(AskedAgain)):
             raise UnknownName("way of --aa", aa, ways)
         return self.model_validate({**self.model_dump(), "aa": aa or self.aa})
@@ -139,11 +135,7 @@ class Params(_Section):
 
 
 def read(path: Path) -> Params:
-    """Read and check the file.
-
-    Raises:
-        BadPolicy: it is missing, no YAML, or a key is unknown, missing or of the wrong type.
-    """
+    """Read and check the file."""
     try:
         with naming(path):
             return _read(text_of(path, most=MAX_YAML_BYTES))

@@ -35,10 +35,6 @@ def ground(layout: Layout, policy: Policy, race: Raced | None) -> Ground:
     """Read the query set in ``layout``, and the runs of steps whose two arms were compared.
 
     ``race`` is how one is set up to be run; one that was run counts as it was.
-
-    Raises:
-        BadFile: the data were not prepared.
-        EvidenceError: something was changed since it was scored or compared.
     """
     data = Prepared.open(layout.data)
     return Ground(
@@ -50,11 +46,7 @@ def ground(layout: Layout, policy: Policy, race: Raced | None) -> Ground:
 
 
 def ground_of_folder(folder: Folder, policy: Policy, race: Raced | None) -> Ground:
-    """Read a query set in BEIR layout, before anything was run on it.
-
-    Raises:
-        BadFile, DatasetError: it is not one.
-    """
+    """Read a query set in BEIR layout, before anything was run on it."""
     with scratch() as place:
         load_folder(folder.path, folder.split, place / "data", forms=folder.forms)
         data = Prepared.open(place / "data")
@@ -72,11 +64,7 @@ def at_hand(data: Prepared, how: Clustering, race: Raced | None) -> AtHand:
 
 
 def raced(layout: Layout) -> Raced | None:
-    """Return the size of the race in ``layout``; None where none was run.
-
-    Raises:
-        BadFile, EvidenceError: it cannot be read.
-    """
+    """Return the size of the race in ``layout``; None where none was run."""
     race = read_race(layout)
     if race is None:
         return None
@@ -84,12 +72,7 @@ def raced(layout: Layout) -> Raced | None:
 
 
 def for_control(layout: Layout, policy: Policy, control: str) -> Policy:
-    """Plan the one step of a policy for every arm that was compared with ``control``.
-
-    Raises:
-        EvidenceError: there is none, or the policy has several steps.
-        BadFile: nothing was compared.
-    """
+    """Plan the one step of a policy for every arm that was compared with ``control``."""
     others = [two for one, two in read_agreement(layout) if one == control != two]
     return for_candidates(policy, control, others)
 

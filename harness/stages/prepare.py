@@ -37,10 +37,6 @@ def prepare(
     ``update`` the card's counts, digests and package versions are rewritten from what was
     found, and the judgements too where they are made here, instead of being checked. With
     ``similar`` a model compares the queries, and its pairs are kept beside the card.
-
-    Raises:
-        BadFile: a file is missing or malformed.
-        DatasetError: it cannot be made, or is not what the card says; ``out`` is left as it was.
     """
     if not update:
         completed(dataset, within=(dataset, qrels))

@@ -71,12 +71,7 @@ class Counts:
 
 
 def count(path: Path, tally: Tally, kind: str, fields: Fields) -> Counts:
-    """Clean, mask and count every line of a log.
-
-    Raises:
-        BadFile: the log cannot be read, most of its lines are malformed, or none has a query.
-        UnknownName: ``kind`` is not a format.
-    """
+    """Clean, mask and count every line of a log."""
     counts = Counts(SHADOW if path.is_dir() else format_of(path, kind))
     cleaner, first_broken = Cleaner(), 0
     for line in _lines(path, counts, fields):
@@ -165,10 +160,6 @@ def first_pool(
 
     Pairs of a query stand in a drawn order, so that a judge does not see which rank or arm they
     come from. Grades go from 0 to ``largest``.
-
-    Raises:
-        NotOurs: ``path``, or the file beside it, is there already.
-        InvalidArm: an arm does not run.
     """
     completed(path, within=(path.parent,))
     for file in (path, judgements.texts_path(path)):
@@ -277,9 +268,6 @@ def strata(tally: Tally, size: int) -> Mapping[str, Stratum]:
 
     Each has at least two of its queries, or its only one. Where a share is more than a stratum has,
     all of it is taken and the others get the rest.
-
-    Raises:
-        HarnessError: ``size`` is below what each stratum needs.
     """
     queries: dict[str, int] = {}
     requests: dict[str, int] = {}
@@ -401,13 +389,7 @@ def beside(path: Path) -> Path:
 
 
 def from_log(path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed: int) -> Made:
-    """Write a sample of at most ``size`` queries into ``to``, and its card beside it.
-
-    Raises:
-        NotOurs: a file is there already.
-        BadFile: the log cannot be read, or has no query.
-        HarnessError: ``size`` is below what each stratum needs.
-    """
+    """Write a sample of at most ``size`` queries into ``to``, and its card beside it."""
     completed(to, within=(to.parent,))
     for file in (to, beside(to)):
         check_new(file, reads=[path])
@@ -428,11 +410,7 @@ CARDS: Artifact[SampleCard] = Json("the card of a sample", SampleCard, remedy=RE
 
 
 def read_card(path: Path) -> SampleCard:
-    """Read the card of the sample at ``path``.
-
-    Raises:
-        BadFile: it is missing, holds something else, or the sample was changed since.
-    """
+    """Read the card of the sample at ``path``."""
     place = beside(path)
     sample_card = CARDS.read(place)
     if digest.of_queries(beir.queries(path)) != sample_card.queries_sha256:
@@ -488,9 +466,6 @@ def drift(sample: Path, later: Path, *, kind: str, fields: Fields) -> Drift:
 
     What of the later requests the earlier log has too is a Horvitz-Thompson estimate: the sampled
     queries' later requests, each over its inclusion probability.
-
-    Raises:
-        BadFile: the sample, its card or the log cannot be read, or the sample was changed.
     """
     card = read_card(sample)
     then = {name: row.requests for name, row in card.strata.items()}

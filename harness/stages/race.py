@@ -99,11 +99,7 @@ def write_part(path: Path, lap: Lap, process: int, began_at: str, order: str = "
 
 
 def read_part(path: Path) -> Part:
-    """Read what ``write_part`` wrote.
-
-    Raises:
-        Malformed: it is not a part of a race.
-    """
+    """Read what ``write_part`` wrote."""
     table = table_of(path, COLUMNS)
     try:
         return Part(table, json_of((table.schema.metadata or {})[b"about"].decode()))
@@ -139,12 +135,7 @@ class Times(NamedTuple):
     queries: tuple[str, ...]
 
     def of(self, arm: str, column: str, repetition: int) -> NDArray[np.int64]:
-        """Return a column of an arm by process and query, shape (processes, queries).
-
-        Raises:
-            EvidenceError: an answer is missing or is there twice, or two processes have the same
-                times.
-        """
+        """Return a column of an arm by process and query, shape (processes, queries)."""
         mine = (self.columns["arm"] == arm) & (self.columns["repetition"] == repetition)
         asked, rows = self.columns["query_id"][mine], self.columns["process"][mine]
         column_of = {query_id: at for at, query_id in enumerate(self.queries)}
@@ -199,11 +190,7 @@ class Times(NamedTuple):
 
 
 def read_times(path: Path) -> Times:
-    """Read what ``write_times`` wrote.
-
-    Raises:
-        Malformed: it is not a file of times, or one of another format.
-    """
+    """Read what ``write_times`` wrote."""
     table = table_of(path, COLUMNS)
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     if about.get("format") != FORMAT or table.schema.names != COLUMNS.names:
@@ -236,12 +223,6 @@ def race(
     notes that a race begins, or that it goes on, before it does: one that is dropped was still one.
     Each process asks variants of its own, drawn anew: no race before has asked them either.
     Two races take turns: they would remove each other's parts, and time each other's work.
-
-    Raises:
-        Locked: another race took too long.
-        InvalidArm: an arm's index is not the one that it was replayed on, or a process died.
-        EvidenceError: an arm was not replayed, or the time of one arm covers another's.
-        HarnessError: there are too few queries to time some and warm up on others.
     """
     loaded = {arm.name: arm for arm in (registry.load(name, cache) for name in arm_names)}
     for name, arm in loaded.items():
@@ -335,13 +316,7 @@ def _strays(parts: Sequence[Part]) -> dict[str, list[str]]:
 
 
 def read_race(layout: Layout) -> Race | None:
-    """Read the last race; None where none was run.
-
-    Raises:
-        EvidenceError: the times and the receipt beside them are not of one race, or the arms'
-            indexes or runs changed since.
-        BadFile: a file is not what ``race`` wrote.
-    """
+    """Read the last race; None where none was run."""
     if not layout.race_receipt.is_file():
         return None
     hint = layout.remedy(Layout.times)
@@ -366,11 +341,7 @@ def read_race(layout: Layout) -> Race | None:
 
 
 def race_of(times: Times, arms: Iterable[str], strays: Container[str]) -> Race:
-    """Return the times of these arms as evidence; those in ``strays`` are not verified.
-
-    Raises:
-        EvidenceError: a time is missing, two processes have the same, or are one.
-    """
+    """Return the times of these arms as evidence; those in ``strays`` are not verified."""
     arms = tuple(arms)
     _check_processes(times)
     return Race(
@@ -422,12 +393,7 @@ class RacePart:
         return sum(map(len, self.texts))
 
     def __call__(self, advance: Advance) -> None:
-        """Open the arms in an order of this process, race them, and write the part.
-
-        Raises:
-            IndexNotReady: an index is not the one that its arm was replayed on.
-            EvidenceError: the time of one arm covers another's.
-        """
+        """Open the arms in an order of this process, race them, and write the part."""
         began_at = datetime.now(UTC).isoformat(timespec="seconds")
         order = random.Random(f"{self.seed} {self.process}").sample(
             sorted(self.openers), len(self.openers)

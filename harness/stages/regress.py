@@ -42,11 +42,7 @@ WITHIN = ("", "build", "work/build")
 
 
 def of_folder(folder: Path, dataset: str) -> Layout:
-    """Find the data set in a project, a ``build`` folder, or what ``harness run`` left.
-
-    Raises:
-        BadFile: it is not there.
-    """
+    """Find the data set in a project, a ``build`` folder, or what ``harness run`` left."""
     for place in WITHIN:
         if (folder / place / dataset / "data").is_dir():
             return _layout(folder / place / dataset)
@@ -58,13 +54,7 @@ def of_folder(folder: Path, dataset: str) -> Layout:
 
 
 def of_revision(root: Path, revision: str, dataset: str, to: Path) -> Layout:
-    """Bring what ``revision`` recorded of the data set out of DVC's cache into the folder ``to``.
-
-    Raises:
-        EvidenceError: the revision is unknown, it recorded nothing of the data set, or the cache
-            does not hold what it recorded.
-        BadFile: its ``dvc.lock`` is not what DVC writes.
-    """
+    """Copy what ``revision`` recorded of the data set from DVC's cache to ``to``."""
     text = _git(root, "show", f"{_commit(root, revision)}:{LOCK}")
     prefix = f"build/{dataset}/"
     try:
@@ -205,13 +195,7 @@ class Regression:
 def regress(
     now: Layout, then: Layout, policy: Policy, params: CompareParams, *, arms: Sequence[str]
 ) -> Regression:
-    """Judge each arm that both releases measured; ``arms`` names some of them, or none for all.
-
-    Raises:
-        EvidenceError: the evidence is not comparable: other documents, queries or judgements, no
-            arm in common, or a named one is missing; or files are not those that were measured.
-        BadFile: nothing was scored in one of them.
-    """
+    """Judge each arm that both releases measured; ``arms`` names some of them, or none for all."""
     data, before = Prepared.open(now.data), Prepared.open(then.data)
     for key in DATA:
         if getattr(data.manifest, key) != getattr(before.manifest, key):

@@ -94,11 +94,7 @@ def remarks(run: Run) -> Iterator[str]:
 
 
 def check_depth(run: Run, tally: Tally, k: int) -> None:
-    """Compare how many hits were requested of an arm with ``k`` and with what its run says.
-
-    Raises:
-        EvidenceError: some query asked for more or fewer.
-    """
+    """Compare how many hits were requested of an arm with ``k`` and with what its run says."""
     said = run.conditions.k if run.conditions else None
     if said != k or tally.depths - {k}:
         asked = ", ".join(map(str, sorted(tally.depths))) or "an unknown number of"
@@ -111,12 +107,7 @@ def check_depth(run: Run, tally: Tally, k: int) -> None:
 
 
 def check_turns(tallies: Mapping[str, Tally], turns: int, k: int) -> None:
-    """Compare how often each arm was queried, and for how many hits, with what a race gave it.
-
-    Raises:
-        EvidenceError: an arm was queried more or less often: the clock of another arm covers it
-            too, or its own clock covers nothing; or more or fewer hits were requested.
-    """
+    """Compare how often each arm was queried, and for how many hits, with what a race gave it."""
     for arm, tally in tallies.items():
         if tally.asked != turns:
             raise EvidenceError(
@@ -132,11 +123,7 @@ def check_turns(tallies: Mapping[str, Tally], turns: int, k: int) -> None:
 
 
 def check_apart(searchers: Mapping[str, Searcher]) -> None:
-    """Refuse arms that are one open index: each is opened by itself.
-
-    Raises:
-        EvidenceError: two of them are the same object.
-    """
+    """Refuse arms that are one open index: each is opened by itself."""
     for left, right in combinations(searchers, 2):
         if searchers[left] is searchers[right]:
             raise EvidenceError(
@@ -163,13 +150,6 @@ def replay(
     With ``keep_parts`` a second call asks nothing again that was answered before; for a caller
     that has more to do and may be killed meanwhile. Two replays of one arm take turns: they would
     remove each other's parts, and mix what they write.
-
-    Raises:
-        Locked: another replay of the arm took too long.
-        InvalidArm: the arm's index is not the one that stage ``index`` handed on, or was built of
-            other documents or with other settings. Or it answered no query at all, or another
-            engine answered one for it.
-        EvidenceError: another number of hits was requested than ``params`` says.
     """
     arm = registry.load(arm_name, cache)
     with held(layout.parts(arm.name)):
@@ -302,9 +282,6 @@ def check_served(run: Run, searcher: Searcher, queries: Sequence[Query]) -> None
 
     An engine that falls back is not a crash, and its answers look like any other; so one that says
     that it fell back has not run (stacks, decision 18). It is called once more to learn why.
-
-    Raises:
-        InvalidArm: another engine answered, or no one known.
     """
     own = searcher.manifest.fingerprint
     strange = [
@@ -354,11 +331,7 @@ class OpenedIndex:
 
     @contextmanager
     def __call__(self) -> Iterator[Searcher]:
-        """Return the open index.
-
-        Raises:
-            InvalidArm: it cannot be opened, or is another one.
-        """
+        """Return the open index."""
         if getattr(_kept, "of", None) != self:
             close()
             with ExitStack() as opened:
@@ -413,11 +386,6 @@ def import_run(
     they may be those that seem to be missing. No one can be queried once more, so the second run is
     the first, and such an arm cannot race. A TREC run does not say when it was made, so its age
     counts from when it is taken in.
-
-    Raises:
-        BadFile: the file is malformed or empty.
-        DatasetError: it shows documents that the corpus does not have, or has queries that the
-            data set does not have and lacks some that it has.
     """
     data = Prepared.open(layout.data)
     asked = [query.query_id for query in data.queries()]

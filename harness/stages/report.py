@@ -69,12 +69,7 @@ class Left(NamedTuple):
 
 
 def read(folder: Path) -> Left:
-    """Read the decision in ``folder`` and the values of each query that it rests on.
-
-    Raises:
-        BadFile: either is missing or malformed, or there is more than one data set.
-        EvidenceError: the two are not of one run.
-    """
+    """Read the decision in ``folder`` and the values of each query that it rests on."""
     path = folder / DECISION
     try:
         whole: dict[str, Any] = json_file(path)
@@ -105,9 +100,6 @@ def check(folder: Path, baseline: Path | None, queries: Path | None) -> Checked:
     """Assemble what a ``harness run`` left in ``folder`` and, if named, in ``baseline``.
 
     ``queries`` is the file with the queries whose lines are noted, JSON lines that are not packed.
-
-    Raises:
-        BadFile, EvidenceError: as ``read``, or a query of the run is not in ``queries``.
     """
     now, then = read(folder), read(baseline) if baseline else None
     texts = {query.query_id: query for query in beir.queries(folder / QUERIES)}
@@ -194,10 +186,6 @@ def add(layout: Layout, folder: Path, *, commit: str, held: Callable[[], object]
     """Add the decision in ``layout`` to its history below ``folder``; tell whether it was new.
 
     ``held`` counts every digest below the decision again, and raises where one differs.
-
-    Raises:
-        EvidenceError: something below the decision was changed.
-        BadFile: the decision is missing, or the history is not one.
     """
     read_decision(layout)
     held()
@@ -209,12 +197,7 @@ def add(layout: Layout, folder: Path, *, commit: str, held: Callable[[], object]
 
 
 def page(folder: Path, to: Path) -> int:
-    """Write the page of all histories below ``folder``, and give how many decisions it shows.
-
-    Raises:
-        EvidenceError: no race is there.
-        BadFile: a line is not an entry.
-    """
+    """Write the page of all histories below ``folder``, and give how many decisions it shows."""
     files = sorted(folder.glob(f"*{SUFFIX}"))
     found = {path.stem: trends.read(path) for path in files}
     if not found:
@@ -260,10 +243,6 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
     """Write the page, its Markdown, the decision and the JUnit file into ``out``.
 
     ``receipt`` names what the pages were made from, without times, so that it can be tracked.
-
-    Raises:
-        BadFile: a data set was not decided.
-        EvidenceError: the evidence or the policy was changed since it was, or it expired.
     """
     for layout, subject in subjects.items():
         check_decision(layout, subject, now=datetime.now(UTC))
@@ -275,12 +254,7 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
 
 
 def as_decided(layout: Layout, subject: Subject, out: Path) -> ReportInput:
-    """Assemble what the pages in ``out`` say of a decision, with its own day and machine.
-
-    Raises:
-        BadFile: nothing was decided, or what was left beside it cannot be read.
-        EvidenceError: the evidence is not that of the decision.
-    """
+    """Assemble what the pages in ``out`` say of a decision, with its own day and machine."""
     decisions, decided_at = read_decision(layout)
     evidence = evidence_of(layout, subject)
     custody = of_decision(layout, subject, measured(layout, subject, evidence))
@@ -290,11 +264,7 @@ def as_decided(layout: Layout, subject: Subject, out: Path) -> ReportInput:
 
 
 def linked(report: ReportInput, layout: Layout, out: Path) -> ReportInput:
-    """Add what was left to a report: a load, differences taken apart, the addresses of pages.
-
-    Raises:
-        BadFile: the history of loads, or what ``harness decompose`` left, cannot be read.
-    """
+    """Add what was left to a report: a load, differences taken apart, the addresses of pages."""
     arms = report.provenance.manifests.items()
     return replace(
         report,
@@ -314,9 +284,6 @@ def last_load(layout: Layout, fingerprints: Mapping[str, str]) -> LoadReport | N
 
     ``fingerprints`` are those of the arms as they are now. Searches for a highest rate are left
     to the page of the load.
-
-    Raises:
-        BadFile: the receipt or the history of loads cannot be read.
     """
     if not (receipt_of(layout).is_file() and history_of(layout).is_file()):
         return None

@@ -149,11 +149,7 @@ def assemble(
 def _differences(
     layout: Layout, subject: Subject, evidence: Mapping[str, Evidence]
 ) -> dict[str, Mapping[str, Estimate]]:
-    """Read how far each pair is apart, and draw one interval of each again.
-
-    Raises:
-        EvidenceError: the intervals are others than those that gates show.
-    """
+    """Read how far each pair is apart, and draw one interval of each again."""
     stored = _in_order(layout.read(Layout.differences), subject.measures)
     apart = {name: stored["~".join(pair)] for name, pair in subject.pairs.items()}
     first = subject.measures[0]
@@ -197,9 +193,6 @@ def traffic(
     """Mean of each arm by its name, and of candidate - control by ``control~candidate``.
 
     Empty where the queries are not a sample of a log, or the measure has no greatest value.
-
-    Raises:
-        EvidenceError: some of the queries are of a sample, and others are not.
     """
     sampled = [query for query in queries if query.drawn]
     if not sampled:
@@ -235,9 +228,6 @@ def slice_differences(
     """Mean of candidate - control with its interval, by comparison and slice.
 
     A slice is left out where fewer than two queries, or clusters, have a value in both arms.
-
-    Raises:
-        MismatchedQueries: two arms got different queries.
     """
     found: dict[tuple[str, str], dict[str, Estimate]] = {}
     for one in evidence.values():

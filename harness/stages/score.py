@@ -68,11 +68,7 @@ class Measuring:
 
 
 def files_of(given: Sequence[Path]) -> list[Path]:
-    """Name the files of a run, where a folder stands for the Parquet files in it.
-
-    Raises:
-        HarnessError: there is none.
-    """
+    """Name the files of a run, where a folder stands for the Parquet files in it."""
     found = [
         file for path in given for file in (sorted(path.glob(ENDING)) if path.is_dir() else [path])
     ]
@@ -87,12 +83,7 @@ def files_of(given: Sequence[Path]) -> list[Path]:
 def measure(
     runs: Sequence[Path], qrels: Path, measures: tuple[str, ...], folder: Path
 ) -> Mapping[str, Scores]:
-    """Score every judged query with the files of one run; parts lie in ``folder`` meanwhile.
-
-    Raises:
-        BadFile: a file is missing, damaged or not a run, or a query is in two of them.
-        UnknownName: a measure has no kernel; InvalidArm: no judged query was answered.
-    """
+    """Score every judged query with the files of one run; parts lie in ``folder`` meanwhile."""
     sha256, absolute = of_file(qrels), qrels.absolute()
     own = [code_sha256(), sha256, measures]
     batches = [
@@ -144,9 +135,6 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: 
     """Write the values by query, and the means of all queries and of each slice.
 
     Intervals are drawn on so many threads, and are the same on any number.
-
-    Raises:
-        EvidenceError: an arm was not replayed, or its index or the queries changed since.
     """
     data = Prepared.open(layout.data)
     for arm in arms:
@@ -198,11 +186,7 @@ def _scored(
 
 
 def check_scores(layout: Layout, arms: Sequence[str]) -> None:
-    """Hold the scores against the runs and judgements, as they are now.
-
-    Raises:
-        EvidenceError: an arm was not scored, or something was changed since.
-    """
+    """Hold the scores against the runs and judgements, as they are now."""
     for arm in arms:
         check_run(layout, arm)
     hint = (

@@ -73,11 +73,7 @@ class Answers:
     """What the last step starts from: by settings before it and collection, by query."""
 
     def of(self, candidate: int, at: Collection, queries: Sequence[Query]) -> Iterator[Row]:
-        """Yield the answer to each query.
-
-        Raises:
-            InvalidArm: the index cannot be built or opened.
-        """
+        """Yield the answer to each query."""
         arm = self.arms[candidate]
         if not isinstance(arm.engine, Recombines):
             with self._open(arm, at) as searcher:
@@ -179,12 +175,7 @@ class Cells:
     _known: dict[tuple[int, int], dict[str, float]] = field(default_factory=dict)
 
     def __call__(self, candidate: int, rows: Ints) -> Floats:
-        """Return the values of some rows under a candidate.
-
-        Raises:
-            CandidateFailed: it failed at one of the queries.
-            InvalidArm: its index cannot be built or opened.
-        """
+        """Return the values of some rows under a candidate."""
         found, start = np.zeros(len(rows)), 0
         for at, collection in enumerate(self.collections):
             here = (rows >= start) & (rows < start + len(collection.queries))
@@ -260,14 +251,7 @@ class Tuned:
 
 
 def tune(wanted: TuneRequest) -> Tuned:
-    """Choose among all combinations of the space, and write the arm and its record.
-
-    Raises:
-        BadFile: a value of the space is not one for this arm.
-        EvidenceError: a collection has too few queries, two are called the same, or each candidate
-            failed.
-        InvalidArm: the arm as it is given fails at a query, or an index cannot be built.
-    """
+    """Choose among all combinations of the space, and write the arm and its record."""
     search = wanted.space.search
     given = registry.load(wanted.arm, wanted.cache)
     candidates = wanted.space.candidates

@@ -72,12 +72,7 @@ class Space(_Table):
 
 
 def read(path: Path) -> Space:
-    """Read the file.
-
-    Raises:
-        BadFile: it is missing or malformed, a key is unknown, missing or impossible, or there are
-            more than ``MAX_CANDIDATES`` combinations.
-    """
+    """Read the file."""
     return SPACES.read(path)
 
 
@@ -112,12 +107,7 @@ def is_ours(path: Path) -> bool:
 
 
 def check_place(to: Path, arm: Path, stack: str) -> None:
-    """Refuse a place in which the written arm would not find its code, or that is the arm itself.
-
-    Raises:
-        HarnessError: ``to`` is not a TOML file, is the arm, or its stack lies elsewhere.
-        BadName: no arm can be called so.
-    """
+    """Refuse a place where the written arm would not find its code, or the arm itself."""
     if to.suffix != ".toml":
         raise HarnessError(f"{to}: name a .toml file; the record is written beside it")
     checked("an arm", to.stem)
@@ -128,11 +118,7 @@ def check_place(to: Path, arm: Path, stack: str) -> None:
 
 
 def arm_text(arm: Path, chosen: Mapping[str, Scalar], record: str) -> str:
-    """Return the text of ``arm`` with the values ``chosen``, by dotted key, and its tuning record.
-
-    Raises:
-        BadFile: a value is not on a line of its own.
-    """
+    """Return the text of ``arm`` with ``chosen`` values, by dotted key, and its tuning record."""
     text = text_of(arm)
     where = load.find(text)
     changed = [line for line in text.splitlines() if line != MARK]

@@ -131,11 +131,7 @@ TIMES = ("min_ts", "max_ts")
 
 
 def question(text: str, mode: SearchMode, limit: int, params: Mapping[str, Scalar]) -> SearchQuery:
-    """Write a query with its filters.
-
-    Raises:
-        InvalidQuery: a parameter is unknown, or its value is invalid.
-    """
+    """Write a query with its filters."""
     strange = sorted(set(params) - set(KNOWN))
     if strange:
         raise InvalidQuery(f"no parameter {strange[0]}; there is {', '.join(sorted(KNOWN))}")

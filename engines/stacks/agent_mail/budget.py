@@ -157,12 +157,7 @@ class Parts:
     _known: dict[str, _Part] = field(default_factory=dict)
 
     def call(self, name: str, work: Callable[[], Result], until: Deadline | None) -> Result:
-        """Do ``work`` within its share; without one it is done here, and costs no thread.
-
-        Raises:
-            EngineError: it is late, an earlier call of the same part still runs, or no
-                time to begin. Whatever ``work`` raises is raised as it is.
-        """
+        """Do ``work`` within its share; without one it is done here, and costs no thread."""
         if until is None:
             return work()
         part = self._known.get(name) or self._known.setdefault(name, _Part())
@@ -175,11 +170,7 @@ HINT = f"Write one line {NAME}=fts5, tantivy, shadow, hybrid or hybrid_rerank"
 
 
 def value_in(path: Path) -> str:
-    """Read the value of ``SEARCH_ENGINE`` in a file of ``NAME=value`` lines; ``#`` is a comment.
-
-    Raises:
-        BadFile: the file cannot be read, or does not set it exactly once.
-    """
+    """Read the value of ``SEARCH_ENGINE`` in a file of ``NAME=value`` lines; ``#`` is a comment."""
     try:
         lines = text_of(path).splitlines()
     except (OSError, Malformed) as exc:
@@ -215,12 +206,7 @@ class SwitchFile:
     _value: KillSwitch | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read the file.
-
-        Raises:
-            BadFile: it cannot be read or does not set the switch once.
-            UnknownName: it names no engine; a typing error must not choose one.
-        """
+        """Read the file."""
         self._seen = stamp(self.path)
         self._value = KillSwitch.read(value_in(self.path))
 

@@ -426,10 +426,6 @@ class MailEngine(Protocol):
         """Return at most ``depth`` candidates that pass ``filters``, equal scores by id ascending.
 
         An empty ``text`` asks for all messages that pass the filters, score 0.
-
-        Raises:
-            IndexUnavailable: the index is missing or broken.
-            EngineError: anything else that went wrong.
         """
         ...
 

@@ -70,21 +70,13 @@ class Ingest:
     store: MessageStore
 
     def insert(self, draft: Draft, kinds: Mapping[str, Kind] | None = None) -> Written:
-        """Write a message under a new id; ids of deleted messages are not given again.
-
-        Raises:
-            InvalidQuery: the project is unknown.
-        """
+        """Write a message under a new id; ids of deleted messages are not given again."""
         return self.insert_all([draft], kinds)
 
     def insert_all(
         self, drafts: Iterable[Draft], kinds: Mapping[str, Kind] | None = None
     ) -> Written:
-        """Write many messages, all or none.
-
-        Raises:
-            InvalidQuery: the project of one of them is unknown.
-        """
+        """Write many messages, all or none."""
         with self._writing() as db:
             first = _next(db)
             given = [one.numbered(at) for at, one in enumerate(drafts, start=first)]
@@ -95,11 +87,7 @@ class Ingest:
             return _written(db, *(one.message_id for one in given))
 
     def edit(self, message_id: int, **new: Unpack[Edit]) -> Written:
-        """Write parts of a message anew; how it is addressed stays for recipients that stay.
-
-        Raises:
-            InvalidQuery: the message is unknown.
-        """
+        """Write parts of a message anew; how it is addressed stays for recipients that stay."""
         known = self.store.hydrate([message_id]).get(message_id)
         kinds = self.store.kinds_of(message_id)
         with self._writing() as db:
@@ -108,11 +96,7 @@ class Ingest:
             return _written(db, message_id)
 
     def delete(self, message_id: int) -> Written:
-        """Remove a message.
-
-        Raises:
-            InvalidQuery: the message is unknown.
-        """
+        """Remove a message."""
         with self._writing() as db:
             if not db.execute("DELETE FROM messages WHERE id = ?", (message_id,)).rowcount:
                 raise InvalidQuery(f"message {message_id} is missing")
@@ -129,11 +113,7 @@ class Ingest:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Ingest]:
-    """Open the message store of an index for writing.
-
-    Raises:
-        IndexUnavailable: it is missing, broken, or of another version.
-    """
+    """Open the message store of an index for writing."""
     with store.opened(path, write=True) as made, schema.ahead(made.db):
         yield Ingest(made)
 

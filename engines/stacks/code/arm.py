@@ -125,11 +125,7 @@ class CodeSearcher:
         return self.search_with(text, k, {})
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Show hits for a text and its filters; context is left out, since no one asked for it.
-
-        Raises:
-            InvalidFilter: a param is not a filter, or its value is invalid.
-        """
+        """Show hits for a text and its filters; context is left out, since no one asked for it."""
         found = self.code.search(text, k, units.parse(params))
         hits = tuple(
             Hit(hit.unit.doc_id, hit.score, hit.score) for hit in found.hits if hit.beside is None
@@ -137,11 +133,7 @@ class CodeSearcher:
         return Answer(hits, self.manifest.fingerprint)
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
-        """Return ``scoreBreakdown`` of each hit.
-
-        Raises:
-            InvalidFilter: as ``search_with``.
-        """
+        """Return ``scoreBreakdown`` of each hit."""
         found = self.code.search(text, k, units.parse(params))
         shown = [hit for hit in found.hits if hit.beside is None]
         why = {hit.unit.doc_id: hit.why.as_dict() for hit in shown if hit.why}
@@ -154,11 +146,7 @@ def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
 
 
 def searcher(opened: Searcher) -> CodeSearch:
-    """Return what is behind an open arm of this stack, for explain, modes and context.
-
-    Raises:
-        TypeError: it is an arm of another stack.
-    """
+    """Return what is behind an open arm of this stack, for explain, modes and context."""
     if not isinstance(opened, CodeSearcher):
         raise TypeError(f"{type(opened).__name__} is not an open index of code search")
     return opened.code

@@ -165,11 +165,7 @@ class FolderSearch:
     """Why vectors do not take part; empty where they do, or none are wanted."""
 
     def search(self, text: str, wish: Wish) -> Mapping[str, Any]:
-        """Answer with hits, each with its place, its first lines and its properties.
-
-        Raises:
-            InvalidFilter: a filter cannot be meant, or no unit has that type or language.
-        """
+        """Answer with hits, each with its place, its first lines and its properties."""
         self._check(wish.filters)
         given = self.ranker.settings
         context = Context(per_hit=wish.context, total=TOTAL) if wish.context else None
@@ -204,11 +200,7 @@ class FolderSearch:
         }
 
     def _check(self, filters: Filters) -> None:
-        """Refuse a type or a language that no unit has; a folder without units answers nothing.
-
-        Raises:
-            InvalidFilter: as said, with those that units have.
-        """
+        """Refuse a type or a language that no unit has; a folder without units answers nothing."""
         for name, value in filters.given().items():
             if name not in LISTED:
                 continue
@@ -273,12 +265,7 @@ class FolderSearch:
 
 
 def answer(search: FolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer what a command or a tool was given.
-
-    Raises:
-        UnknownName: the mode is unknown.
-        InvalidFilter: a filter cannot be meant.
-    """
+    """Answer what a command or a tool was given."""
     mode = given["mode"]
     if mode not in {"", *Mode}:
         raise UnknownName("mode", mode, list(Mode))

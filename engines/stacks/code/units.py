@@ -214,11 +214,7 @@ PATTERNS: Mapping[str, Callable[[Unit], str]] = {
 
 
 def parse(params: Mapping[str, Scalar]) -> Filters:
-    """Read filters as they stand beside a query; ``risk-tag`` and ``risk_tag`` are one.
-
-    Raises:
-        InvalidFilter: a name or a value is unknown.
-    """
+    """Read filters as they stand beside a query; ``risk-tag`` and ``risk_tag`` are one."""
     found: dict[str, str] = {}
     for key, value in params.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -233,11 +229,7 @@ def parse(params: Mapping[str, Scalar]) -> Filters:
 
 
 def checked(filters: Filters) -> Filters:
-    """Return the filters back where each can be requested.
-
-    Raises:
-        InvalidFilter: a value is empty, no severity, or no regular expression.
-    """
+    """Return the filters back where each can be requested."""
     for name, value in filters.given().items():
         if not folded(value, name):
             raise InvalidFilter(f"{name}: is empty; leave the filter out, or name a value")
@@ -252,11 +244,7 @@ def checked(filters: Filters) -> Filters:
 
 
 def pattern(value: str) -> Expression | None:
-    """Compile what stands between slashes; None where the value is a plain part of a text.
-
-    Raises:
-        InvalidFilter: it is not a regular expression, or too long to be one that a person wrote.
-    """
+    """Compile what stands between slashes; None where the value is a plain part of a text."""
     if len(value) < 3 or not (value.startswith("/") and value.endswith("/")):  # noqa: PLR2004  //
         return None
     if len(value) > LONGEST_PATTERN:

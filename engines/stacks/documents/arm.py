@@ -35,10 +35,6 @@ class Documents(FileEngine["DocumentsSearcher"]):
 
         Without its model it cannot say how it embeds, and compares no vector; so it takes the word
         of an index that was ``made``.
-
-        Raises:
-            UnknownName: the settings name a model that is in no table.
-            ModelNotReady: a model is absent or not the pinned one, before an index is made.
         """
         own = f"chunks {OWN_VERSION}, bm25 {OWN_VERSION}"
         try:

@@ -40,10 +40,6 @@ def build(
     """Cut, index and embed documents into the empty folder ``folder``.
 
     What models make of a text is kept below ``cache`` and not made twice.
-
-    Raises:
-        ModelNotReady: a model is absent or not the pinned one.
-        ValueError: two documents have one id.
     """
     loaded = Loaded.of(settings, cache)
     if loaded.missing:
@@ -62,9 +58,6 @@ def opened(folder: Path, settings: Settings, name: str) -> Iterator[Collection]:
     """Open what ``build`` wrote with the same settings; ``name`` is shown in answers.
 
     A model that is missing is named in every answer, and its stage is left out.
-
-    Raises:
-        IndexNotReady: a file is missing or broken.
     """
     with index.opened(folder) as db:
         found = of(db, Loaded.of(settings, folder), settings, folder, name)
@@ -72,11 +65,7 @@ def opened(folder: Path, settings: Settings, name: str) -> Iterator[Collection]:
 
 
 def of(db: Connection, loaded: Loaded, settings: Settings, folder: Path, name: str) -> Collection:
-    """Read a collection from the tables of its index, whose other files are in ``folder``.
-
-    Raises:
-        IndexNotReady: a file of tokens is broken.
-    """
+    """Read a collection from the tables of its index, whose other files are in ``folder``."""
     library, words, named = documents_library.read(db)
     models = loaded.opened(db, library.texts, folder)
     return Collection(name, library, Pipeline(settings, words, models), named)
@@ -104,9 +93,6 @@ class Collection:
 
         ``document_filter`` is the id of the only document to search; one that is not known has
         no hits.
-
-        Raises:
-            ValueError: ``top_k`` is below 1.
         """
         if top_k < 1:
             raise ValueError(f"top_k is {top_k}; ask for one result at least")
@@ -133,9 +119,6 @@ class Collection:
         """Find what is related to an answer and not in it (specification 004, section 6).
 
         At most ``most`` chunks, the strongest edges first.
-
-        Raises:
-            ValueError: ``most`` is negative or above ``RANKED``.
         """
         if not 0 <= most <= RANKED:
             raise ValueError(f"{most} expansions were requested; 0 to {RANKED} can be had")

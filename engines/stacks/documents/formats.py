@@ -92,11 +92,7 @@ HEADERS = ("Subject", "From", "To", "Cc", "Date")
 
 
 def mail(path: Path, data: bytes) -> str:
-    """Return the text of one mail.
-
-    Raises:
-        BadFile: it has neither a header nor a text.
-    """
+    """Return the text of one mail."""
     found = _text(data)
     if not found:
         raise BadFile(path, "holds no mail", "Save the mail with its headers")
@@ -104,11 +100,7 @@ def mail(path: Path, data: bytes) -> str:
 
 
 def box(path: Path, data: bytes) -> tuple[Page, ...]:
-    """Return the mails of an mbox file, numbered from 1.
-
-    Raises:
-        BadFile: no mail begins in it.
-    """
+    """Return the mails of an mbox file, numbered from 1."""
     if not data.startswith(BEGIN):
         raise BadFile(path, "holds no mail", "A mail begins with a line 'From '")
     return tuple(Page(at, _text(one)) for at, one in enumerate(_mails(data), start=1))
@@ -151,9 +143,6 @@ def text_of_page(path: Path, data: bytes) -> str:
     """Decode a page as browsers do, and return its text.
 
     A byte order mark goes before what the page says, and without either it is UTF-8.
-
-    Raises:
-        BadFile: it says no charset and is not UTF-8, or has no text.
     """
     said = _CHARSET.search(_COMMENT.sub(b"", data[:HEAD_BYTES]))
     label = webencodings.lookup(said[1].decode("ascii", "replace")) if said else None
@@ -188,10 +177,6 @@ def text_of_word(path: Path, data: bytes) -> str:
     """Return paragraphs and tables in their order, content controls and insertions among them.
 
     Deletions are left out, and so are headers, footers and notes.
-
-    Raises:
-        BadFile: the file is too large or without text.
-        ModuleNotFoundError: python-docx is not installed.
     """
     from docx import Document
 

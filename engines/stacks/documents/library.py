@@ -144,11 +144,7 @@ CREATE TABLE word (id INTEGER PRIMARY KEY, word TEXT UNIQUE NOT NULL);
 
 
 def put(db: Connection, source: Source, cutting: Cutting, when: str) -> None:
-    """Cut a document, and take in its pages, and of each chunk its place, words and entities.
-
-    Raises:
-        sqlite3.IntegrityError: a document has this id already.
-    """
+    """Cut a document, and take in its pages, and of each chunk its place, words and entities."""
     path = source.document_id
     about = (path, source.name, source.path, source.extraction, when)
     db.execute("INSERT INTO source VALUES (?, ?, ?, ?, ?)", about)

@@ -72,11 +72,7 @@ class Projection:
 
     @classmethod
     def open(cls, path: Path, width: int) -> Projection:
-        """Read a map of vectors of ``width``.
-
-        Raises:
-            IndexNotReady: it is missing, broken or of another shape.
-        """
+        """Read a map of vectors of ``width``."""
         try:
             with path.open("rb") as file, np.load(file) as part:
                 found = cls(part["components"], float(part["kept"]))
@@ -159,31 +155,17 @@ class Models:
 
 
 def embedder_of(settings: Settings) -> OnnxEmbedder:
-    """Open E1, whose tokens are E12.
-
-    Raises:
-        UnknownName: the model is unknown.
-        ModelNotReady: it is absent or not the pinned one.
-    """
+    """Open E1, whose tokens are E12."""
     return loaded(model(settings.embedder), settings.max_tokens)
 
 
 def encoder_of(settings: Settings) -> Splade:
-    """Open E6.
-
-    Raises:
-        UnknownName: the model is unknown.
-        ModelNotReady: it is absent or not the pinned one.
-    """
+    """Open E6."""
     return loaded_encoder(sparse_model(settings.sparse), settings.max_tokens)
 
 
 def identity(settings: Settings) -> str:
-    """Describe what vectors depend on beside their texts.
-
-    Raises:
-        ModelNotReady: a model is absent.
-    """
+    """Describe what vectors depend on beside their texts."""
     parts = []
     if settings.embedder:
         parts.append(embedder_of(settings).identity)
@@ -245,11 +227,7 @@ class Loaded:
         complete(db, [one for one in (self._dense, self._sparse) if one is not None], said, clock)
 
     def opened(self, db: Connection, texts: Sequence[str], folder: Path) -> Models:
-        """Open what the models made of chunks; one that has not read them all is missing.
-
-        Raises:
-            IndexNotReady: a file of tokens is broken.
-        """
+        """Open what the models made of chunks; one that has not read them all is missing."""
         said = [read_by_models(text) for text in texts]
         missing, dense, sparse, late = list(self.missing), None, None, None
         times: list[tuple[str, ...]] = []

@@ -50,13 +50,7 @@ class _Line(NamedTuple):
 
 
 def pages(path: Path, data: bytes) -> tuple[Page, ...]:
-    """Read the pages of a PDF; each is as it lies there, from 1.
-
-    Raises:
-        BadFile: it is encrypted with a password, damaged, no PDF, without text, or takes more time
-            or memory than a document does.
-        ModuleNotFoundError: a package that reads it is not installed.
-    """
+    """Read the pages of a PDF; each is as it lies there, from 1."""
     for package in ("pdfminer.layout", "pypdfium2"):
         import_module(package)
     reader = (sys.executable, "-P", "-m", __name__)

@@ -93,12 +93,7 @@ class FolderSearch:
     collection: Collection
 
     def search(self, query: str, wish: Wish) -> Mapping[str, Any]:
-        """Answer with the fields of section 7, and what was missing or tried last.
-
-        Raises:
-            UnknownName: the document is unknown.
-            HarnessError: ``top_k`` or ``related`` is out of bounds.
-        """
+        """Answer with the fields of section 7, and what was missing or tried last."""
         document = wish.document_filter or None
         if document is not None and document not in self.collection.library.sources:
             raise UnknownName("document", document, sorted(self.collection.library.sources))

@@ -241,11 +241,7 @@ SUFFIXES = (
 
 
 def source(path: Path, document_id: str, data: bytes) -> Source:
-    """Make a document of the bytes of a file.
-
-    Raises:
-        BadFile: it is not what its name says, damaged, encrypted with a password, or without text.
-    """
+    """Make a document of the bytes of a file."""
     return Source(document_id, path.name, str(path.resolve()), _pages(path, data))
 
 

@@ -63,12 +63,7 @@ class Reader:
     generation: Expression | None
 
     def read(self, answer: Any, k: int) -> Reading:  # noqa: ANN401  any JSON
-        """Read an answer to a request for ``k`` hits.
-
-        Raises:
-            Malformed: an expression matches nothing, or what it matches is of another type. Or
-                there are more hits, of which none is read.
-        """
+        """Read an answer to a request for ``k`` hits."""
         try:
             return self._read(answer, k)
         except NoMatch as exc:
@@ -96,11 +91,7 @@ class Reader:
         return Reading(found, total, self._generation(answer))
 
     def generation_of(self, answer: Any) -> object:  # noqa: ANN401  any JSON
-        """Read the generation alone; None where the file names none.
-
-        Raises:
-            Malformed: its expression cannot be evaluated.
-        """
+        """Read the generation alone; None where the file names none."""
         try:
             return self._generation(answer)
         except NoMatch as exc:
@@ -180,11 +171,7 @@ class HttpEngine:
     settings: Settings
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        """Note the documents' ids and who answers; no document is sent.
-
-        Raises:
-            IndexNotReady: no one says who answers, or another number of documents is served.
-        """
+        """Note the documents' ids and who answers; no document is sent."""
 
         def fill(passing: Iterable[Document]) -> None:
             write_text(index / IDS, json.dumps(sorted(one.doc_id for one in passing)))
@@ -202,12 +189,7 @@ class HttpEngine:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        """Connect to the server that was there when the index was made, and watch it.
-
-        Raises:
-            IndexNotReady: no one says who answers, or it is another one.
-            InvalidArm: at the end, another index answered meanwhile.
-        """
+        """Connect to the server that was there when the index was made, and watch it."""
         made = contract.read(index)
         doc_ids = frozenset(contract.read_ids(index / IDS))
         contract.check_count(index, made, len(doc_ids))
@@ -255,12 +237,7 @@ class HttpSearcher:
         return self.search_with(text, k, {})
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Show the server's hits in the server's order.
-
-        Raises:
-            NotExpressible: the request has no place for a param.
-            NoAnswer, Malformed, TimeoutError: the query failed.
-        """
+        """Show the server's hits in the server's order."""
         found, got = self._exchange(text, k, params)
         if self.known is not None:
             for at, hit in enumerate(found.hits, start=1):

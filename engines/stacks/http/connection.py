@@ -114,12 +114,7 @@ class _Again(Exception):
 def exchange(
     client: httpx.Client, request: httpx.Request, until: float, most: int = MAX_BYTES
 ) -> tuple[httpx.Response, bytes]:
-    """Send a request, and read its answer whole.
-
-    Raises:
-        TimeoutError, httpx.TransportError: it did not come, or not in time.
-        Malformed: it is too large, or packed too often.
-    """
+    """Send a request, and read its answer whole."""
     response = client.send(request, stream=True)
     try:
         coded = response.headers.get("content-encoding", "").count(",") + 1
@@ -149,12 +144,7 @@ class Connection:
     _next_s: float = 0.0
 
     def call(self, request: Request) -> Got:
-        """Send a request, again where the server asks for it, and give the JSON of the answer.
-
-        Raises:
-            NoAnswer: the answer is missing or late; Malformed: it is not JSON.
-            TimeoutError: the time limit passed.
-        """
+        """Send a request, again where the server asks for it, and give the JSON of the answer."""
         until = monotonic() + self.settings.timeout_s
         retries = limited = 0
         while True:
@@ -213,11 +203,7 @@ class Connection:
         raise NoAnswer(why)
 
     def _wait_for_turn(self, until: float) -> None:
-        """Keep to ``rate_per_s``, over all threads.
-
-        Raises:
-            TimeoutError: the turn comes after the time limit.
-        """
+        """Keep to ``rate_per_s``, over all threads."""
         if not self.settings.rate_per_s:
             return
         with self._lock:
@@ -243,11 +229,7 @@ def seconds(told: str) -> float | None:
 
 @contextmanager
 def connected(settings: Settings) -> Iterator[Connection]:
-    """Open a pool of connections; nothing is sent yet.
-
-    Raises:
-        IndexNotReady: a secret or the file of the authority is missing.
-    """
+    """Open a pool of connections; nothing is sent yet."""
     headers = headers_filled(settings.headers)
     limits = httpx.Limits(
         max_connections=settings.connections, max_keepalive_connections=settings.connections
@@ -305,11 +287,7 @@ def word(value: object) -> str:
 
 
 def asked(to: Connection) -> Identity:
-    """Send the probes.
-
-    Raises:
-        IndexNotReady: one has no answer, or an expression matches nothing in it.
-    """
+    """Send the probes."""
     told: dict[str, Any] = {}
     for probe in to.settings.probe:
         try:
@@ -349,11 +327,7 @@ class Watch:
         """How the server differs; empty while it does not."""
 
     def compare(self, to: Connection) -> None:
-        """Ask once more.
-
-        Raises:
-            IndexNotReady: the answer is missing.
-        """
+        """Ask once more."""
         now = asked(to)
         if now != self._began and not self.moved:
             self.moved = f"the index moved while queries ran: it was {self._began}, it is {now}"
@@ -374,11 +348,7 @@ class Watch:
 
 @contextmanager
 def watched(to: Connection, began: Identity) -> Iterator[Watch]:
-    """Watch who answers while the block runs, and ask a last time after it.
-
-    Raises:
-        InvalidArm: another index answered meanwhile, or no one says at the end.
-    """
+    """Watch who answers while the block runs, and ask a last time after it."""
     watch = Watch(to.settings, began)
     thread = Thread(target=watch.run, name="http-probe", daemon=True)
     thread.start()

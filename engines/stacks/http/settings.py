@@ -29,11 +29,7 @@ class NoMatch(ValueError):
 
 
 def compiled(text: str) -> Expression:
-    """Compile an expression; the name of a member alone is looked up without an interpreter.
-
-    Raises:
-        ValueError: it is not JMESPath.
-    """
+    """Compile an expression; the name of a member alone is looked up without an interpreter."""
     try:
         parsed = jmespath.compile(text)
     except JMESPathError as exc:
@@ -63,11 +59,7 @@ HIDDEN = "***"
 
 
 def check(headers: Mapping[str, str]) -> None:
-    """Refuse a secret that is written out, and a variable that can have no name.
-
-    Raises:
-        ValueError: as said.
-    """
+    """Refuse a secret that is written out, and a variable that can have no name."""
     for name, value in headers.items():
         bare = VARIABLE.sub("", value)
         secret = SECRET.search(name) or CREDENTIALS.search(value)
@@ -97,12 +89,7 @@ class Headers:
 
 
 def filled(headers: Mapping[str, str]) -> Headers:
-    """Replace the variables of the environment by their values.
-
-    Raises:
-        IndexNotReady: a variable is not set, has characters that no header can carry, or none may
-            be sent since the command was run with ``--no-code``.
-    """
+    """Replace the variables of the environment by their values."""
     secrets: list[str] = []
 
     def value(name: str, variable: str) -> str:
@@ -150,11 +137,7 @@ ABSENT: Final = _Absent()
 
 
 def places(tree: object) -> frozenset[str]:
-    """Name what a template takes: ``text``, ``k``, ``params.NAME``.
-
-    Raises:
-        ValueError: a place is unknown, stands in a key, or stands unquoted within a longer text.
-    """
+    """Name what a template takes: ``text``, ``k``, ``params.NAME``."""
     if isinstance(tree, dict):
         for key in tree:
             if PLACE.search(str(key)):
@@ -193,11 +176,7 @@ class Template:
         return {key: value for key, value in found.items() if value is not ABSENT}
 
     def check_params_apart(self) -> None:
-        """Refuse a param without which the text or k would not be sent either.
-
-        Raises:
-            ValueError: such a param.
-        """
+        """Refuse a param without which the text or k would not be sent either."""
         marks: dict[str, Scalar] = {"text": "", "k": 1}
         sent = {name: _count(self.tree, name) for name in marks}
         for name in marks:
@@ -254,11 +233,7 @@ QueryValue = str | int | float | bool | list[str]
 
 
 def address(url: str) -> str:
-    """Check an address that a file names.
-
-    Raises:
-        ValueError: it is malformed, or holds a secret.
-    """
+    """Check an address that a file names."""
     try:
         parts = urlsplit(url)
         port = parts.port

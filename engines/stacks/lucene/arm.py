@@ -37,11 +37,7 @@ Classes = Callable[[str], Any]
 
 
 def jars_in(folder: Path) -> list[Path]:
-    """Find Lucene's jars, one version of each.
-
-    Raises:
-        ModelNotReady: one is missing, or the folder has several versions.
-    """
+    """Find Lucene's jars, one version of each."""
     found = []
     for name in JARS:
         here = [path for path in folder.glob(f"{name}*.jar") if path.name[len(name)] in ".-"]
@@ -57,11 +53,7 @@ def jars_in(folder: Path) -> list[Path]:
 
 
 def lucene(folder: Path) -> Classes:
-    """Start Java with the jars of ``folder``.
-
-    Raises:
-        ModelNotReady: Java or a jar is missing; InvalidArm: this process has other jars already.
-    """
+    """Start Java with the jars of ``folder``."""
     import jpype
 
     path = [str(jar) for jar in jars_in(folder)]
@@ -189,12 +181,7 @@ class LuceneSearcher:
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  nothing is kept
-    """Make the engine from an arm's settings.
-
-    Raises:
-        ModuleNotFoundError: the extra lucene is not installed; ModelNotReady: Java or Lucene is
-            missing.
-    """
+    """Make the engine from an arm's settings."""
     given = Settings.model_validate(settings)
     return Lucene(given, lucene(Path(given.jars)))
 

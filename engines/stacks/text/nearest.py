@@ -129,11 +129,7 @@ class NearestSearcher:
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
-    """Make the engine from an arm's settings; vectors are kept below ``cache``.
-
-    Raises:
-        ModuleNotFoundError: the extra nearest is not installed.
-    """
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
     import usearch  # noqa: F401  says early what is missing
 
     return Nearest(Settings.model_validate(settings), cache)

@@ -49,12 +49,7 @@ class Rerank(PartsEngine["RerankSearcher"]):
     cache: Path
 
     def embedder(self) -> OnnxEmbedder:
-        """Open the model whose tokens are compared.
-
-        Raises:
-            UnknownName: the model is unknown.
-            ModelNotReady: it is absent or not the pinned one.
-        """
+        """Open the model whose tokens are compared."""
         return OnnxEmbedder.load(model(self.settings.embedder), self.settings.max_tokens)
 
     def engines(self) -> Mapping[str, Engine]:

@@ -72,11 +72,7 @@ class Typesense:
     settings: Settings
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        """Load the documents, and wait until every node holds them.
-
-        Raises:
-            IndexNotReady: a node refuses, is not reached, or lags.
-        """
+        """Load the documents, and wait until every node holds them."""
         with self._nodes() as nodes:
 
             def fill(passing: Iterable[Document]) -> None:
@@ -92,12 +88,7 @@ class Typesense:
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        """Connect to nodes of which each holds each document, and ask again after the queries.
-
-        Raises:
-            IndexNotReady: a node is missing, lags, or holds other documents.
-            InvalidArm: the collection moved, or was lost, while queries ran.
-        """
+        """Connect to nodes of which each holds each document, and ask again after the queries."""
         made = contract.read(index)
         try:
             what = Holding(**json_file(index / ABOUT))
@@ -143,11 +134,7 @@ class TypesenseSearcher:
     settings: Settings
 
     def search(self, text: str, k: int) -> Answer:
-        """Show the nodes' hits.
-
-        Raises:
-            TimeoutError, Refused, Lost: the query failed.
-        """
+        """Show the nodes' hits."""
         tree, given = parse(text), self.settings
         wanted = [part for part in tree.parts if isinstance(part, Clause) and not part.begun]
         if len(wanted) < len(tree.parts) or tree.refuses:

@@ -66,11 +66,7 @@ class Nodes:
         self._rests: dict[str, float] = {}
 
     def send(self, node: str, what: str, limit_s: float = PROBE_S, **sent: Any) -> bytes:  # noqa: ANN401  as httpx takes it
-        """Send one request, such as ``GET /debug``, to one node, and return its answer.
-
-        Raises:
-            NodeFailed: it gave none, or not in time; Refused: it does not take the request.
-        """
+        """Send one request, such as ``GET /debug``, to one node, and return its answer."""
         method, path = what.split()
         request = self._client.build_request(method, f"{node}{path}", timeout=limit_s, **sent)
         try:
@@ -94,11 +90,7 @@ class Nodes:
             raise NodeFailed(f"{node}: the answer is not JSON ({exc})") from exc
 
     def refuse(self, node: str, status: int, said: str) -> None:
-        """Raise what a status other than 2xx means.
-
-        Raises:
-            NodeFailed: another node may answer; Refused: none will.
-        """
+        """Raise what a status other than 2xx means."""
         quoted = self._headers.hide(one_line(said, connection.QUOTED))
         why = f"HTTP {status} from {node}: {quoted}"
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
@@ -112,12 +104,7 @@ class Nodes:
     def search(
         self, search: Mapping[str, Any], what: Holding, timeout_s: float, most: int
     ) -> tuple[Any, int]:
-        """Run one search on a node that holds all; return its answer and the attempts that failed.
-
-        Raises:
-            TimeoutError: the time limit passed; Refused: the nodes do not take the search.
-            Lost: no node answered.
-        """
+        """Run one search on a node that holds all; return its answer and the failed attempts."""
         turn, now = next(self._turn) % len(self.addresses), monotonic()
         order = [*self.addresses[turn:], *self.addresses[:turn]]
         order.sort(key=lambda node: self._rests.get(node, 0.0) > now)
@@ -157,11 +144,7 @@ class Nodes:
         return found
 
     def load(self, what: Holding, of: Sequence[str]) -> None:
-        """Make a collection, which replaces one of that name, and send the documents.
-
-        Raises:
-            IndexNotReady: the first node does not take them.
-        """
+        """Make a collection, which replaces one of that name, and send the documents."""
         first, path = self.addresses[0], f"/collections/{what.collection}"
         schema = {
             "name": what.collection,
@@ -182,11 +165,7 @@ class Nodes:
             raise IndexNotReady(f"{first}: the documents cannot be loaded: {exc}") from exc
 
     def prove(self, what: Holding, patience_s: float) -> None:
-        """Wait until each node holds each document.
-
-        Raises:
-            IndexNotReady: a node does not answer, lags for longer, or holds other documents.
-        """
+        """Wait until each node holds each document."""
         until = monotonic() + patience_s
         for node in self.addresses:
             while problem := self._missing(node, what):
@@ -197,11 +176,7 @@ class Nodes:
                 sleep(TURN_S)
 
     def prove_rest(self, what: Holding, version: str) -> None:
-        """Check that more than half of the nodes still answer, and what each of those holds.
-
-        Raises:
-            IndexNotReady: too few answer, or one is of another version or holds other documents.
-        """
+        """Check that more than half of the nodes still answer, and what each of those holds."""
         gone: list[str] = []
         for node in self.addresses:
             try:
@@ -217,11 +192,7 @@ class Nodes:
             raise IndexNotReady(f"{len(gone)} of {len(self.addresses)} nodes are gone: {gone[0]}")
 
     def version(self) -> str:
-        """Return the version that all nodes run.
-
-        Raises:
-            IndexNotReady: a node does not answer, or versions differ.
-        """
+        """Return the version that all nodes run."""
         try:
             told = {node: self._version(node) for node in self.addresses}
         except NodeFailed as exc:
@@ -245,9 +216,6 @@ class Nodes:
         """Return what a node does not have yet; empty where it holds each document.
 
         A node counts documents before it has written them, so those that it gives are counted too.
-
-        Raises:
-            IndexNotReady: it holds other documents.
         """
         path = f"/collections/{what.collection}"
         try:

@@ -87,11 +87,7 @@ class Writing(FileEngine["WritingSearcher"]):
     settings: Settings
 
     def embedder(self) -> Embedder | None:
-        """Open the model; None where it is not ready, which must not stop a search.
-
-        Raises:
-            UnknownName: the model is unknown.
-        """
+        """Open the model; None where it is not ready, which must not stop a search."""
         if not self.settings.rerank:
             return None
         try:
@@ -100,11 +96,7 @@ class Writing(FileEngine["WritingSearcher"]):
             return None
 
     def version(self, made: Manifest | None = None) -> str:
-        """Return what answers depend on; without the model asked for, an index is taken as it is.
-
-        Raises:
-            UnknownName: the model is unknown.
-        """
+        """Return what answers depend on; without its model, an index is taken as it is."""
         embedder = self.embedder()
         if made is not None and self.settings.rerank and embedder is None:
             return made.version

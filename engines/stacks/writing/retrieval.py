@@ -290,18 +290,11 @@ class Retriever:
         """Answer as the contract says; ``budget`` is in tokens of the snippets together.
 
         A snippet is never cut to fit: it was ranked as it is, so one that does not fit is left out.
-
-        Raises:
-            InvalidArgument: ``limit`` is not in 1..50 or ``budget`` not in 50..8000.
         """
         return self.response(self.find(text, context), limit=limit, budget=budget)
 
     def response(self, found: Retrieved, *, limit: int, budget: int) -> Response:
-        """Choose the snippets of an answer.
-
-        Raises:
-            InvalidArgument: ``limit`` is not in 1..50 or ``budget`` not in 50..8000.
-        """
+        """Choose the snippets of an answer."""
         for name, value, allowed in (("limit", limit, LIMITS), ("budget", budget, BUDGETS)):
             if isinstance(value, bool) or not isinstance(value, int) or value not in allowed:
                 raise InvalidArgument(

@@ -83,11 +83,7 @@ class Notes:
 
 
 def text_of(path: str, data: bytes) -> str:
-    """Decode a note: UTF-8, or UTF-16 where a mark says so.
-
-    Raises:
-        BadFile: it is neither.
-    """
+    """Decode a note: UTF-8, or UTF-16 where a mark says so."""
     wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     try:
         text = data.decode("utf-16" if wide else "utf-8-sig")
@@ -125,11 +121,7 @@ class NoteSearch:
         context: Context | None = None,
         explain: bool = False,
     ) -> Mapping[str, Any]:
-        """Answer as ``rag:retrieve`` does; ``explain`` adds what each leg says of each snippet.
-
-        Raises:
-            InvalidArgument: a limit or a budget is out of bounds.
-        """
+        """Answer as ``rag:retrieve`` does; ``explain`` adds what each leg says of each snippet."""
         found = self.retriever.find(text, context)
         answer = self.retriever.response(found, limit=limit, budget=budget).to_json()
         if explain:

@@ -21,11 +21,7 @@ _SPACE = re.compile(r"\s")
 
 
 def source_ref(doc_id: str, chunk: int) -> str:
-    """Name a chunk: ``doc:ID#chunk:N``, the id percent-encoded where it must be.
-
-    Raises:
-        DatasetError: the id is an absolute path, which means nothing on another machine.
-    """
+    """Name a chunk: ``doc:ID#chunk:N``, the id percent-encoded where it must be."""
     if _ABSOLUTE.match(doc_id):
         raise DatasetError(
             f"document {doc_id!r}: its id is an absolute path;"
@@ -124,11 +120,7 @@ class Chunk(NamedTuple):
 
 
 def put(db: sqlite3.Connection, documents: Iterable[Document], most: int) -> None:
-    """Take in the chunks of ``documents``, by document id, and index them.
-
-    Raises:
-        DatasetError: an id is an absolute path.
-    """
+    """Take in the chunks of ``documents``, by document id, and index them."""
     for document in sorted(documents, key=lambda document: document.doc_id):
         source_ref(document.doc_id, 0)
         db.executemany(INSERT, rows(document.doc_id, document.title, document.text, most))
@@ -153,11 +145,7 @@ class Store:
     """Words of a passage, as FTS5's ``snippet`` counts them: at most 64."""
 
     def documents(self) -> int:
-        """Count the notes whose chunks are all in the index.
-
-        Raises:
-            sqlite3.Error: the file is not whole.
-        """
+        """Count the notes whose chunks are all in the index."""
         searched = self.db.execute("SELECT count(*) FROM search_docsize").fetchone()[0]
         stored = self.db.execute("SELECT count(*) FROM chunk").fetchone()[0]
         notes = self.db.execute("SELECT count(DISTINCT doc_id) FROM chunk").fetchone()[0]

@@ -60,11 +60,7 @@ def schema() -> Json:
 
 
 def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
-    """Read the decisions back from the content of ``path``.
-
-    Raises:
-        BadFile: it breaks the schema, or says a verdict that its own findings do not give.
-    """
+    """Read the decisions back from the content of ``path``."""
     try:
         found = Decision.model_validate_json(json.dumps(value), strict=True)
         return tuple(

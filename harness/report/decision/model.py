@@ -113,11 +113,7 @@ class FindingPart(Part):
 
     @property
     def finding(self) -> Finding:
-        """The finding as gates give it.
-
-        Raises:
-            ValueError: the cause belongs to another verdict.
-        """
+        """The finding as gates give it."""
         kept = {name: getattr(self, name) for name in type(self).model_fields if name != "settle"}
         estimate = self.estimate.estimate if self.estimate else None
         return Finding(**{**kept, "estimate": estimate, "remedy": self.settle})
@@ -140,11 +136,7 @@ class StepPart(Part):
     """Digest of the decision that put the control in its place; empty where none is named."""
 
     def decision(self, dataset: str) -> StepDecision:
-        """Return the step as it is decided from its findings.
-
-        Raises:
-            ValueError: its verdict or outcome is another, or a cause belongs to another verdict.
-        """
+        """Return the step as it is decided from its findings."""
         found = StepDecision(
             step=self.step,
             control=self.control,

@@ -249,11 +249,7 @@ class ServedElsewhere(Protocol):
 
 
 def _read(subject: Subject) -> Iterator[tuple[QueryOutcome, Read]]:
-    """Yield the queries that have an answer, with what is read of it.
-
-    Raises:
-        NotChecked: none has one.
-    """
+    """Yield the queries that have an answer, with what is read of it."""
     if not isinstance(subject.searcher, Exchanges):
         raise NotChecked("needs an engine over HTTP")
     for one in subject.answered():
@@ -405,12 +401,7 @@ class Sample:
 
     @classmethod
     def of(cls, data: Path) -> Sample:
-        """Take documents and queries from prepared data.
-
-        Raises:
-            BadFile: the folder holds no prepared data.
-            DatasetError: it has no document.
-        """
+        """Take documents and queries from prepared data."""
         prepared = Prepared.open(data)
         documents = tuple(prepared.documents())
         if not documents:
@@ -455,12 +446,7 @@ class Checked:
 
 
 def check(name: str, cache: Path, sample: Sample | None = None) -> Checked:
-    """Build an index of an arm, open it and run every check; all of it is removed after that.
-
-    Raises:
-        BadPolicy, UnknownName, BadName: the file of the arm is wrong.
-        InvalidArm: its engine cannot be made, built or opened.
-    """
+    """Build an index of an arm, open it and run every check; all of it is removed after that."""
     given = sample or Sample()
     arm = registry.load(name, cache)
     checks = MAPPING_CHECKS if isinstance(arm.engine, ServedElsewhere) else CONTRACT_CHECKS
@@ -487,11 +473,7 @@ class Bench:
 
     @cached_property
     def subject(self) -> Subject:
-        """Build and open the index; it stays open until no check is left, or Python ends.
-
-        Raises:
-            HarnessError: as ``check``.
-        """
+        """Build and open the index; it stays open until no check is left, or Python ends."""
         opened = ExitStack()
         weakref.finalize(self, opened.close)
         beside = opened.enter_context(scratch())

@@ -135,11 +135,7 @@ class Subject:
         return tuple(ask(self.searcher, text, K) for text in self.texts)
 
     def answered(self) -> tuple[QueryOutcome, ...]:
-        """Return the queries with an answer that can be read.
-
-        Raises:
-            NotChecked: no query has one.
-        """
+        """Return the queries with an answer that can be read."""
         found = tuple(one for one in self.asked if one.answer)
         if not found:
             raise NotChecked("no query was answered")
@@ -160,11 +156,7 @@ def standing(
     texts: Sequence[str] = (*OBVIOUS, *COMMON),
     arm: Named | None = None,
 ) -> Iterator[Subject]:
-    """Build an index in the folder ``scratch`` and open it.
-
-    Raises:
-        HarnessError: the engine raises it when it builds or opens.
-    """
+    """Build an index in the folder ``scratch`` and open it."""
     index = scratch / "index"
     index.mkdir()
     built = engine.build(iter(documents), index)
@@ -186,11 +178,7 @@ def ask(searcher: Searcher, text: str, k: int) -> QueryOutcome:
 
 
 def raised(exc: BaseException) -> str:
-    """Describe what was raised, in a line; raise it again where a disk has no room.
-
-    Raises:
-        BaseException: the same, where it comes of such a disk.
-    """
+    """Describe what was raised, in a line; raise it again where a disk has no room."""
     if (told := refusal(exc)) and told.errno in FULL:
         raise exc
     return one_line(f"raised {type(exc).__name__}: {exc}".removesuffix(": "), 200)

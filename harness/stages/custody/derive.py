@@ -55,9 +55,6 @@ def derive(layout: Layout, about: Mapping[str, Any], subject: Subject) -> Derive
     """Compute all that the decision in ``layout`` says again, and compare.
 
     ``about`` is what it says of its one data set, and ``subject`` what that judged.
-
-    Raises:
-        EvidenceError: a value differs; the message names the first, as stored and as derived.
     """
     before = experiments.before_decision(layout, about["record"]["number"])
     at = moment_of(about["provenance"]["decided_at"])
@@ -147,12 +144,7 @@ def _refuse(path: Path, difference: Difference | None) -> None:
 
 
 def judged_in(layout: Layout, threads: int) -> tuple[dict[str, Any], Subject]:
-    """Read what the decision in ``layout`` says of its one data set, and what it judged and how.
-
-    Raises:
-        BadFile: it does not state its settings.
-        EvidenceError: the receipt does not name its policy, or that cannot have judged these steps.
-    """
+    """Read what the decision in ``layout`` says of its one data set, and what it judged and how."""
     hint = f"Decide anew: harness gate --dataset {layout.root.name}"
     beside = receipts.check_all(layout.decision_receipt, hint)
     about: dict[str, Any]
@@ -193,9 +185,6 @@ def check_times(layout: Layout, about: Mapping[str, Any], subject: Subject) -> N
     """Refuse a decision whose time is not its log line's, or that has a time of the future below.
 
     Replays, race, load test and traffic are held where they are read.
-
-    Raises:
-        EvidenceError: as said; the message names the file and what to do.
     """
     decided_at = moment_of(about["provenance"]["decided_at"])
     number = int(about["record"]["number"])

@@ -81,10 +81,6 @@ def custody(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult], log
     """Assemble what a decision on the evidence in ``layout`` must say of its keeping.
 
     ``log`` has the experiments before it.
-
-    Raises:
-        EvidenceError: nothing is to be judged by.
-        BadFile: pins, or what the log keeps, cannot be read.
     """
     data = Prepared.open(layout.data)
     policy, file, inventory = subject.policy, subject.policy_file, stock(layout)
@@ -112,22 +108,12 @@ def custody(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult], log
 
 
 def of_decision(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult]) -> Custody:
-    """Assemble what the decision in ``layout`` said of its keeping.
-
-    Raises:
-        BadFile: as ``custody``, or the decision does not name its line of the log.
-        EvidenceError: the log has no such line.
-    """
+    """Assemble what the decision in ``layout`` said of its keeping."""
     return custody(layout, subject, arms, before(layout))
 
 
 def before(layout: Layout) -> Log:
-    """Read the log as it was before the decision in ``layout``.
-
-    Raises:
-        BadFile: the decision does not name its line of the log.
-        EvidenceError: the log has no such line.
-    """
+    """Read the log as it was before the decision in ``layout``."""
     try:
         written = json_file(layout.decision)
         number = int(written["datasets"][0]["record"]["number"])
@@ -138,11 +124,7 @@ def before(layout: Layout) -> Log:
 
 
 def leaks(layout: Layout, arms: Iterable[str]) -> tuple[Leak, ...]:
-    """Count for each tuned arm the judged queries in ``layout`` that its tuning has seen.
-
-    Raises:
-        BadFile: the record of an arm is invalid.
-    """
+    """Count for each tuned arm the judged queries in ``layout`` that its tuning has seen."""
     data = Prepared.open(layout.data)
     judged = data.qrels().grades.keys()
     queries = [query for query in data.queries() if query.query_id in judged]
@@ -158,11 +140,7 @@ def drifted(pinned: Pinned | None, again: str) -> tuple[Finding, ...]:
 
 
 def pin_of(layout: Layout, policy_file: Path) -> Pinned | None:
-    """Compare the evidence in ``layout`` with what ``policy_file`` is pinned to, if it is.
-
-    Raises:
-        BadFile: the pins cannot be read.
-    """
+    """Compare the evidence in ``layout`` with what ``policy_file`` is pinned to, if it is."""
     pin = read(policy_file).datasets.get(layout.root.name)
     if pin is None:
         return None
@@ -197,11 +175,7 @@ def _since(layout: Layout, log: Log, inventory: Inventory) -> Since | None:
 
 
 def pin(layout: Layout, policy_file: Path, *, at: datetime, by: str) -> Pin:
-    """Pin queries, judgements and race settings in ``layout``.
-
-    Raises:
-        BadFile: the data were not prepared, or a file cannot be read.
-    """
+    """Pin queries, judgements and race settings in ``layout``."""
     name = layout.root.name
     return pin_beside(policy_file, name, stock(layout), race_settings(layout), at=at, by=by)
 
@@ -215,11 +189,7 @@ class Folder(NamedTuple):
 
 
 def pin_folder(folder: Folder, policy_file: Path, *, at: datetime, by: str) -> Pin:
-    """Pin queries and judgements of a folder in BEIR layout, before anything was run on it.
-
-    Raises:
-        BadFile, DatasetError: it is not one.
-    """
+    """Pin queries and judgements of a folder in BEIR layout, before anything was run on it."""
     with scratch() as place:
         load_folder(folder.path, folder.split, place / "data", forms=folder.forms)
         data = Prepared.open(place / "data")
@@ -243,12 +213,7 @@ class Accepting(NamedTuple):
 
 
 def accepted_in(policy: Policy, dataset: str) -> dict[str, Accepting]:
-    """Read the decisions by which steps of ``policy`` were taken, by step.
-
-    Raises:
-        BadFile: one is missing, or does not speak of its step on this data set.
-        EvidenceError: it is not the one whose digest the policy names.
-    """
+    """Read the decisions by which steps of ``policy`` were taken, by step."""
     return {
         step.name: _accepting(step, step.accepted, dataset)
         for step in policy.steps
@@ -281,12 +246,7 @@ def _accepting(step: Step, accepted: Accepted, dataset: str) -> Accepting:
 def check_accepted(
     policy: Policy, accepted: Mapping[str, Accepting], evidence: Mapping[str, Evidence]
 ) -> None:
-    """Hold every step that was taken against the decision that the policy says it was taken by.
-
-    Raises:
-        EvidenceError: it was about other arms or did not promote. Or the next step's control has
-            another index than it accepted.
-    """
+    """Hold every step that was taken against the decision that the policy says it was taken by."""
     for step in policy.steps:
         if (said := accepted.get(step.name)) is None:
             continue
@@ -323,11 +283,6 @@ def sign(layout: Layout, key: Path) -> Path:
     """Sign the receipt of the decision in ``layout`` with the private ``key``; give the signature.
 
     ssh-keygen asks for the passphrase of a key that has one; an agent is used where one runs.
-
-    Raises:
-        EvidenceError: nothing was decided.
-        BadFile: the key cannot be used.
-        HarnessError: OpenSSH is not installed.
     """
     receipt = _receipt(layout)
     layout.signature.unlink(missing_ok=True)
@@ -343,10 +298,6 @@ def signed_by(layout: Layout, allowed: Path) -> str:
 
     ``allowed`` is a list of allowed signers as ssh-keygen(1) has it: a name and a public key a
     line.
-
-    Raises:
-        EvidenceError: it is unsigned, was changed since it was signed, or by none of these.
-        HarnessError: OpenSSH is not installed.
     """
     receipt = _receipt(layout)
     if not layout.signature.is_file():

@@ -29,12 +29,7 @@ def write(receipt: Path, files: Iterable[Path]) -> None:
 
 
 def check(receipt: Path, files: Iterable[Path], hint: str) -> None:
-    """Hold ``files`` against what the receipt says of them.
-
-    Raises:
-        EvidenceError: the receipt is missing, it does not speak of a file, or a file is gone or was
-            changed since.
-    """
+    """Hold ``files`` against what the receipt says of them."""
     noted = _read(receipt, hint)
     for path in files:
         name = _name(receipt, path)
@@ -47,11 +42,7 @@ def check(receipt: Path, files: Iterable[Path], hint: str) -> None:
 
 
 def check_all(receipt: Path, hint: str) -> tuple[Path, ...]:
-    """Hold every file that the receipt speaks of, and give them.
-
-    Raises:
-        EvidenceError: as ``check``.
-    """
+    """Hold every file that the receipt speaks of, and give them."""
     files = tuple(Path(normpath(receipt.parent / name)) for name in _read(receipt, hint))
     check(receipt, files, hint)
     return files
@@ -96,11 +87,7 @@ def index_files(layout: Layout, arm: str) -> str | None:
 
 
 def replayed_index(layout: Layout, arm: str) -> str | None:
-    """Read the digest of the index files that the arm's run was queried from; None where not noted.
-
-    Raises:
-        BadFile: the note is not one of ours.
-    """
+    """Read the digest of the index that the arm's run was queried from; None where not noted."""
     if replayed_at(layout, arm) is None:
         return None
     return layout.read(Layout.replayed, arm).index
@@ -116,11 +103,7 @@ def asked_since(began: datetime, parts: Path) -> datetime:
 
 
 def replayed_at(layout: Layout, arm: str) -> str | None:
-    """Read when the run of ``arm`` was queried, in ISO 8601; None where it was not noted.
-
-    Raises:
-        BadFile: the note is not one of ours, or names no time, or one of the future.
-    """
+    """Read when the run of ``arm`` was queried, in ISO 8601; None where it was not noted."""
     path = layout.replayed(arm)
     if not path.is_file() or not layout.run(arm).is_file():
         return None
@@ -144,11 +127,7 @@ class Replayed(NamedTuple):
     hint: str
 
     def check(self, now: datetime, evidence_days: int) -> None:
-        """Refuse a run that is too old, or of which no one knows how old it is.
-
-        Raises:
-            EvidenceError: as said.
-        """
+        """Refuse a run that is too old, or of which no one knows how old it is."""
         if self.at is None:
             raise EvidenceError(
                 f"{self.note}: does not say when {self.run} was made, so it may be of any age."
@@ -161,11 +140,7 @@ class Replayed(NamedTuple):
 
 
 def replayed(layout: Layout, arm: str) -> Replayed:
-    """Read when the run of ``arm`` was queried.
-
-    Raises:
-        BadFile: the note is not one of ours.
-    """
+    """Read when the run of ``arm`` was queried."""
     at = replayed_at(layout, arm)
     return Replayed(layout.run(arm), layout.replayed(arm), at, layout.remedy(Layout.run, arm))
 
@@ -175,12 +150,7 @@ SAMPLE = 50
 
 
 def read_manifest(layout: Layout, arm: str) -> Manifest:
-    """Read what stage ``index`` handed on.
-
-    Raises:
-        IndexNotReady: the stage did not run for this arm.
-        BadFile: the file is not a manifest.
-    """
+    """Read what stage ``index`` handed on."""
     path = layout.manifest(arm)
     if not path.is_file():
         remedy = layout.remedy(Layout.index, arm)
@@ -189,11 +159,7 @@ def read_manifest(layout: Layout, arm: str) -> Manifest:
 
 
 def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> None:
-    """Compare an opened index with what stage ``index`` handed on.
-
-    Raises:
-        IndexNotReady: it is another index.
-    """
+    """Compare an opened index with what stage ``index`` handed on."""
     if opened != wanted:
         raise IndexNotReady(
             f"{layout.index(arm)}: is not the index that {layout.manifest(arm)} describes"
@@ -203,11 +169,7 @@ def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> 
 
 
 def check_corpus(layout: Layout, arm: str, made: Manifest, data: Prepared) -> None:
-    """Hold an arm's index against the documents, as they are now.
-
-    Raises:
-        IndexNotReady: it was built of others.
-    """
+    """Hold an arm's index against the documents, as they are now."""
     if made.corpus_sha256 != data.manifest.corpus_sha256:
         raise IndexNotReady(
             f"{layout.manifest(arm)}: the index was built of other documents than those in"
@@ -229,12 +191,7 @@ def record_run(layout: Layout, first: Run, again: Run | None = None) -> Run:
 
 
 def read_twice(layout: Layout, arm: str) -> tuple[Run, Run]:
-    """Read both replays of an arm, of the queries that the second one asked.
-
-    Raises:
-        BadFile: a file is missing or no run.
-        EvidenceError: the second one asked fewer queries than a sample has.
-    """
+    """Read both replays of an arm, of the queries that the second one asked."""
     first, again = layout.read(Layout.run, arm), layout.read(Layout.again, arm)
     if len(again) < min(SAMPLE, len(first)):
         raise EvidenceError(
@@ -250,12 +207,7 @@ def note_run(layout: Layout, arm: str) -> None:
 
 
 def check_run(layout: Layout, arm: str) -> None:
-    """Hold an arm's runs against its index and the data, as they are now.
-
-    Raises:
-        EvidenceError: the arm was not replayed, or something was changed since.
-        IndexNotReady: it has no index, or one of other documents.
-    """
+    """Hold an arm's runs against its index and the data, as they are now."""
     check_corpus(layout, arm, read_manifest(layout, arm), Prepared.open(layout.data))
     check(layout.run_receipt(arm), _files(layout, arm), layout.remedy(Layout.run, arm))
 

@@ -55,11 +55,7 @@ def local(root: Path) -> Path:
 
 
 def outputs(root: Path, dataset: str) -> tuple[tuple[str, str, bool], ...]:
-    """Stage, path and whether it is as recorded, of each output that the tracked record names.
-
-    Raises:
-        BadFile: the record is missing, or it is not what DVC writes.
-    """
+    """Stage, path and whether it is as recorded, of each output that the tracked record names."""
     lock = root / LOCK
     try:
         stages = yaml_file(lock, most=MAX_LOCK_BYTES)["stages"]
@@ -81,10 +77,6 @@ def check_recorded(root: Path, dataset: str) -> tuple[Path, ...]:
     """Check all files of ``dataset`` against this machine's ``dvc.lock``, else the tracked one.
 
     Gives the files; none where missing file, or it does not name the data set.
-
-    Raises:
-        BadFile: it is not what DVC writes.
-        EvidenceError: a file or folder is gone or is not the one recorded.
     """
     lock = mine if (mine := local(root)).is_file() else root / LOCK
     if not lock.exists():
@@ -243,12 +235,7 @@ class Reproduced:
 
 
 def record(root: Path, layout: Layout, arms: tuple[str, ...]) -> Path:
-    """Write what a later comparison needs into the tracked folder, and give that folder.
-
-    Raises:
-        BadFile: a run cannot be read.
-        OSError: the data set was not judged yet.
-    """
+    """Write what a later comparison needs into the tracked folder, and give that folder."""
     folder = root / RECORD / layout.root.name
     with replacing_folder(folder) as beside:
         write_json(beside / ABOUT, _environment())
@@ -264,13 +251,7 @@ def record(root: Path, layout: Layout, arms: tuple[str, ...]) -> Path:
 
 
 def reproduce(root: Path, layout: Layout) -> Reproduced:
-    """Compare the files below ``layout`` with the project's record of the data set.
-
-    Raises:
-        BadFile: the record of it is missing, a file of the record is not one, or the pipeline did
-        not
-            get as far as its decision here.
-    """
+    """Compare the files below ``layout`` with the project's record of the data set."""
     folder, name = root / RECORD / layout.root.name, layout.root.name
     about, findings = (
         _json(folder / ABOUT, REPRODUCE_HINT),

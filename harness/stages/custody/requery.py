@@ -57,12 +57,6 @@ def requery(
     """Run some queries of each arm again, and compare the hits with those of its run.
 
     ``arms`` gives, by name, what ``engines.registry`` loads each by: its name, or a path.
-
-    Raises:
-        EvidenceError: an answer has other hits, another order, other scores or another engine's
-            fingerprint than the run.
-        IndexNotReady: an arm has no index here, or one built with other settings.
-        UnknownName: an arm has no file.
     """
     queries = Prepared.open(layout.data).queries()
     drawn = random.Random(sample.seed).sample(list(queries), min(sample.count, len(queries)))
@@ -130,11 +124,7 @@ SAME = 1e-9
 
 
 def check_values(layout: Layout) -> int:
-    """Compute every measure of every arm with ir-measures, and count the values that are equal.
-
-    Raises:
-        EvidenceError: a value is another, or stands where there is none, or the reverse.
-    """
+    """Compute every measure of every arm with ir-measures, and count the values that are equal."""
     data = Prepared.open(layout.data)
     qrels, asked = data.qrels(), [query.query_id for query in data.queries()]
     count = 0
@@ -146,11 +136,7 @@ def check_values(layout: Layout) -> int:
 
 
 def same_values(arm: str, scores: Mapping[str, Scores], library: Mapping[str, Scores]) -> None:
-    """Compare scores of an arm with those of ir-measures.
-
-    Raises:
-        EvidenceError: as ``check_values``.
-    """
+    """Compare scores of an arm with those of ir-measures."""
     for name, wanted in library.items():
         found, exact = scores[name].by_query, wanted.by_query
         for query_id in dict.fromkeys([*found, *exact]):

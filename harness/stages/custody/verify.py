@@ -56,11 +56,6 @@ def verify(layout: Layout, *, threads: int = 1, deep: bool = True) -> tuple[Veri
     edits a decision can write all of these anew. So everything that follows from runs, judgements,
     raw times and policy is computed again (``derive``), and if ``deep`` every measure by
     ir-measures. Nothing is written.
-
-    Raises:
-        BadFile: the decision is missing, or a file cannot be read.
-        EvidenceError: a file is gone, or is not the one that the decision was made from; or a
-            value is not the one that follows from the evidence.
     """
     hint = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
     read_decision(layout)
@@ -120,11 +115,7 @@ def _stated(about: dict[str, Any]) -> str:
 def verify_with_files(
     layout: Layout, left: Path | None, root: Path, *, threads: int = 1, deep: bool = True
 ) -> tuple[Verified, ...]:
-    """Verify a decision, and the files beside it: in ``left`` by one run, or in the project.
-
-    Raises:
-        EvidenceError, BadFile: as ``verify``.
-    """
+    """Verify a decision, and the files beside it: in ``left`` by one run, or in the project."""
     found = verify(layout, threads=threads, deep=deep)
     if left:
         return (*found, *verify_exports(left, layout))
@@ -138,11 +129,7 @@ def judged_arms(layout: Layout) -> tuple[str, ...]:
 
 
 def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
-    """Hold a pipeline's own files against its data: judgements, card, and what DVC recorded.
-
-    Raises:
-        EvidenceError: one of them is not what the decision's data was made from.
-    """
+    """Hold a pipeline's own files against its data: judgements, card, and what DVC recorded."""
     name = layout.root.name
     data = Prepared.open(layout.data).manifest
     hint = f"Bring the file back, or run: harness stage prepare --dataset {name}"
@@ -168,12 +155,7 @@ def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
 
 
 def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
-    """Make the files that ``harness run`` put into ``out`` again, and compare.
-
-    Raises:
-        EvidenceError: one is gone or differs.
-        BadFile: a file cannot be read.
-    """
+    """Make the files that ``harness run`` put into ``out`` again, and compare."""
     hint, arms, runs = "Run the same harness run again", judged_arms(layout), out / "runs"
     copies = {
         out / "scores.json": layout.scores,
@@ -212,12 +194,7 @@ def _ties(layout: Layout, arms: Sequence[str]) -> str:
 
 
 def verify_pages(out: Path, layout: Layout) -> tuple[Verified, ...]:
-    """Write the pages of a pipeline in ``out`` again, and compare.
-
-    Raises:
-        EvidenceError: one is gone, differs, or is of another decision.
-        BadFile: a file cannot be read.
-    """
+    """Write the pages of a pipeline in ``out`` again, and compare."""
     file = out / DECISION
     if not any((out / name).exists() for name in ("index.html", "report.md", DECISION)):
         return (Verified("pages", "none was written"),)
@@ -241,9 +218,6 @@ def _check_pages(out: Path, layouts: Sequence[Layout], hint: str) -> tuple[Path,
     """Write the pages of these decisions again, and compare them with those in ``out``.
 
     Whatever was left beside a page after it was written (a load, a history) is tried both ways.
-
-    Raises:
-        EvidenceError: a page is gone, or is another; or ``out`` is of another decision.
     """
     reports = [as_decided(layout, judged_in(layout, 1)[1], out) for layout in layouts]
     found: dict[str, str] = {}

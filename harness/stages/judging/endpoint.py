@@ -113,11 +113,7 @@ def usage(body: object) -> Usage | None:
 
 
 def read(body: object, scale: Sequence[int]) -> Reply:
-    """Read an answer.
-
-    Raises:
-        Malformed: it is not a completion, or what it holds is not an answer in the schema.
-    """
+    """Read an answer."""
     choice = _first(body)
     if choice.get("finish_reason") == "length":
         raise Malformed("the answer is cut off at max_tokens")
@@ -247,12 +243,7 @@ class Endpoint:
         raise Unlabelled(f"the judge {self.name}: {problem} (attempts: {tried})")
 
     def _once(self, body: dict[str, Any], seen: Seen, most: float) -> tuple[Reply, float]:
-        """Send a request once.
-
-        Raises:
-            _Failed: no valid answer came, and the next attempt may bring one.
-            HarnessError: the endpoint refuses such requests.
-        """
+        """Send a request once."""
         said = self._answered(body, most)
         used = usage(said)
         cost = most if used is None else self._cost(used.sent, used.answered)
@@ -301,12 +292,7 @@ class Endpoint:
 
 @contextmanager
 def opened(settings: EndpointSettings, beside: Path, kept: Path) -> Iterator[Endpoint]:
-    """Open a judge; nothing is sent yet. ``kept`` is the folder of what it answered and cost.
-
-    Raises:
-        BadFile: the template cannot be read, or is empty.
-        HarnessError: the environment names no address or key, or an address without TLS.
-    """
+    """Open a judge; nothing is sent yet. ``kept`` is the folder of what it answered and cost."""
     url, key = _address(), os.environ.get(KEY, "")
     if not key.strip() or not key.isascii() or not key.isprintable():
         raise HarnessError(f"{KEY} is not set, or not a key. Set it in the environment")
@@ -328,11 +314,7 @@ def opened(settings: EndpointSettings, beside: Path, kept: Path) -> Iterator[End
 
 
 def _address() -> str:
-    """Read the address.
-
-    Raises:
-        HarnessError: it is not one, or the key would leave this machine without TLS.
-    """
+    """Read the address."""
     said = os.environ.get(URL, "")
     try:
         url = httpx.URL(said)

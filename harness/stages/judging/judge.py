@@ -48,10 +48,6 @@ def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
     grade back, ``q`` to stop. The end of the keys stops too. It begins at the first open pair, so
     whoever was interrupted goes on where they were. Others may judge the same pool meanwhile: what
     they judged stays, and is told. A sample goes on until it is whole.
-
-    Raises:
-        BadFile: the pool or what lies beside it cannot be read.
-        DatasetError: the scale has grades that no key gives.
     """
     pool, pressed = _with_more(path, judgements.read_pool(path)), iter(keys)
     if max(pool.pairs[0].scale) > HIGHEST_KEY:
@@ -109,11 +105,6 @@ def merge(path: Path, dataset: Path, qrels: Path, *, by: str, at: str) -> Merged
     ``<split>.judged.jsonl``, a line a pool. The three files change together, and one merge after
     the other. A merge that was killed is completed by the next command that reads or changes the
     data set, and adds nothing when it is run again.
-
-    Raises:
-        BadFile: the pool or the judgements cannot be read.
-        DatasetError: the judgements of the set are made and not kept in files, or a pair is in
-            there with another grade.
     """
     with changing(dataset, within=(dataset, qrels), what="judge --merge") as change:
         about = card.read(dataset)
@@ -213,12 +204,6 @@ def difference(layout: Layout, judging: Judging, inference: Inference) -> Assist
 
     A query counts as judged by people where they judged every document within the cutoff that one
     arm shows and the other does not. Which queries people judge must be drawn at random.
-
-    Raises:
-        UnknownName: the measure is not a precision at a cutoff.
-        EvidenceError: an arm was not replayed, people judged parts of queries or too few, or no
-            document was judged by both.
-        BadFile: a file of judgements cannot be read.
     """
     measure = parse(judging.measure)
     if measure.NAME != MEASURE:

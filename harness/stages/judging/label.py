@@ -66,12 +66,7 @@ class Estimated:
 
 @contextmanager
 def opened(path: Path, cache: Path) -> Iterator[tuple[Judge, Answers]]:
-    """Open the judge of a file, with its answers below ``cache``.
-
-    Raises:
-        BadFile: the file cannot be read.
-        HarnessError: the judge cannot be opened.
-    """
+    """Open the judge of a file, with its answers below ``cache``."""
     found = machine.read(path)
     answers = Answers(cache / found.name, found.name)
     with _judge(found, path.parent, answers.folder) as judge:
@@ -93,11 +88,7 @@ def _judge(found: Settings, beside: Path, kept: Path) -> Iterator[Judge]:
 
 
 def estimate(path: Path, judge: Judge, answers: Answers) -> Estimated:
-    """Return what judging a pool costs; nothing is sent.
-
-    Raises:
-        BadFile: the pool cannot be read.
-    """
+    """Return what judging a pool costs; nothing is sent."""
     pool = judgements.read_pool(path)
     seen = [Seen.of(pair) for pair in pool.pairs]
     fresh = [one for one in dict.fromkeys(seen) if answers.known(key_of(judge, one)) is None]
@@ -116,12 +107,6 @@ def label(path: Path, judge: Judge, answers: Answers, to: Path) -> Labelled:
 
     Each answer is on the disk before the next request, so a command that is cut off goes on where
     it was. ``to`` appears when all pairs are done. A pair without a valid answer has no label.
-
-    Raises:
-        NotOurs: ``to`` is there and holds something else than labels of this judge.
-        JudgeChanged: two models answered.
-        Unlabelled: three pairs in a row have no valid answer.
-        DatasetError: the judge has cuts for another scale.
     """
     check_new(
         to,
@@ -224,11 +209,7 @@ class Encoder:
 
     @classmethod
     def load(cls, settings: EncoderSettings, beside: Path) -> Encoder:
-        """Open the model; nothing is ever fetched.
-
-        Raises:
-            ModelNotReady: a file is missing or damaged, or the weights are not the stated ones.
-        """
+        """Open the model; nothing is ever fetched."""
         folder = beside / settings.folder
         try:
             model = CrossEncoder.load(folder, settings.max_tokens, settings.sha256)

@@ -100,11 +100,7 @@ JUDGES = Artifact(
 
 
 def read(path: Path) -> Settings:
-    """Read the file of a judge.
-
-    Raises:
-        BadFile: it is missing or malformed, or a key is missing, unknown or has a wrong value.
-    """
+    """Read the file of a judge."""
     return JUDGES.read(path)
 
 
@@ -173,12 +169,7 @@ class Judge(Protocol):
         ...
 
     def judge(self, seen: Seen) -> Answer:
-        """Judge a pair.
-
-        Raises:
-            Unlabelled: no valid answer came, and another pair may have one.
-            HarnessError: the judge cannot go on.
-        """
+        """Judge a pair."""
         ...
 
 
@@ -242,11 +233,7 @@ class Answers:
     name: str
 
     def known(self, key: str) -> Answer | None:
-        """Return an answer that was paid; None where there is none.
-
-        Raises:
-            BadFile: its file is damaged.
-        """
+        """Return an answer that was paid; None where there is none."""
         path = self._path(key)
         return ANSWERS.read(path) if path.exists() else None
 
@@ -261,11 +248,7 @@ class Answers:
         return answer
 
     def check_model(self, model: str) -> None:
-        """Check that the model is the one that answered first.
-
-        Raises:
-            JudgeChanged: it is another one.
-        """
+        """Check that the model is the one that answered first."""
         path = self.folder / MODEL
         with held(path):
             if not path.exists():
@@ -312,19 +295,11 @@ class Purse:
 
     @property
     def spent(self) -> float:
-        """What was spent so far.
-
-        Raises:
-            BadFile: the file is damaged.
-        """
+        """What was spent so far."""
         return SPENT.read(self.path).spent if self.path.exists() else 0.0
 
     def reserve(self, most: float) -> None:
-        """Count a request before it is sent.
-
-        Raises:
-            OverBudget: with it, the judge could cost more than its budget.
-        """
+        """Count a request before it is sent."""
         self._change(lambda spent: self._within(spent, most))
 
     def correct(self, most: float, cost: float) -> None:

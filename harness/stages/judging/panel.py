@@ -45,12 +45,7 @@ class Panel:
 
 
 def own_file(pool: Path, name: str) -> Path:
-    """Return the file of one person beside a pool, begun without grades where there is none.
-
-    Raises:
-        BadName: no person can be called so.
-        BadFile: the pool cannot be read.
-    """
+    """Return the file of one person beside a pool, begun without grades where there is none."""
     checked("an assessor", name)
     path = pool.with_name(f"{pool.stem}.{name}{pool.suffix}")
     if not path.exists():
@@ -60,12 +55,7 @@ def own_file(pool: Path, name: str) -> Path:
 
 
 def read(files: Sequence[Path]) -> Panel:
-    """Read the files of several people who judge the same pairs.
-
-    Raises:
-        HarnessError: there are fewer than two, or two of one person.
-        BadFile: one cannot be read, has a grade off the scale, or has not the pairs of the first.
-    """
+    """Read the files of several people who judge the same pairs."""
     if len(files) < FEWEST:
         raise HarnessError(
             "agreement takes the files of two people; begin one each: harness judge POOL --by NAME"
@@ -181,10 +171,6 @@ def settle(panel: Panel, to: Path, files: Sequence[Path]) -> Settled:
 
     Disagreements are put into a pool of their own beside it, the farthest apart first. Grades that
     were given there stay. ``files`` are those of the panel, which are never written to.
-
-    Raises:
-        NotOurs: ``to`` is there already, or is one of the files.
-        BadFile: the disagreements cannot be read.
     """
     completed(to, within=(to.parent,))
     for file in (to, judgements.texts_path(to)):

@@ -54,12 +54,7 @@ class Runs(NamedTuple):
 
 
 def read_runs(layout: Layout, compared: Compared, data: Prepared) -> Runs:
-    """Read what two arms showed, and what is judged.
-
-    Raises:
-        EvidenceError: an arm was not replayed, or changed since.
-        UnknownName: an arm has no run here.
-    """
+    """Read what two arms showed, and what is judged."""
     known = sorted(path.stem for path in layout.manifests.glob("*.json"))
     for arm in (compared.control, compared.candidate):
         if known and arm not in known:
@@ -163,11 +158,7 @@ class Standing(NamedTuple):
 
 
 def unjudged(runs: Runs, measure: str) -> Missing:
-    """Find the unjudged hits of the queries that both arms answered.
-
-    Raises:
-        EvidenceError: none is unjudged, or single hits have no known effect on the measure.
-    """
+    """Find the unjudged hits of the queries that both arms answered."""
     every = missing(runs.control, runs.candidate, runs.qrels, measure)
     answered = set(runs.ids)
     found = every.of([query_id for query_id in every.query_ids if query_id in answered])
@@ -222,22 +213,13 @@ def text_of(drawing: Drawing) -> str:
 
 
 def standing(path: Path) -> Standing | None:
-    """Count how far the sample in a pool is judged; None where the pool is not a sample.
-
-    Raises:
-        BadFile: the pool or the file beside it cannot be read.
-        EvidenceError: a run is another one than the hits were drawn from.
-    """
+    """Count how far the sample in a pool is judged; None where the pool is not a sample."""
     found = drawing(path)
     return None if found is None else _seen(path, found, judgements.read_pool(path))
 
 
 def following(path: Path) -> Standing | None:
-    """Append the next pairs to a pool whose pairs are all judged, unless it is whole.
-
-    Raises:
-        BadFile, EvidenceError: as ``standing``.
-    """
+    """Append the next pairs to a pool whose pairs are all judged, unless it is whole."""
     found = drawing(path)
     if found is None:
         return None
@@ -256,11 +238,7 @@ def following(path: Path) -> Standing | None:
 
 
 def drawing(path: Path) -> Drawing | None:
-    """Read how a pool was drawn; None where it is not a sample.
-
-    Raises:
-        BadFile: the file beside the pool cannot be read.
-    """
+    """Read how a pool was drawn; None where it is not a sample."""
     file = beside(path)
     if not file.exists():
         return None
@@ -307,12 +285,6 @@ def pool(  # noqa: PLR0917  all of it is needed
     as they are judged now (method, section 2). Pairs are ordered by how much they narrow the bounds
     of the mean difference, each judged alone; equals by query and document. A sample has ``size``
     pairs on average, in a drawn order.
-
-    Raises:
-        NotOurs: ``path``, or the file beside it, is there already.
-        EvidenceError: an arm was not replayed, or changed since; or nothing is left to judge.
-        UnknownName: an arm has no run here, or a run has no bounds of the measure, or it does not
-            fit the order.
     """
     completed(path, within=(path.parent,))
     for file in (path, judgements.texts_path(path), beside(path)):
@@ -368,12 +340,7 @@ FOLDER = "labels"
 
 
 def take_sample(layout: Layout, path: Path, by: str) -> Sample:
-    """Copy a judged sample to the evidence, in the place of one of the same arms and measure.
-
-    Raises:
-        BadFile: the pool cannot be read.
-        EvidenceError: it is not a sample, it is of other runs, or some of it is not judged.
-    """
+    """Copy a judged sample to the evidence, in the place of one of the same arms and measure."""
     seen = standing(path)
     if seen is None:
         raise EvidenceError(f"{path}: is not a sample. {HINT}")
@@ -399,11 +366,7 @@ def labels_in(layout: Layout) -> tuple[Path, ...]:
 
 
 def samples_in(layout: Layout) -> dict[Key, Sample]:
-    """Read the judged samples.
-
-    Raises:
-        BadFile: a file is damaged.
-    """
+    """Read the judged samples."""
     return {one.key: one for one in map(judgements.read_samples, _samples(layout))}
 
 

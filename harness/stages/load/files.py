@@ -105,11 +105,7 @@ class Opener:
 
     @contextmanager
     def __call__(self) -> Iterator[Searcher]:
-        """Open the arm.
-
-        Raises:
-            IndexNotReady: the index is another than the one that the arm was replayed on.
-        """
+        """Open the arm."""
         arm = registry.load(self.arm, self.cache)
         with arm.open(self.index) as searcher:
             if searcher.manifest.fingerprint != self.fingerprint:
@@ -126,11 +122,7 @@ LOUD, WHOLE = 99.0, 100.0
 
 
 def read_load(layout: Layout) -> Load | None:
-    """Read the last load; None where none was run, or an arm was indexed or replayed since.
-
-    Raises:
-        BadFile: its receipt or its trials cannot be read, or are not of one load.
-    """
+    """Read the last load; None where none was run, or an arm was indexed or replayed since."""
     if not (receipt_of(layout).is_file() and trials_of(layout).is_file()):
         return None
     receipt = RECEIPT.read(receipt_of(layout))

@@ -41,11 +41,6 @@ def load(
     Trials are kept one by one, so an interrupted load goes on where it was; when it is done they
     are added to the history, and the page is written.
     Two loads take turns: they would remove each other's trials, and load each other's machine.
-
-    Raises:
-        Locked: another load took too long.
-        InvalidArm: an arm cannot be opened, or is not the one that was replayed.
-        EvidenceError: an arm was not replayed, or gives other answers than its run has.
     """
     with held(parts_of(layout)):
         loading = Loading(layout, wanted, cache, params, time_limit_s)

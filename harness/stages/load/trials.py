@@ -155,12 +155,7 @@ class Loading:
         params: LoadParams,
         time_limit_s: float,
     ) -> None:
-        """Check that every arm is indexed and replayed as it is now.
-
-        Raises:
-            HarnessError: no arm is named, or two have one name.
-            InvalidArm, EvidenceError: an arm has no index or no run, or they changed since.
-        """
+        """Check that every arm is indexed and replayed as it is now."""
         self.layout, self.wanted, self.params = layout, wanted, params
         self.arms = {arm.name: arm for arm in (registry.load(n, cache) for n in wanted.arms)}
         if not self.arms or len(self.arms) != len(wanted.arms):

@@ -85,10 +85,6 @@ def drill(
     """Drill the rollback of the step in force, and note what was seen.
 
     ``patience_ns`` is how long the service may take to follow the switch.
-
-    Raises:
-        BadFile: the ledger is torn or was changed.
-        EvidenceError: no step is in force, or the queries are missing.
     """
     completed(folder / ledger.LEDGER_FILE, within=[folder])
     known = ledger.read(folder)
@@ -189,12 +185,7 @@ SHOWN = 10
 def opened(
     layout: Layout, arm: str, cache: Path, folder: Path, *, url: str, timeout_s: float
 ) -> Iterator[Service]:
-    """Open the arm in this process, over the switch in ``folder``; or ask the server at ``url``.
-
-    Raises:
-        IndexNotReady: the arm has no index, or no one answers at ``url``.
-        BadFile: the switch cannot be read.
-    """
+    """Open the arm in this process, over the switch in ``folder``; or ask the server at ``url``."""
     with mail_service(layout, arm, cache, SwitchFile(folder / SWITCH_FILE).read) as here:
         if not url:
             yield Service(lambda text: _asked(here, text), lambda value: _meant(here, value))

@@ -98,12 +98,7 @@ def evidence(layout: Layout, policy_file: Path, held: Callable[[], object]) -> C
 
 
 def decided(layout: Layout) -> Decided:
-    """Read what the decision says of each step.
-
-    Raises:
-        BadFile: there is none, or it is not one that stage ``gate`` wrote.
-        EvidenceError: no policy decided it.
-    """
+    """Read what the decision says of each step."""
     decisions, decided_at = read_decision(layout)
     about = json_file(layout.decision)["datasets"][0]
     if about["policy"] is None:
@@ -195,11 +190,7 @@ def replayed(decision: Decided) -> tuple[Day, ...]:
 
 
 def live(folders: Iterable[Path]) -> Iterator[Observation]:
-    """Yield what the shadow streams in ``folders`` hold.
-
-    Raises:
-        BadFile: a folder has none, or a line is not a record.
-    """
+    """Yield what the shadow streams in ``folders`` hold."""
     for folder in folders:
         if not files(folder, Observation):
             raise BadFile(folder, "holds no shadow streams", "Name a folder that a shadow wrote")
@@ -207,11 +198,7 @@ def live(folders: Iterable[Path]) -> Iterator[Observation]:
 
 
 def streamed(observations: Iterable[Observation], step: Step) -> tuple[Day, ...]:
-    """Count the pairs that a shadow of live queries compared, by day (UTC), for ``step``.
-
-    Raises:
-        EvidenceError: an arm was compared with itself, or with one that does not say who it is.
-    """
+    """Count the pairs that a shadow of live queries compared, by day (UTC), for ``step``."""
     pairs: Counter[date] = Counter()
     for seen in observations:
         if not seen.compared or seen.control is None or seen.candidate is None:
@@ -260,21 +247,12 @@ class Ledger:
 
     @property
     def state(self) -> State:
-        """What the events add up to.
-
-        Raises:
-            EvidenceError: they are not those of one migration.
-        """
+        """What the events add up to."""
         return state_of(self.events)
 
 
 def read(folder: Path) -> Ledger:
-    """Read the ledger in ``folder``; one that is not there has no events.
-
-    Raises:
-        BadFile: it is torn, of another format or of the future, or an entry was changed, moved or
-            taken out.
-    """
+    """Read the ledger in ``folder``; one that is not there has no events."""
     path = folder / LEDGER_FILE
     try:
         whole = json_file(path)
@@ -329,11 +307,7 @@ def _checked(path: Path, number: int, entry: Any, previous: str) -> Event:  # no
 
 
 def added(known: Ledger, event: Event) -> Ledger:
-    """Return the ledger with one more event.
-
-    Raises:
-        EvidenceError: it cannot happen in this state.
-    """
+    """Return the ledger with one more event."""
     events = (*known.events, event)
     state_of(events)
     return Ledger(events, _entry(len(events), known.head, event)["sha256"])
@@ -355,10 +329,6 @@ def add(
     """Add an event to the ledger whose head was ``after`` when it was read.
 
     ``before`` are files of the folder that change with it, and before it.
-
-    Raises:
-        BadFile: as ``read``.
-        EvidenceError: somebody else added an event since, or it cannot happen in this state.
     """
     with changing(folder / LEDGER_FILE, within=[folder], what=event.kind) as change:
         known = read(folder)
@@ -390,12 +360,7 @@ def _wrong(path: Path, problem: str) -> NoReturn:
 def interleave(
     folder: Path, arms: tuple[str, ...], *, reason: str, now: datetime, by: str
 ) -> State:
-    """Note in the ledger that lists are mixed from these arms, or from none.
-
-    Raises:
-        EvidenceError: nothing began, a single arm is named, or one twice.
-        BadFile: the ledger is torn or was changed.
-    """
+    """Note in the ledger that lists are mixed from these arms, or from none."""
     if len(arms) == 1 or len({*arms}) != len(arms):
         raise EvidenceError("name two arms or more, each once, the one that serves first")
     if not folder.is_dir():

@@ -45,11 +45,7 @@ def _move(folder: Path, what: str) -> AbstractContextManager[Change]:
 def begin(
     folder: Path, policy: Policy, value: str, *, now: datetime, by: str, told: Told = _nobody
 ) -> None:
-    """Begin a migration in ``folder``; ``value`` of the switch leaves the old engine in place.
-
-    Raises:
-        EvidenceError: one began there already, or the policy has a step that no switch takes.
-    """
+    """Begin a migration in ``folder``; ``value`` of the switch leaves the old engine in place."""
     check_switches(policy)
     with _move(folder, BEGIN) as change:
         made = ledger.read(folder)
@@ -63,11 +59,7 @@ def begin(
 
 
 def check_switches(policy: Policy) -> None:
-    """Check that all steps of a policy can be taken.
-
-    Raises:
-        EvidenceError: no switch takes one of them.
-    """
+    """Check that all steps of a policy can be taken."""
     if without := [step.name for step in policy.steps if step.switch is None]:
         raise EvidenceError(
             f"the policy {policy.name!r} names no switch for {', '.join(without)}, so they could"
@@ -76,12 +68,7 @@ def check_switches(policy: Policy) -> None:
 
 
 def look(folder: Path, policy: Policy, evidence: CurrentDecision, *, now: datetime) -> Standing:
-    """Return where the migration stands; nothing is written.
-
-    Raises:
-        BadFile: the ledger is torn or was changed.
-        EvidenceError: nothing began, or the policy is another one.
-    """
+    """Return where the migration stands; nothing is written."""
     state = ledger.read(folder).state
     found = standing(state, policy, evidence, now=now)
     apart = ledger.drift(folder, state.switch)
@@ -98,11 +85,7 @@ def look(folder: Path, policy: Policy, evidence: CurrentDecision, *, now: dateti
 def observe(
     folder: Path, evidence: CurrentDecision, days: tuple[Day, ...], *, now: datetime, by: str
 ) -> Observed | None:
-    """Note the decision at hand, and the days given; None where all of it was known.
-
-    Raises:
-        EvidenceError: the decision is not to be believed, or a day is still to come.
-    """
+    """Note the decision at hand, and the days given; None where all of it was known."""
     if evidence.refused:
         raise EvidenceError(evidence.refused)
     with _move(folder, OBSERVE) as change:
@@ -136,9 +119,6 @@ def advance(
     """Take the next step, and give what stands in its way; nothing is done where anything does.
 
     With a ``reason``, the step is taken all the same; what stood in its way is kept for ever.
-
-    Raises:
-        EvidenceError: the next step is missing, or the policy names no switch for it.
     """
     with _move(folder, ADVANCE) as change:
         known = ledger.read(folder)
@@ -178,10 +158,6 @@ def rollback(
     """Take steps back, at once and whatever the evidence says.
 
     ``to`` names the step to go back to, ``start`` the state before the first; empty goes one back.
-
-    Raises:
-        BadFile: the ledger is torn or was changed; see ``rollback_without_ledger``.
-        EvidenceError: nothing began, or ``to`` is not in force.
     """
     with _move(folder, ROLLBACK) as change:
         known = ledger.read(folder)
@@ -212,11 +188,7 @@ def _back(state: State, to: str) -> tuple[str, str]:
 
 
 def rollback_without_ledger(folder: Path, value: str) -> None:
-    """Set the switch where the ledger cannot be read; it must be brought back before all else.
-
-    Raises:
-        EvidenceError: the folder is not that of a migration.
-    """
+    """Set the switch where the ledger cannot be read; it must be brought back before all else."""
     ours = mark(folder, MIGRATION).is_file()
     if not (ours or ledger.is_switch(folder) or ledger.is_ledger(folder)):
         problem = f"holds neither a switch nor a ledger, nor the mark of {MIGRATION}"
@@ -225,12 +197,7 @@ def rollback_without_ledger(folder: Path, value: str) -> None:
 
 
 def set_again(folder: Path) -> str:
-    """Write what the ledger says into the switch file, and give it.
-
-    Raises:
-        BadFile: the ledger is torn or was changed.
-        EvidenceError: nothing began.
-    """
+    """Write what the ledger says into the switch file, and give it."""
     with _move(folder, MEND):
         known = ledger.read(folder)
         value = known.state.switch

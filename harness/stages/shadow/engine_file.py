@@ -57,12 +57,7 @@ class ArmReading(Reading):
 
 
 def of_arm(path: Path) -> ArmReading:
-    """Derive a proxy's reading from the file of an engine over HTTP.
-
-    Raises:
-        BadPolicy: the file is wrong, or its request has a place that cannot be read back.
-        InvalidArm, NotInstalled: as ``engines.registry.load``.
-    """
+    """Derive a proxy's reading from the file of an engine over HTTP."""
     with scratch() as cache:
         engine = registry.load(str(path), cache).engine
     if not isinstance(engine, HttpEngine):

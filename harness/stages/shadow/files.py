@@ -59,38 +59,22 @@ class RegisterFile(BaseModel):
 
 
 def read_bounds(path: Path) -> Bounds:
-    """Read what is watched.
-
-    Raises:
-        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
-    """
+    """Read what is watched."""
     return read_table(path, Bounds, "Give the path of a file as policy/watch.toml")
 
 
 def read_settings(path: Path) -> Settings:
-    """Read what a live comparison may cost, and how it is written down.
-
-    Raises:
-        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
-    """
+    """Read what a live comparison may cost, and how it is written down."""
     return read_table(path, Settings, "Give the path of a file as policy/shadow.toml")
 
 
 def read_reading(path: Path) -> Reading:
-    """Read where the queries and answers of a server are.
-
-    Raises:
-        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
-    """
+    """Read where the queries and answers of a server are."""
     return read_table(path, Reading, "Give the path of a file as examples/shadow/http.toml")
 
 
 def http_reading(path: Path) -> Reading:
-    """Read where the queries and answers of a server over HTTP are; its own arm's file says it too.
-
-    Raises:
-        BadPolicy: as ``read_reading``, or as ``harness.stages.shadow.engine_file``.
-    """
+    """Read where queries and answers of an HTTP server are, from settings or an arm's file."""
     try:
         is_arm = "stack" in toml_of(text_of(path, most=MAX_SETTINGS_BYTES))
     except (OSError, Malformed):
@@ -103,11 +87,7 @@ def http_reading(path: Path) -> Reading:
 
 
 def read_suppressions(path: Path) -> Suppressions:
-    """Read what is accepted; an empty file accepts nothing.
-
-    Raises:
-        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
-    """
+    """Read what is accepted; an empty file accepts nothing."""
     hint = "Write an empty file to accept nothing, or give the path of a suppression list"
     model = read_table(path, RegisterFile, hint)
     return Suppressions(
@@ -122,10 +102,6 @@ def accept(path: Path, entry: Accepted, *, today: date) -> Suppressions:
     """Add an entry at the end of a suppression list, which may be new; the rest stays as it is.
 
     One writer after the other. The very same entry once more changes nothing.
-
-    Raises:
-        BadPolicy: the suppression list cannot be read.
-        EvidenceError: the entry is impossible, has expired, or accepts what is accepted already.
     """
     with held(path):
         known = read_suppressions(path) if path.exists() else Suppressions(())
@@ -162,11 +138,7 @@ def _checked(entry: Accepted) -> str:
 
 
 def read_table(path: Path, model: type[Model], missing: str) -> Model:
-    """Read a TOML file as a model; ``missing`` is the remedy where the file is missing.
-
-    Raises:
-        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
-    """
+    """Read a TOML file as a model; ``missing`` is the remedy where the file is missing."""
     try:
         text = text_of(path, most=MAX_SETTINGS_BYTES)
     except (OSError, Malformed) as error:

@@ -48,10 +48,6 @@ class Look:
     """Looks at logs again and again; each time only what is new is read.
 
     The register is read each time, so that what is accepted meanwhile counts.
-
-    Raises:
-        BadPolicy: the file of bounds is missing or wrong.
-        BadFile: a folder holds no log.
     """
 
     def __init__(self, folders: Sequence[Path], bounds: Path, suppressions: Path) -> None:
@@ -61,12 +57,7 @@ class Look:
         self._between = log.read_engines(folders)
 
     def now(self, today: date) -> Shadowed:
-        """Return how things stand on the day ``today`` (UTC).
-
-        Raises:
-            BadPolicy: the suppression list is wrong.
-            BadFile: a line of the log is not a record.
-        """
+        """Return how things stand on the day ``today`` (UTC)."""
         suppressions: Suppressions = read_suppressions(self._suppressions)
         self._follower.feed(self._summary)
         traces = self._summary.diverging.traces()
@@ -99,15 +90,7 @@ def shadow_replay(
     time_limit_s: float,
     limit: int | None = None,
 ) -> Replayed:
-    """Ask both arms each query that diverged, at most ``limit`` of them.
-
-    Raises:
-        EvidenceError: the arms are the same.
-        InvalidArm: an arm's index is not the one that stage ``index`` handed on, or was built of
-            other documents or with other settings. Or it answers none, though queries diverged
-            that it had answered.
-        BadFile: a folder holds no log, or a line of it is not a record.
-    """
+    """Ask both arms each query that diverged, at most ``limit`` of them."""
     if control == candidate:
         raise EvidenceError(f"{control} was compared with itself; name two different arms")
     asked = questions(log.read_logs(folders[0], *folders[1:]).divergences)[:limit]
@@ -141,12 +124,7 @@ def _check_answering(name: str, rows: Sequence[Row], asked: Sequence[Question]) 
 
 @contextmanager
 def opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
-    """Open an arm that is the one that its manifest describes.
-
-    Raises:
-        InvalidArm: its index is not the one that stage ``index`` handed on, or was built of other
-            documents or with other settings.
-    """
+    """Open an arm that is the one that its manifest describes."""
     arm = arms.load(name, cache)
     wanted = read_manifest(layout, arm.name)
     check_index(layout, arm)
@@ -185,12 +163,7 @@ def shadow_report(
     top: int,
     commands: Sequence[str],
 ) -> Written:
-    """Write ``index.html`` and ``shadow.json`` into ``out``; ``top`` queries are side by side.
-
-    Raises:
-        BadPolicy: the file of bounds or the suppression list is missing or wrong.
-        BadFile: a folder holds no log, or a line of it is not a record.
-    """
+    """Write ``index.html`` and ``shadow.json`` into ``out``; ``top`` queries are side by side."""
     found = Look(folders, bounds, suppressions).now(today)
     wanted = {(trace.writer, trace.number) for trace, _ in found.judged.standing[:top]}
     written = Written(out / "index.html", out / "shadow.json", found)

@@ -42,11 +42,7 @@ class McpServer:
 
     @classmethod
     def of(cls, said: str, token: str = "") -> McpServer:
-        """Read an argument, which other users of the machine see, so no token is taken from it.
-
-        Raises:
-            HarnessError: it is empty, or a quotation mark has no end, or a token is in it.
-        """
+        """Read an argument, which other users of the machine see, so no token is taken from it."""
         if said.startswith(("http://", "https://")):
             if parse_qs(urlsplit(said).query).get("token"):
                 raise HarnessError(
@@ -65,11 +61,7 @@ class McpServer:
 
 
 def token_for(file: Path | None, given: str | None) -> str:
-    """Read the token of a server from a file; without one it is what the environment has given.
-
-    Raises:
-        BadFile: the file cannot be read, or does not hold one word.
-    """
+    """Read the token of a server from a file; without one it is what the environment has given."""
     if file is None:
         return (given or "").strip()
     try:
@@ -102,12 +94,7 @@ class McpSearcher:
         raise Unreadable("a query without its call")
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Call the tool again.
-
-        Raises:
-            Unreadable: the answer is not as the file says.
-            ToolFailed, MCPError, TimeoutError: the call failed.
-        """
+        """Call the tool again."""
         del text
         found = self.to.call(str(params["tool"]), json_of(str(params["arguments"])))
         return self.backend.read(found, k).answer
@@ -115,11 +102,7 @@ class McpSearcher:
 
 @contextmanager
 def mcp_candidate(where: McpServer, reading: Reading) -> Iterator[Searcher]:
-    """Connect to a server.
-
-    Raises:
-        IndexNotReady: the server does not answer, or not in time.
-    """
+    """Connect to a server."""
     with connected(where.command, where.url, reading.bounds.timeout_s) as to:
         yield McpSearcher(to, Backend(reading, KIND, to.server))
 
@@ -133,13 +116,7 @@ def shadow_mcp(
     *,
     ready: Callable[[str], object],
 ) -> None:
-    """Serve as the control does, over pipes or over HTTP, with the candidate as its shadow.
-
-    Raises:
-        IndexNotReady: the control does not answer.
-        HarnessError: the address of the proxy cannot be had.
-        EvidenceError: another process writes a log to the folder.
-    """
+    """Serve as the control does, over pipes or over HTTP, with the candidate as its shadow."""
     opens = partial(mcp_candidate, candidate, reading)
     between = Between(control.host, candidate.host)
     with log.compared(opens, between=between, process=True) as comparison:

@@ -61,13 +61,7 @@ class Received:
 def shadow_receive(
     how: Receiving, folder: Path, settings: Settings, ready: Callable[[str], object]
 ) -> Received:
-    """Receive mirrored requests until a signal comes; ``ready`` gets the address.
-
-    Raises:
-        HarnessError: an address is not one of a server, the port is taken, or the log was lost.
-        EvidenceError: another process writes a log to the folder.
-        BadFile: the folder cannot be written to.
-    """
+    """Receive mirrored requests until a signal comes; ``ready`` gets the address."""
     for address in (how.control, how.candidate):
         check_address(address)
     sampling = settings.sampling
@@ -130,11 +124,7 @@ class Ran:
 
 
 def titles(layout: Layout) -> tuple[Query, ...]:
-    """Take the titles of a data set's documents for queries, each once, in the set's order.
-
-    Raises:
-        DatasetError: no document has a title.
-    """
+    """Take the titles of a data set's documents for queries, each once, in the set's order."""
     found = dict.fromkeys(one.title for one in Prepared.open(layout.data).documents() if one.title)
     if not found:
         raise DatasetError(f"{layout.data}: no document has a title; name a file of queries")
@@ -174,11 +164,6 @@ def shadow_run(
 
     Where no rate is set, a query waits while the queue is full, and the candidate may have all
     of each minute, so that nothing is shed.
-
-    Raises:
-        EvidenceError: the arms are the same, or another process writes a log to the folder.
-        InvalidArm: an arm's index is not the one that stage ``index`` handed on.
-        DatasetError: no query is left.
     """
     control, candidate = pair
     if control == candidate:

@@ -23,13 +23,7 @@ FORMAT = 4
 
 
 def traffic(layout: Layout, control: str, candidate: str, logs: Sequence[Path]) -> Traffic:
-    """Write what the logs have of two arms, known by the fingerprints of their indexes here.
-
-    Raises:
-        IndexNotReady: an arm has no index here, so no one knows its fingerprint.
-        BadFile: a folder holds no log, or a line is not a record.
-        EvidenceError: an attempt is there twice, or none is there.
-    """
+    """Write what the logs have of two arms, known by the fingerprints of their indexes here."""
     first, *more = logs
     by = [read_manifest(layout, arm).fingerprint for arm in (control, candidate)]
     found = counted(read_logs(first, *more), control=by[0], candidate=by[1])
@@ -48,11 +42,7 @@ def taken_in(layout: Layout) -> tuple[Path, ...]:
 
 
 def read_traffic(layout: Layout, control: ArmResult, candidate: ArmResult) -> Traffic | None:
-    """Read what live traffic said of two arms; None where none of these indexes was taken in.
-
-    Raises:
-        BadFile: the file is not what ``harness shadow traffic`` wrote.
-    """
+    """Read what live traffic said of two arms; None where none of these indexes was taken in."""
     path = path_of(layout, control.arm, candidate.arm)
     if not path.is_file():
         return None

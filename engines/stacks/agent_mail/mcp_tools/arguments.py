@@ -36,30 +36,19 @@ def earliest(text: str) -> int:
     """First microsecond that ``text`` admits as a lower bound: a day from its first on.
 
     An instant between two microseconds admits the later one. Without a zone it is UTC.
-
-    Raises:
-        ValueError: it is not a date.
     """
     start, beyond, _ = _read(text)
     return start + beyond
 
 
 def latest(text: str) -> int:
-    """Last microsecond that ``text`` admits as an upper bound: a day to its last (inclusive).
-
-    Raises:
-        ValueError: it is not a date.
-    """
+    """Last microsecond that ``text`` admits as an upper bound: a day to its last (inclusive)."""
     start, _, whole_day = _read(text)
     return start + _DAY_US - 1 if whole_day else start
 
 
 def written(microseconds: int) -> str:
-    """Write an instant so that ``earliest`` and ``latest`` give it back.
-
-    Raises:
-        OverflowError: it lies outside the years 1 to 9999.
-    """
+    """Write an instant so that ``earliest`` and ``latest`` give it back."""
     return (_EPOCH + microseconds * _MICROSECOND).isoformat().replace("+00:00", "Z")
 
 
@@ -334,11 +323,7 @@ class _File(BaseModel):
 
 
 def read_callers(path: Path) -> Mapping[str, Listed]:
-    """Read the viewers of a file, by name.
-
-    Raises:
-        BadFile: it cannot be read, or two viewers have one token.
-    """
+    """Read the viewers of a file, by name."""
     try:
         found = _File.model_validate(toml_file(path)).viewers
     except (OSError, Malformed, ValidationError) as exc:
@@ -349,11 +334,7 @@ def read_callers(path: Path) -> Mapping[str, Listed]:
 
 
 def scope_of(listed: Listed, names: Names) -> Scope:
-    """Make the scope of a viewer.
-
-    Raises:
-        UnknownName: the project of one of its slugs is unknown.
-    """
+    """Make the scope of a viewer."""
     projects = {slug: names.project_called(slug) for slug in listed.projects}
     for slug, known in projects.items():
         if known is None:

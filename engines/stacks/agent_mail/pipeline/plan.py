@@ -161,11 +161,7 @@ def _written(gap: int) -> bytes:
 
 
 def unpacked(text: str) -> frozenset[int]:
-    """Read what ``packed`` wrote.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """Read what ``packed`` wrote."""
     found = frozenset(_ids(urlsafe_b64decode(text + "=" * (-len(text) % 4))))
     if packed(found) != text:
         raise ValueError("not a list of ids")
@@ -209,11 +205,7 @@ class KillSwitch(StrEnum):
 
     @classmethod
     def read(cls, value: str | None) -> KillSwitch | None:
-        """Read the environment's value.
-
-        Raises:
-            UnknownName: it is not one of them; a typing error must not choose an engine.
-        """
+        """Read the environment's value."""
         if not value:
             return None
         if value not in {known.value for known in cls}:

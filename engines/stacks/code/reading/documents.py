@@ -54,9 +54,6 @@ def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
 
     A function, method or class is a document, a class without its methods. So is a constant, what
     a module does beside, its docstring, a section of Markdown, and a file of TOML, JSON or CSV.
-
-    Raises:
-        Malformed: it is prose or a record and not UTF-8, or of a language without its grammar.
     """
     ext = extension(path)
     if ext in OTHERS:

@@ -65,9 +65,6 @@ def read(
     name), else empty. ``imports`` are names that the file around it imported, by what they are
     called there; ``own`` those that it defines, and ``self`` in a method. ``package`` is the one
     that relative imports within the text start from.
-
-    Raises:
-        RecursionError: the text nests deeper than Python can walk.
     """
     inner = tree.body[0] if len(tree.body) == 1 else tree
     defined = inner if isinstance(inner, Definition) else None
