@@ -1,4 +1,4 @@
-"""A small project that every stage ran on once, copies of it to spoil, and how tests came out.
+"""A small project that every stage ran on once, and copies of it to spoil.
 
 Much is imported where it is used: this file is read before the smallest test.
 """
@@ -21,8 +21,6 @@ import pytest
 from hypothesis import settings
 
 from tests import cold, forked, unsynced
-from tests.docs import outcomes
-from tests.docs.promises import Promises
 from tests.once import once
 from tests.thinned import PROFILES, thin
 
@@ -46,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record how each test comes out, for the table of promises; no test is about time."""
+    """Prepare the process: signals, profiles of hypothesis, compiled modules, costs."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job that ends in ``&``
         signal.signal(signal.SIGINT, signal.default_int_handler)
     every = bool(config.getoption("--all"))
@@ -61,9 +59,6 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.spread import usable
 
         rewritten.compile_all(config, rewritten.modules(config.rootpath), usable())
-    watching = outcomes.Outcomes()
-    config.pluginmanager.register(watching, outcomes.NAME)
-    config.pluginmanager.register(Promises(watching))
     if out := config.getoption("--costs"):
         from tests.costs import Costs
         from tests.spread import scope

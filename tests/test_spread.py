@@ -11,13 +11,9 @@ from typing import Any, cast
 import pytest
 
 from tests.conftest import pytest_xdist_auto_num_workers
-from tests.docs.contract import HEAD
-from tests.docs.outcomes import ASKED_LAST, Outcomes
-from tests.docs.promises import ASKED, Promises
 from tests.once import once
 from tests.spread import Spread, longest_first, processes
 
-OK, FAILED, STOPPED = pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED
 TEST = "tests/a/test_a.py::test_it"
 VARIABLE = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 
@@ -92,62 +88,3 @@ def test_there_is_a_process_more_than_processors(monkeypatch: pytest.MonkeyPatch
     assert pytest_xdist_auto_num_workers() == processes() == (usable or 1) + 1
     monkeypatch.setenv(VARIABLE, "1")
     assert pytest_xdist_auto_num_workers() is None
-
-
-def session(*, ended: pytest.ExitCode = OK, words: str = "tests", mark: str = "") -> Any:  # noqa: ANN401  what is looked at
-    option = SimpleNamespace(markexpr=mark, keyword="")
-    config = SimpleNamespace(args=[words], option=option)
-    return SimpleNamespace(exitstatus=ended, config=config)
-
-
-def promises(root: Path, came_out: str, *ids: str) -> Promises:
-    """Promises of a page with one row, whose test came out so in another process."""
-    (root / "tests" / "a").mkdir(parents=True)
-    (root / "tests" / "a" / "test_a.py").write_text("def test_it(): pass", "utf-8")
-    page = root / "contract.md"
-    page.write_text(
-        f"| {' | '.join(HEAD)} |\n| Q-1.1 | is kept | `harness run` | `test_it` | |\n", "utf-8"
-    )
-    outcomes = Outcomes()
-    outcomes.seen[TEST] = {came_out}
-    found = Promises(outcomes, page, root)
-    found.pytest_xdist_node_collection_finished(ids)
-    return found
-
-
-@pytest.mark.parametrize(("came_out", "ended"), [("passed", OK), ("skipped", FAILED)])
-def test_a_promise_is_held_against_what_other_processes_saw(
-    tmp_path: Path, came_out: str, ended: pytest.ExitCode
-) -> None:
-    asking, run = promises(tmp_path, came_out, TEST, f"{ASKED_LAST}::test_x"), session()
-    asking.pytest_sessionfinish(run)
-    assert run.exitstatus is ended
-    assert [came_out in fault for fault in asking.said] == [True] * (ended is FAILED)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", [{"words": f"{TEST}"}, {"mark": "not slow"}])
-def test_where_cases_may_be_left_out_the_tests_are_run(tmp_path: Path, way: Any) -> None:  # noqa: ANN401  words of session()
-    asking, run = promises(tmp_path, "skipped", f"{ASKED_LAST}::test_x"), session(**way)
-    asking.pytest_sessionfinish(run)
-    assert run.exitstatus is OK
-
-
-@pytest.mark.parametrize(("ids", "ended"), [((TEST,), OK), ((f"{ASKED_LAST}::x",), STOPPED)])
-def test_nothing_is_asked_of_a_part_or_of_a_run_that_was_stopped(
-    tmp_path: Path, ids: tuple[str, ...], ended: pytest.ExitCode
-) -> None:
-    asking, run = promises(tmp_path, "failed", *ids), session(ended=ended)
-    asking.pytest_sessionfinish(run)
-    assert run.exitstatus is ended
-    assert asking.said == []
-
-
-def test_a_process_that_shares_the_work_leaves_promises_to_the_one_that_started_it() -> None:
-    kept = [SimpleNamespace(nodeid=TEST)]
-    items: list[Any] = [*kept, SimpleNamespace(nodeid=f"{ASKED}[Q-1.1]")]
-    asking = Promises(Outcomes())
-    asking.pytest_collection_modifyitems(cast("Any", SimpleNamespace()), items)
-    assert len(items) == 2
-    asking.pytest_collection_modifyitems(cast("Any", SimpleNamespace(workerinput={})), items)
-    assert items == kept

@@ -1,122 +1,66 @@
-"""Every promise of message search is kept by tests that ran and passed.
-
-Outcomes come from this process where it ran the tests, and else from one run of those named. Where
-several processes run the tests, ``tests/docs/promises.py`` asks in the place of this file.
-"""
+"""Every promise of the contract has a planted fault and a way by which a user reaches it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.docs import outcomes
-from tests.docs.contract import PAGE, Row, faults, known, nodes, repeated, rows
-from tests.docs.pages import ROOT
+from tests.docs.contract import PAGE, rows, ways
+from tests.docs.reached import missing, tools
+from tests.mutants.listed import mutants
 
-pytestmark = pytest.mark.slow
-ROWS = rows(PAGE.read_text("utf-8"))
-HEAD = "| id | promise | reached by | tests | decision |\n| --- | --- | --- | --- | --- |\n"
-PLANTED = {
-    "good": "def test_it(): pass",
-    "red": "def test_it(): assert False",
-    "skipped": "import pytest\n@pytest.mark.skip\ndef test_it(): pass",
-    "xfailed": "import pytest\n@pytest.mark.xfail\ndef test_it(): assert False",
-    "partly": (
-        "import pytest\n@pytest.mark.parametrize('n', [1, 2])\n"
-        "def test_it(n):\n    if n > 1: pytest.skip()"
-    ),
-    "unready": (
-        "import pytest\n@pytest.fixture\ndef gone(): raise OSError\ndef test_it(gone): pass"
-    ),
-    "unclosed": (
-        "import pytest\n@pytest.fixture\ndef late():\n    yield\n    raise OSError\n"
-        "def test_it(late): pass"
-    ),
-    "broken": "import no_such_module\ndef test_it(): pass",
-    "renamed": "def test_other(): pass",
-}
-SAID = {
-    "red": "failed",
-    "skipped": "skipped",
-    "xfailed": "xfailed",
-    "partly": "skipped",
-    "unready": "failed in setup",
-    "unclosed": "failed in teardown",
-    "broken": "did not run",
-    "renamed": "there is no",
-    "absent": "there is no",
-}
-
-
-@pytest.fixture(scope="session")
-def results(request: pytest.FixtureRequest) -> outcomes.Results:
-    """How the tests of all rows came out."""
-    recorder = request.config.pluginmanager.get_plugin(outcomes.NAME)
-    assert isinstance(recorder, outcomes.Outcomes)
-    return known(ROWS, ROOT, recorder.results())
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_promise_is_kept(row: Row, results: outcomes.Results) -> None:
-    assert faults(row, ROOT, results) == []
+ROWS = rows()
 
 
 def test_an_id_names_one_promise() -> None:
-    assert repeated(ROWS) == []
-    assert {row.name[0] for row in ROWS} == {"Q", "A", "W", "D", "C", "E"}
+    names = [row.name for row in ROWS]
+    assert len(names) == len(set(names))
+    assert {name[0] for name in names} == {"Q", "A", "W", "D", "C", "E"}
+    assert len(names) == sum(line.startswith("| ") for line in PAGE.text.splitlines()) - 2 * sum(
+        line.startswith("| id |") for line in PAGE.text.splitlines()
+    )
 
 
-def table(*names: str) -> str:
-    start = "| Q-1.{0} | is {0} | `harness ask` | `test_{0}` | |"
-    lines = (start.format(name) for name in names)
-    return HEAD + "\n".join(lines) + "\n"
+def test_each_promise_has_a_fault_and_the_page_says_so() -> None:
+    assert {row for one in mutants() for row in one.rows} == {row.name for row in ROWS}
+    assert f"Each of the {len(ROWS)} rows has a planted fault" in PAGE.text
 
 
-def test_a_planted_fault_is_told_and_names_its_row(tmp_path: Path) -> None:
-    folder = tmp_path / "tests" / "a"
-    folder.mkdir(parents=True)
-    for name, text in PLANTED.items():
-        path = folder / f"test_{name}.py"
-        path.write_text(text.replace("test_it", f"test_{name}"), encoding="utf-8")
-    planted = rows(table("good", *SAID))
-    came_out = outcomes.run(nodes(planted, tmp_path), tmp_path, tmp_path)
-    good, *bad = planted
-    assert faults(good, tmp_path, came_out) == []
-    for row, said in zip(bad, SAID.values(), strict=True):
-        (fault,) = faults(row, tmp_path, came_out)
-        assert fault.startswith(f"{row.name} (line {row.line}): ")
-        assert said in fault
+def test_each_way_to_a_promise_is_there() -> None:
+    wrong = [
+        f"{row.name}: {said}" for row in ROWS for way in row.reached_by if (said := missing(way))
+    ]
+    assert wrong == []
 
 
-def test_a_repeated_id_is_told() -> None:
-    text = PAGE.read_text("utf-8")
-    last = next(line for line in text.splitlines() if line.startswith(f"| {ROWS[-1].name} |"))
-    assert repeated(rows(f"{text}\n{last}\n"))[0].startswith(f"{ROWS[-1].name} (line ")
+def test_each_tool_is_a_way_to_something() -> None:
+    named = {way.partition("(")[0] for row in ROWS for way in row.reached_by}
+    assert {"search_messages", "search_messages_product", "complete_subject"} <= named
+    assert {"rag_retrieve", "search_collection", "search_code"} <= named & tools().keys()
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("way", "said"),
     [
-        "| Q-1.1 | a promise without a test | `harness ask` | | |",
-        "| Q-1.1 | a promise | `harness ask` | some test | |",
-        "| Q-1.1 | a promise | `harness ask` | `tests/a` | |",
-        "| Q-1.1 | one misspelt | `harness ask` | `test_c`, `tests_d` | |",
-        "| Q-1.1 | four columns | `harness ask` | `test_c` |",
-        "| 1.1 | no specification | `harness ask` | `test_c` | |",
-        "| Q-1.1 | | `harness ask` | `test_c` | |",
-        "| Q-1.1 | no one reaches it | | `test_c` | |",
-        "| Q-1.1 | a way in words | by a command | `test_c` | |",
+        ("harness ask --explain", ""),
+        ("harness notes ask --limit", ""),
+        ("harness conjure", "no command conjure"),
+        ("harness notes", "group of commands"),
+        ("harness ask --loudly", "no option --loudly"),
+        ("search_messages(sender, from_agent)", ""),
+        ("search_messages(colour)", "takes no colour"),
+        ("search_dreams(query)", "no tool search_dreams"),
+        ("harness.engine_contract", ""),
+        ("harness.no_such_thing", "cannot be called"),
+        ("engines.stacks.agent_mail.sqlite.journal.changed_of", "no page tells of"),
+        ("by hand", "is no way"),
     ],
 )
-def test_a_row_that_cannot_be_held_to_anything_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match="line 3"):
-        rows(HEAD + line)
+def test_what_is_not_there_is_told(way: str, said: str) -> None:
+    assert said in missing(way) if said else not missing(way)
 
 
-def test_cases_that_were_left_out_are_no_evidence() -> None:
-    recorder = outcomes.Outcomes()
-    recorder.seen["tests/a/test_b.py::test_c"] = {"passed"}
-    assert recorder.results() == {"tests/a/test_b.py::test_c": frozenset({"passed"})}
-    recorder.pytest_deselected()
-    assert recorder.results() == {}
+def test_a_cell_is_a_list_of_ways() -> None:
+    assert ways("`harness ask`, `search_code(query)`") == ("harness ask", "search_code(query)")
+    for wrong in ("", "harness ask", "`harness ask` and more"):
+        with pytest.raises(ValueError, match="not `command`"):
+            ways(wrong)

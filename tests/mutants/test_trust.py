@@ -10,7 +10,7 @@ from tests.mutants.listed import mutants
 from tests.source import ROOT
 
 PAGE = (ROOT / "docs" / "trust.md").read_text("utf-8")
-HEAD = ("promise", "before", "now", "command")
+HEAD = ("promise", "command")
 
 
 def promised() -> dict[str, tuple[str, ...]]:

@@ -18,14 +18,14 @@ from mcp.server.lowlevel import Server
 
 from engines.kept.kit import CODE, DOCUMENTS, NOTES
 from tests.cli.conftest import Harness
-from tests.docs.contract import PAGE, rows
+from tests.docs.contract import rows
 from tests.docs.reached import TOOL
 from tests.engines.kept.test_index import live
 from tests.make.code import write_shop
 from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
-WAYS = {way for row in rows(PAGE.read_text("utf-8")) for way in row.reached_by}
+WAYS = {way for row in rows() for way in row.reached_by}
 GROUPS = {"notes": "writing-stems", "docs": "documents-bm25", "code": "code-words"}
 COMMANDS = sorted(
     (words[1], words[2], tuple(words[3:]))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.docs.contract import PAGE, rows
+from tests.docs.contract import rows
 from tests.docs.reached import TOOL
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
 
@@ -39,7 +39,7 @@ SAID: Mapping[str, object] = {
     **dict.fromkeys(("date_start", "date_from", "after", "since"), "2026-05-01"),
     **dict.fromkeys(("date_end", "date_to", "before", "until"), "2026-05-06"),
 }
-WAYS = {way for row in rows(PAGE.read_text("utf-8")) for way in row.reached_by}
+WAYS = {way for row in rows() for way in row.reached_by}
 CALLS = sorted(
     (found[1], tuple(found[2].split(", ")))
     for way in WAYS
