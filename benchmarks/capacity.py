@@ -31,13 +31,13 @@ import numpy as np
 from benchmarks.made import base
 from engines.vector.scan import nearest
 from harness.cli.project import Project
-from harness.stages.compare import compare
-from harness.stages.imports import About, Target, import_beir
-from harness.stages.index import index
-from harness.stages.layout import Layout
-from harness.stages.prepare import prepare
-from harness.stages.replay import replay
-from harness.stages.score import score
+from harness.pipeline.compare import compare
+from harness.pipeline.imports import About, Target, import_beir
+from harness.pipeline.index import index
+from harness.pipeline.layout import Layout
+from harness.pipeline.prepare import prepare
+from harness.pipeline.replay import replay
+from harness.pipeline.score import score
 
 NAME, SEED, WORDS = "messages", 20_260_101, 3
 ARMS = ("fts5", "tantivy", "dense")

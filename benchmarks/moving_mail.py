@@ -34,7 +34,7 @@ from typing import Any
 from engines.mcp_server import digest
 from engines.stacks.remote.mcp import Connection, connected
 from engines.vector.embedder import HashEmbedder
-from harness.stages.imports import Target
+from harness.pipeline.imports import Target
 
 TOKEN, VIEWER = "a-token-of-the-operator", "a-token-of-the-viewer"
 OWN = 1
@@ -210,7 +210,7 @@ def read(ask: Asker, box: Mailbox, rng: Random, until: float, *, viewer: bool) -
 def project(root: Path) -> None:
     """Write a project with a mailbox, an arm, a viewer and a token."""
     from harness.core.files import write_text
-    from harness.stages.imports import import_beir
+    from harness.pipeline.imports import import_beir
 
     rows = []
     for at in range(FEWEST):

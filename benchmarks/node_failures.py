@@ -34,11 +34,11 @@ from harness.cli.project import Project
 from harness.core.errors import InvalidArm
 from harness.core.run import Run
 from harness.corpus.runs import read_run
-from harness.stages.imports import About, Target, import_beir
-from harness.stages.index import index
-from harness.stages.layout import Layout
-from harness.stages.prepare import prepare
-from harness.stages.replay import replay
+from harness.pipeline.imports import About, Target, import_beir
+from harness.pipeline.index import index
+from harness.pipeline.layout import Layout
+from harness.pipeline.prepare import prepare
+from harness.pipeline.replay import replay
 
 KEY = "NODE_FAILURES_KEY"
 NAME = "generated"

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.clicks.credit import Clicks as ClickLog
+from harness.clicks.credit import ShownList, preferences
 from harness.core.engine import Hit, Manifest
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Stolen, Traffic
@@ -34,8 +36,6 @@ from harness.policy.decision import open_premises, over_budget
 from harness.policy.load import load_policy
 from harness.policy.looks import Looks as Counted
 from harness.policy.model import Gate
-from harness.shadow.clicks import Clicks as ClickLog
-from harness.shadow.clicks import ShownList, preferences
 from harness.stats.bounded import Span, chance_above, low_ends
 from harness.stats.prediction import FEWEST, UniqueHits, assisted
 from harness.stats.sequential import blocks, evalues_each

@@ -5,7 +5,7 @@ Data flows one way, and imports point the other::
     corpus -> replay -> measures, agreement -> gates -> policy -> report -> stages -> api, cli
     (all of them stand on core; stats serves everything right of it)
 
-A stage of dvc.yaml, a module of ``harness.stages`` and a command of the CLI share one name.
+A stage of dvc.yaml, a module of ``harness.pipeline`` and a command of the CLI share one name.
 
 For people, ``harness.load_run``, ``harness.compare`` and all other names of ``harness.api`` are
 here too. They are looked up when they are requested (PEP 562), so that importing this costs

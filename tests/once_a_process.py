@@ -19,13 +19,15 @@ from matplotlib.figure import Figure
 from engines.sparse import Splade
 from engines.vector.embedder import OnnxEmbedder, PackagedModel
 from harness.core import digest
-from harness.report import load, shadow_page, svg, trends
+from harness.load import page as load
+from harness.pipeline import verify
+from harness.pipeline.derive import Derived, derive
+from harness.pipeline.evidence import Subject
+from harness.pipeline.layout import Layout
+from harness.report import svg, trends
 from harness.report.page import figures as page_figures
 from harness.report.page import forest
-from harness.stages.custody import verify
-from harness.stages.custody.derive import Derived, derive
-from harness.stages.evidence import Subject
-from harness.stages.layout import Layout
+from harness.shadow import page as shadow_page
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
 DRAW = (forest, load, page_figures, shadow_page, trends)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.stages.init import ACTION
-from harness.stages.report import COMMENT, DECISION, QUALITY, VALUES
+from harness.pipeline.init import ACTION
+from harness.pipeline.report import COMMENT, DECISION, QUALITY, VALUES
 from tests.source import ROOT
 
 GITHUB = ROOT / ACTION / "action.yml"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from harness.stages.init import ACTION
+from harness.pipeline.init import ACTION
 from tests.source import ROOT
 from tests.test_ci_kit import GITHUB, GITLAB, action, template
 
@@ -98,7 +98,7 @@ def test_the_page_shows_the_workflow_that_is_made() -> None:
     """``docs/ci.md`` names the same digest, permissions and inputs as the template."""
     page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     (block,) = [b for b in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if ACTION in b]
-    made = yaml.safe_load((GITHUB.parents[2] / "harness/stages/template/github.yml").read_text())
+    made = yaml.safe_load((GITHUB.parents[2] / "harness/pipeline/template/github.yml").read_text())
     shown = yaml.safe_load(block)
     assert shown["permissions"] == made["permissions"]
     assert shown["steps"][0] == made["jobs"]["search"]["steps"][0]

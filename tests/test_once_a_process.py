@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.stages.custody import verify
-from harness.stages.custody.derive import Derived
-from harness.stages.layout import Layout
+from harness.pipeline import verify
+from harness.pipeline.derive import Derived
+from harness.pipeline.layout import Layout
 from tests import once_a_process
 
 

@@ -214,7 +214,7 @@ def test_without_an_extra_it_is_named(site: Path, core_only: Path, tmp_path: Pat
 def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
     begin = (
         "from pathlib import Path; from harness.cli.project import Project;"
-        "from harness.stages.init import begin_packaged;"
+        "from harness.pipeline.init import begin_packaged;"
         "begin_packaged(Project.here().root, Path('demo'))"
     )
     assert run(tmp_path, "-c", begin, path=(site,)).returncode == 0

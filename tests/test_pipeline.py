@@ -12,8 +12,8 @@ import yaml
 
 from harness.cli import application
 from harness.core.folders import STRAYS
+from harness.pipeline.layout import Layout
 from harness.policy.load import load_policy
-from harness.stages.layout import Layout
 from tests.source import ROOT, Module, known, parsed, reached
 
 PIPELINE: dict[str, Any] = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
@@ -50,7 +50,7 @@ def outs(stage: str) -> list[str]:
 
 def module(stage: str) -> Module:
     """Give the module of a stage: its own, or the one called ``stage`` in its package."""
-    own = known()[f"harness.stages.{stage}"]
+    own = known()[f"harness.pipeline.{stage}"]
     return known().get(f"{own.name}.stage", own)
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import SkipTest
 
+from harness.check import checks
+from harness.check.checks import CONTRACT_CHECKS, Bench, Sample, is_served_elsewhere
+from harness.check.subject import DOCUMENTS, Check, Outcome, examine
 from harness.core.engine import Engine
 from harness.core.records import Document
-from harness.stages.contract import checks
-from harness.stages.contract.checks import CONTRACT_CHECKS, Bench, Sample, is_served_elsewhere
-from harness.stages.contract.subject import DOCUMENTS, Check, Outcome, examine
 
 
 @dataclass(frozen=True, slots=True)

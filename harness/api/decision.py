@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from harness.api.comparison import table
 from harness.core.gate import Finding, StepDecision
+from harness.pipeline import gate
+from harness.pipeline.layout import left_by_run
 from harness.policy.decision import exit_code
 from harness.policy.load import load_policy
 from harness.report.rounding import in_unit, interval_in
-from harness.report.shadow_page import Both, ShownAnswer
-from harness.stages import gate
-from harness.stages.layout import left_by_run
+from harness.shadow.page import Both, ShownAnswer
 
 if TYPE_CHECKING:
     import pandas as pd

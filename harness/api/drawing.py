@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from harness.api.comparison import Difference, Leaderboard
 from harness.core.errors import EvidenceError, HarnessError
 from harness.core.files import replacing
-from harness.report import shadow_page
 from harness.report.page import figures
 from harness.report.svg import ARMS, INK, STYLE, label, quiet
+from harness.shadow import page as shadow_page
 
 if TYPE_CHECKING:
     from harness.api.shadow import Watched

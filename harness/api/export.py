@@ -22,9 +22,9 @@ from harness.core.store import Artifact, Json
 from harness.corpus import trec
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
+from harness.pipeline.layout import Layout
+from harness.pipeline.score import check_scores
 from harness.report.rounding import MINUS, markdown, number
-from harness.stages.layout import Layout
-from harness.stages.score import check_scores
 from harness.stats.inference import Inference
 
 LIST = "export.json"

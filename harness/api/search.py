@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, SupportsFloat, TypeAlias
 
 from harness.api.comparison import Difference, difference, near_duplicates, score, table
 from harness.api.data import QrelsLike, load_qrels, load_run
-from harness.core.engine import Hit
-from harness.core.errors import EvidenceError, InvalidArm, RunError
-from harness.core.folders import CLICKS, claim
-from harness.core.names import checked
-from harness.core.printable import one_line
-from harness.core.run import Row, Run, Status
-from harness.core.scores import Paired
-from harness.report.rounding import interval, number, p_value, signed
-from harness.shadow.clicks import (
+from harness.clicks.credit import (
     Click,
     ClickLog,
     ListMixer,
@@ -28,7 +20,15 @@ from harness.shadow.clicks import (
     preferences,
     read,
 )
-from harness.stages.migrate.ledger import Switch
+from harness.core.engine import Hit
+from harness.core.errors import EvidenceError, InvalidArm, RunError
+from harness.core.folders import CLICKS, claim
+from harness.core.names import checked
+from harness.core.printable import one_line
+from harness.core.run import Row, Run, Status
+from harness.core.scores import Paired
+from harness.migrate.ledger import Switch
+from harness.report.rounding import interval, number, p_value, signed
 from harness.stats.inference import Inference
 
 if TYPE_CHECKING:

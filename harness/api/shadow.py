@@ -13,14 +13,14 @@ from harness.api.comparison import line, shown
 from harness.api.decision import Sides
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.report import shadow_words
-from harness.report.shadow_page import side_by_side
-from harness.report.shadow_words import Shadowed, troubles
+from harness.shadow import words as shadow_words
 from harness.shadow.alarms import Alarm, Bounds
 from harness.shadow.divergences import Judged, Suppressions
+from harness.shadow.files import read_bounds, read_suppressions
+from harness.shadow.page import side_by_side
 from harness.shadow.record import Divergence, Observation, Seen
 from harness.shadow.summary import Follower, Summary
-from harness.stages.shadow.files import read_bounds, read_suppressions
+from harness.shadow.words import Shadowed, troubles
 
 if TYPE_CHECKING:
     import pandas as pd

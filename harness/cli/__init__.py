@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.exit_codes import as_called, called, ended, introduce
@@ -15,29 +18,22 @@ if TYPE_CHECKING:
 @cache
 def application() -> typer.Typer:
     """Register every command, once: a module does so when it is imported."""
-    from harness.cli import (  # noqa: F401
-        check,
-        custody,
-        data,
-        decide,
-        evidence,
-        export,
-        folders,
-        inspect,
-        judgement,
-        mail,
-        migration,
-        oneshot,
-        pipeline,
-        server,
-        shadow,
-        shadow_proxy,
-    )
+    for found in walk():
+        import_module(found)
+    from harness.cli import folders
     from harness.cli.command import PANELS, app
 
     introduce(name for names in PANELS.values() for name in names)
     folders.register(app)
     return app
+
+
+def walk() -> Iterator[str]:
+    """Yield the modules of commands: those of this folder, and ``commands`` of each slice."""
+    here = Path(__file__).parent
+    yield from (f"{__name__}.{path.stem}" for path in sorted(here.glob("[a-z]*.py")))
+    beside = sorted(here.parent.glob("*/commands.py"))
+    yield from (f"{here.parent.name}.{path.parent.name}.commands" for path in beside)
 
 
 @cache

@@ -16,13 +16,13 @@ from harness.core.files import scratch
 from harness.core.printable import many
 
 if TYPE_CHECKING:
+    from harness.check.checks import Checked, Sample
+    from harness.check.subject import Finding
     from harness.core.scores import Estimate
+    from harness.pipeline.layout import Layout
     from harness.policy.model import Policy
     from harness.policy.selftest import Tried
     from harness.report.doc import Block, Value
-    from harness.stages.contract.checks import Checked, Sample
-    from harness.stages.contract.subject import Finding
-    from harness.stages.layout import Layout
 
 
 BROKEN = 2
@@ -45,7 +45,7 @@ def check(
 
     Example: harness arm check examples/own_engine/own.toml
     """
-    from harness.stages.contract.checks import check
+    from harness.check.checks import check
 
     project = Project.here()
     with _sample(project, dataset, split) as sample:
@@ -57,9 +57,9 @@ def check(
 @contextmanager
 def _sample(project: Project, dataset: str, split: str) -> Iterator[Sample | None]:
     """Prepare the data set in a temporary folder; None where none is named."""
-    from harness.stages.contract.checks import Sample
-    from harness.stages.imports import load_folder
-    from harness.stages.prepare import prepare
+    from harness.check.checks import Sample
+    from harness.pipeline.imports import load_folder
+    from harness.pipeline.prepare import prepare
 
     if not dataset:
         yield None
@@ -92,7 +92,7 @@ def _word(found: Finding) -> str:
 
 def _headline(found: Checked) -> str:
     """Return whether the contract is kept, and by how many of the checks."""
-    from harness.stages.contract.subject import Outcome
+    from harness.check.subject import Outcome
 
     outcomes = [one.outcome for one in found.findings]
     verdict = "keeps the contract" if found.holds else "BREAKS THE CONTRACT"
@@ -158,8 +158,8 @@ def _machine(project: Project) -> Iterator[str]:
 
     import psutil
 
+    from harness.pipeline.provenance import versions
     from harness.replay.machine import free_bytes, machine, vector_flags
-    from harness.stages.custody.provenance import versions
 
     yield f"machine   {machine()}"
     yield f"system    {platform.platform()}"
@@ -294,9 +294,9 @@ def selftest(
 
     Example: harness selftest --dataset python-docs
     """
+    from harness.pipeline.gate import try_gates
     from harness.report.doc import Section, Text
-    from harness.stages.custody.requery import check_values
-    from harness.stages.gate import try_gates
+    from harness.trust.requery import check_values
 
     judged_by, _ = policy_of(policy)
     sections = []
@@ -316,8 +316,8 @@ def _steps(layout: Layout, policy: Policy, control: str) -> Policy:
     from dataclasses import replace
 
     from harness.core.errors import UnknownName
+    from harness.pipeline.compare import read_agreement
     from harness.policy.load import for_candidates
-    from harness.stages.compare import read_agreement
 
     if not control:
         return policy

@@ -27,8 +27,8 @@ from harness.cli.project import Project, name_of, own
 from harness.core.printable import counted, many
 
 if TYPE_CHECKING:
-    from harness.corpus.querylog import Fields as LogFields
-    from harness.stages.queries import Drift, SampleCard
+    from harness.logs.querylog import Fields as LogFields
+    from harness.logs.stage import Drift, SampleCard
 
 Corpus = Annotated[Path, typer.Argument(help="Documents as JSON lines: doc_id (or _id), text.")]
 Qrels = Annotated[Path, typer.Argument(help="Judgements: QUERY 0 DOCUMENT GRADE lines.")]
@@ -59,7 +59,7 @@ def convert(
     from harness.core.records import FIELDS
     from harness.corpus.exchange import writer
     from harness.corpus.prepared import Prepared
-    from harness.stages.imports import convert as write
+    from harness.pipeline.imports import convert as write
 
     writer(kind)
     folder = Path(dataset)
@@ -89,7 +89,7 @@ def ratings(
 
     Example: harness import ratings case.csv corpus.jsonl --format quepid --name mine
     """
-    from harness.stages.imports import import_ratings
+    from harness.pipeline.imports import import_ratings
 
     files = {"ratings_file": path, "corpus_file": corpus}
     return imported(import_ratings(to.target(), kind=kind, text=text, **files))
@@ -110,7 +110,7 @@ def ir_datasets(
 
     Example: harness import ir-datasets beir/scifact/test --name scifact --download
     """
-    from harness.stages.imports import import_ir_datasets
+    from harness.pipeline.imports import import_ir_datasets
 
     return imported(import_ir_datasets(to.target(), collection=collection, download=download))
 
@@ -132,7 +132,7 @@ def beir(
     harness import beir FOLDER --name mine --fields text --forms
     """
     from harness.corpus.beir import fields as named
-    from harness.stages.imports import import_beir
+    from harness.pipeline.imports import import_beir
 
     return imported(import_beir(path, to.target(), fields=named(fields), forms=forms))
 
@@ -145,7 +145,7 @@ def trec(
     to: Imported,
 ) -> Result:
     """Import TREC topics and judgements with documents as JSON lines."""
-    from harness.stages.imports import import_trec
+    from harness.pipeline.imports import import_trec
 
     files = {"topics_file": topics, "qrels_file": qrels, "corpus_file": corpus}
     return imported(import_trec(to.target(), **files))
@@ -159,7 +159,7 @@ def jsonl(
     to: Imported,
 ) -> Result:
     """Import documents and queries as JSON lines with TREC judgements, or with a judged pool."""
-    from harness.stages.imports import import_jsonl
+    from harness.pipeline.imports import import_jsonl
 
     files = {"corpus_file": corpus, "queries_file": queries, "qrels_file": qrels}
     return imported(import_jsonl(to.target(), **files))
@@ -177,7 +177,7 @@ def mbox(
     A mail is named by its Message-ID without brackets. Mails that are malformed are taken over as
     far as they can be read, and reported.
     """
-    from harness.stages.imports import import_mbox
+    from harness.pipeline.imports import import_mbox
 
     files = {"mbox_file": path, "queries_file": queries, "qrels_file": qrels}
     found = import_mbox(to.target(), **files)
@@ -208,7 +208,7 @@ class LogForm(Options):
     @property
     def fields(self) -> LogFields:
         """Where the values of a line are."""
-        from harness.corpus.querylog import Fields
+        from harness.logs.querylog import Fields
 
         return Fields(self.text, self.results, self.session)
 
@@ -233,7 +233,7 @@ def from_log(
     --out out/queries.jsonl
     """
     from harness.core.folders import check_apart
-    from harness.stages.queries import from_log as make
+    from harness.logs.stage import from_log as make
 
     project = Project.here()
     check_apart(to, project.sources)
@@ -255,7 +255,7 @@ def drift(
 
     Example: harness queries drift out/queries.jsonl access.log.1 --format combined
     """
-    from harness.stages.queries import drift as compare
+    from harness.logs.stage import drift as compare
 
     return said(*_drifted(compare(sample, log, kind=form.kind, fields=form.fields)))
 
@@ -281,8 +281,8 @@ def pool(
     from harness.core.files import scratch
     from harness.core.folders import check_apart
     from harness.corpus import beir
-    from harness.stages.layout import Layout
-    from harness.stages.queries import first_pool
+    from harness.logs.stage import first_pool
+    from harness.pipeline.layout import Layout
 
     project = Project.here()
     check_apart(to, (queries, corpus, *project.sources))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Result, app, command, group, said, shown
-from harness.cli.migration import by, now
 from harness.cli.options import (
     Arms,
     Control,
@@ -32,6 +31,7 @@ from harness.cli.project import Project, name_of
 from harness.cli.verdicts import blocking_lines, decided
 from harness.core.errors import DatasetError, HarnessError, UnknownName
 from harness.core.printable import counted, many
+from harness.migrate.commands import by, now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from harness.corpus.prepared import Prepared
     from harness.corpus.tuning import TuningRecord
     from harness.gates.base.rules import Rules
+    from harness.pipeline.plan import Ground
+    from harness.pipeline.regress import Regression
     from harness.policy.model import Policy
     from harness.policy.plan import Counted, Need, Planned, PlannedStep
     from harness.report.doc import Block
-    from harness.stages.plan import Ground
-    from harness.stages.regress import Regression
 
 
 USUAL = 0.3
@@ -96,9 +96,9 @@ def plan(
 
     Example: harness plan --policy policy/migration.toml --dataset python-docs
     """
+    from harness.pipeline.plan import for_control, ground
     from harness.policy.plan import Assumed
     from harness.policy.plan import plan as planned
-    from harness.stages.plan import for_control, ground
 
     whole, _ = policy_of(policy)
     about = None
@@ -114,9 +114,9 @@ def plan(
 
 
 def _ground(policy: Policy, of: Of) -> Ground:
+    from harness.pipeline.pins import Folder
+    from harness.pipeline.plan import ground, ground_of_folder
     from harness.policy.plan import Raced
-    from harness.stages.custody.pins import Folder
-    from harness.stages.plan import ground, ground_of_folder
 
     if of.source:
         return ground(of.layout(), policy, None)
@@ -215,8 +215,8 @@ def pin(
 
     Example: harness policy pin policy/migration.toml --dataset python-docs
     """
+    from harness.pipeline.pins import Folder, pin, pin_folder
     from harness.policy.pins import path_of
-    from harness.stages.custody.pins import Folder, pin, pin_folder
 
     if not (of.dataset or of.source):
         raise HarnessError("name what is pinned: --dataset, or --from what a harness run wrote")
@@ -259,8 +259,8 @@ def gate(
 
     Example: harness gate --policy policy/stricter.toml --dataset python-docs
     """
-    from harness.stages.gate import decide_again
-    from harness.stages.gate import gate as write
+    from harness.pipeline.gate import decide_again
+    from harness.pipeline.gate import gate as write
 
     at, found = datetime.now(UTC), {}
     if policy or of.source or control:
@@ -308,9 +308,9 @@ def regress(
     Example: harness regress --baseline HEAD~1 --dataset python-docs
     """
     from harness.core.files import scratch
+    from harness.pipeline.regress import of_folder, of_revision
+    from harness.pipeline.regress import regress as compare
     from harness.policy.decision import exit_code, worst
-    from harness.stages.regress import of_folder, of_revision
-    from harness.stages.regress import regress as compare
 
     project = Project.here()
     judged_by, _ = policy_of(policy or project.root / "policy" / "regress.toml")
@@ -388,9 +388,9 @@ def tune(
     from harness.core.folders import check_new
     from harness.core.formats import toml_file
     from harness.corpus.tuning import SUFFIX, is_record
-    from harness.stages.tune import TuneRequest
-    from harness.stages.tune import tune as stage
-    from harness.stages.tune_files import check_place, is_ours, read
+    from harness.tune.files import check_place, is_ours, read
+    from harness.tune.stage import TuneRequest
+    from harness.tune.stage import tune as stage
 
     project = Project.here()
     given = registry.load(arm, project.cache)
@@ -443,7 +443,7 @@ def _prepared(
 
 def _tuned(record: TuningRecord, arm: Path, beside: Path) -> Iterator[Block]:
     from harness.report.doc import Num, Text, table
-    from harness.stages.tune import said
+    from harness.tune.stage import said
 
     seen = ", ".join(f"{one.dataset}/{one.split}" for one in record.collections)
     yield Text(

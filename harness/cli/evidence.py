@@ -19,8 +19,8 @@ from harness.core.printable import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.shadow.clicks import Preferences
-    from harness.stages.params import LoadParams
+    from harness.clicks.credit import Preferences
+    from harness.pipeline.params import LoadParams
 
 
 NS_PER_MS = 1_000_000
@@ -61,12 +61,12 @@ def load(
     --arm tantivy --rate 100 --rate 200. Exit codes: 0 done, 1 no rate keeps the budget, 2 bad
     input, 3 inconclusive: the machine is too noisy.
     """
-    from harness.report import load as tables
+    from harness.load import page as tables
+    from harness.load.files import page_of
+    from harness.load.stage import load as stage
+    from harness.load.stage import verdict
+    from harness.load.trials import LoadRequest
     from harness.report.doc import Text
-    from harness.stages.load.files import page_of
-    from harness.stages.load.stage import load as stage
-    from harness.stages.load.stage import verdict
-    from harness.stages.load.trials import LoadRequest
 
     project = Project.here()
     if find != (budget_ms > 0):
@@ -132,7 +132,7 @@ def report(
 
     Example: harness clicks report out/clicks
     """
-    from harness.shadow.clicks import preferences, read
+    from harness.clicks.credit import preferences, read
 
     confidence = Project.here().params.score.confidence
     return said(*_preferred(preferences(read(log), confidence=confidence)))

@@ -101,10 +101,10 @@ def ci(
     from harness.core.errors import BadFile
     from harness.core.folders import RUN, check_apart, check_held
     from harness.core.reading import text_of
+    from harness.pipeline.report import check, write
     from harness.policy.decision import exit_code
     from harness.report.decision.ci import github as annotation
     from harness.report.decision.ci import notes
-    from harness.stages.report import check, write
 
     noted = os.environ.get(ON_GITHUB) == "true" if github is None else github
     summary = os.environ.get(SUMMARY) if noted else None
@@ -147,8 +147,8 @@ def measure(
     from harness.core.folders import check_new
     from harness.measures.name import parse, span_of
     from harness.measures.quality import summarise
-    from harness.stages.score import files_of, write_partitioned
-    from harness.stages.score import measure as stage
+    from harness.pipeline.score import files_of, write_partitioned
+    from harness.pipeline.score import measure as stage
 
     project = Project.here()
     names = tuple(dict.fromkeys(listed(measures)))

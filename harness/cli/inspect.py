@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.core.records import Query
+    from harness.pipeline.ask import ArmAnswer, ShownHit
+    from harness.pipeline.layout import Layout
     from harness.report.doc import Block, Section
     from harness.report.explorer_stages import Decomposed
-    from harness.stages.ask import ArmAnswer, ShownHit
-    from harness.stages.layout import Layout
 
 
 LONGEST = 100
@@ -62,7 +62,7 @@ def ask(
 
     Example: harness ask "moving average" --arm tantivy --arm hybrid --dataset python-docs
     """
-    from harness.stages.ask import ask as stage
+    from harness.pipeline.ask import ask as stage
 
     layout = of.layout()
     asked = _question(layout, text, query)
@@ -77,7 +77,7 @@ def ask(
 
 def _question(layout: Layout, text: str, query_id: str) -> Query:
     from harness.core.records import Query
-    from harness.stages.ask import typed
+    from harness.pipeline.ask import typed
 
     if bool(text) == bool(query_id):
         raise HarnessError("give a text or --query ID, one of the two")
@@ -171,8 +171,8 @@ def decompose(
     Example: harness decompose --dataset python-docs --control fts5 --candidate hybrid
     """
     from harness.core.folders import check_new
-    from harness.stages.decompose import DecomposeRequest, check_ending, keep, write
-    from harness.stages.decompose import decompose as stage
+    from harness.pipeline.decompose import DecomposeRequest, check_ending, keep, write
+    from harness.pipeline.decompose import decompose as stage
 
     layout, project = of.layout(adds=True), Project.here()
     if to:
@@ -246,9 +246,9 @@ def add(of: Evidence, at: At = None) -> Result:
     Example: harness history add --dataset python-docs
     """
     from harness.core.folders import HISTORY, check_free, set_mark
-    from harness.stages import report
-    from harness.stages.custody.verify import verify_with_files
-    from harness.stages.experiments import keep, read
+    from harness.pipeline import report
+    from harness.pipeline.experiments import keep, read
+    from harness.pipeline.verify import verify_with_files
 
     project = Project.own()
     folder = at or project.root / FOLDER
@@ -280,8 +280,8 @@ def page(at: At = None, to: MayWrite = None) -> Result:
     Example: harness history page
     """
     from harness.core.folders import REPORT, check_new
+    from harness.pipeline import report
     from harness.report.trends import is_page
-    from harness.stages import report
 
     project = Project.own()
     folder, reports = at or project.root / FOLDER, project.root / "reports"

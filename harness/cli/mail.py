@@ -29,9 +29,9 @@ from harness.cli.options import (
     Token,
 )
 from harness.cli.project import Project, name_of, own
-from harness.cli.shadow_proxy import SettingsFile, log_folder, log_of
 from harness.core.errors import HarnessError
 from harness.core.printable import counted, many, one_line
+from harness.shadow.receiving import SettingsFile, log_folder, log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from engines.stacks.agent_mail.mcp_tools.arguments import Listed
     from engines.stacks.agent_mail.pipeline.plan import KillSwitch
     from engines.stacks.agent_mail.pipeline.scope import Scope
-    from harness.stages.layout import Layout
+    from harness.pipeline.layout import Layout
 
 SHORTEST_TOKEN = 16
 
@@ -103,7 +103,7 @@ def index(
     Example: harness mail index work.mbox lists.mbox --out mailbox
     """
     from harness.core.folders import MAIL
-    from harness.stages.mail import index_mailbox
+    from harness.pipeline.mail import index_mailbox
 
     own(to, MAIL, *files)
     made = index_mailbox(files, to, arm, Project.here().cache)
@@ -123,7 +123,7 @@ def drop_fts5(
 
     Example: harness mail drop-fts5 --mailbox mailbox
     """
-    from harness.stages import mail
+    from harness.pipeline import mail
 
     project = Project.here()
     layout = _layout(project, dataset, out, mailbox)
@@ -212,8 +212,8 @@ def mail_server(
     from engines.mcp_server import check_loopback, digest, serve_http, serve_stdio
     from engines.stacks.agent_mail.mcp_tools.arguments import nobody, scope_of
     from engines.stacks.agent_mail.mcp_tools.server import application
-    from harness.stages.mail import mail_box, mail_service
-    from harness.stages.prepare import prepare
+    from harness.pipeline.mail import mail_box, mail_service
+    from harness.pipeline.prepare import prepare
 
     check_loopback(host)
     if not isfinite(budget_ms):
@@ -298,8 +298,8 @@ def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
 
 def _layout(project: Project, dataset: str, out: Path | None, mailbox: Path | None) -> Layout:
     from harness.core.folders import MAIL, RUN, check_held
-    from harness.stages.layout import Layout
-    from harness.stages.mail import in_mailbox
+    from harness.pipeline.layout import Layout
+    from harness.pipeline.mail import in_mailbox
 
     if bool(dataset) == (mailbox is not None) or (mailbox and out):
         raise HarnessError("Name a data set with --dataset, or a mailbox with --mailbox, not both")
@@ -316,9 +316,9 @@ def _layout(project: Project, dataset: str, out: Path | None, mailbox: Path | No
 def _index(layout: Layout, arm: Arm, name: str, cache: Path) -> None:
     """Build the index where there is none; one that is out of date is refused."""
     from harness.corpus.prepared import Prepared
-    from harness.stages.custody.receipts import check_corpus, read_manifest
-    from harness.stages.index import check_settings
-    from harness.stages.index import index as build
+    from harness.pipeline.index import check_settings
+    from harness.pipeline.index import index as build
+    from harness.pipeline.receipts import check_corpus, read_manifest
 
     if not layout.index(arm.name).exists():
         tell(f"indexing {arm.name} ...")

@@ -94,9 +94,9 @@ def run(
     from harness.core.files import held
     from harness.core.folders import EXPERIMENT_LOG, RUN, check_free
     from harness.core.names import checked
-    from harness.stages.experiments import shared as with_log
-    from harness.stages.layout import Layout
-    from harness.stages.oneshot import RunRequest, oneshot
+    from harness.pipeline.experiments import shared as with_log
+    from harness.pipeline.layout import Layout
+    from harness.pipeline.oneshot import RunRequest, oneshot
 
     project = Project.here()
     runs = _named(trec_run or [])
@@ -189,9 +189,9 @@ def demo(*, record: Record = False) -> Result:
     Outside of a project, the project is the folder search-demo, which is made.
     """
     from harness.cli.verdicts import decided
+    from harness.pipeline.gate import read_decision
     from harness.report.doc import Text
-    from harness.stages.custody.reproduce import local_lock
-    from harness.stages.gate import read_decision
+    from harness.trust.reproduce import local_lock
 
     project = _with_all_that_is_needed(Project.here())
     _without_git(project.root)
@@ -208,7 +208,7 @@ def demo(*, record: Record = False) -> Result:
 def _with_all_that_is_needed(found: Project) -> Project:
     """Check the extras before anything is run, and make a project where there is none."""
     from harness.core.errors import DEMO, install, missing_from
-    from harness.stages.init import begin_packaged, other_versions
+    from harness.pipeline.init import begin_packaged, other_versions
 
     if missing := [module for extra in NEEDS for module in missing_from(extra)]:
         raise HarnessError(
@@ -246,9 +246,9 @@ def _run(project: Project) -> bool:
 
 def _compared(project: Project, *, record: bool) -> Iterator[str]:
     """Record what came out, or yield how it compares with what was recorded."""
-    from harness.cli.custody import reproduced
-    from harness.stages.custody.reproduce import RECORD, keep_vectors, reproduce
-    from harness.stages.custody.reproduce import record as write
+    from harness.trust.commands import reproduced
+    from harness.trust.reproduce import RECORD, keep_vectors, reproduce
+    from harness.trust.reproduce import record as write
 
     for name in project.params.datasets:
         layout, arms = project.layout(name), project.params.arms
@@ -269,7 +269,7 @@ def _replayed(project: Project) -> list[bool]:
     """Return of each arm whether it is known when it was replayed, and not too long ago."""
     from datetime import UTC, datetime
 
-    from harness.stages.custody.receipts import replayed
+    from harness.pipeline.receipts import replayed
 
     days, now = project.policy().evidence_days, datetime.now(UTC)
     said = []
@@ -337,7 +337,7 @@ def init(
     Example: harness init my-search --control fts5 --github acme/search-harness@v1
     """
     from engines import registry as arms
-    from harness.stages.init import Begun, begin_project
+    from harness.pipeline.init import Begun, begin_project
 
     if on_terminal():
         control = control or _asked("The arm that serves today", CONTROL)

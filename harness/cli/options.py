@@ -17,9 +17,9 @@ from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.cli.command import Result
+    from harness.pipeline.imports import ImportReport, Target
+    from harness.pipeline.layout import Layout
     from harness.policy.model import Policy
-    from harness.stages.imports import ImportReport, Target
-    from harness.stages.layout import Layout
 
 Dataset = Annotated[
     str,
@@ -107,7 +107,7 @@ class Evidence(Options):
     def layouts(self, *, adds: bool = False) -> list[Layout]:
         """Return the places of all data sets that are meant; ``adds`` claims a run's folder."""
         from harness.core.errors import UnknownName
-        from harness.stages.layout import left_by_run
+        from harness.pipeline.layout import left_by_run
 
         if self.source:
             found = (added_to_run if adds else left_by_run)(self.source)
@@ -191,7 +191,7 @@ class Imported(Options):
 
     def target(self) -> Target:
         """Return where it goes."""
-        from harness.stages.imports import About, Target
+        from harness.pipeline.imports import About, Target
 
         root = Project.own().root
         about = About(self.title, self.source, self.licence)
@@ -221,8 +221,8 @@ def prepare(
     from harness.core.errors import DatasetError
     from harness.core.records import FIELDS
     from harness.corpus import beir, card
-    from harness.stages.imports import load_folder
-    from harness.stages.prepare import prepare as stage
+    from harness.pipeline.imports import load_folder
+    from harness.pipeline.prepare import prepare as stage
 
     folder, named = Path(dataset), beir.fields(fields)
     if folder.is_dir():

@@ -36,7 +36,7 @@ def prepare(
 
     Counts and digests of documents, queries and judgements must be those of the card.
     """
-    from harness.stages.prepare import prepare
+    from harness.pipeline.prepare import prepare
 
     project = Project.own()
     names = project.datasets(dataset)
@@ -82,8 +82,8 @@ def index(
 
 
 def _index(project: Project, dataset: str, arm: str, shares: Shares) -> Iterator[str]:
-    from harness.stages.custody.reproduce import take_vectors
-    from harness.stages.index import index
+    from harness.pipeline.index import index
+    from harness.trust.reproduce import take_vectors
 
     with shares.used(project.cache):
         agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
@@ -105,7 +105,7 @@ def replay(
     cluster share the queries in batches of 500, if the arm's stack is one of the program's own and
     no server holds its index. A sample in the second replay (--aa sample) halves its time.
     """
-    from harness.stages.replay import replay
+    from harness.pipeline.replay import replay
 
     project = Project.own()
     asking = project.params.replay.asking_twice(aa)
@@ -119,7 +119,7 @@ def replay(
 
 def _replayed(run: Run) -> Iterator[str]:
     from harness.core.run import Status
-    from harness.stages.replay import remarks
+    from harness.pipeline.replay import remarks
 
     lost = len(run) - run.count(Status.ANSWERED)
     yield (
@@ -136,7 +136,7 @@ def score(dataset: Dataset = "", threads: Threads = 1, *, shares: Shares) -> Res
     ir-measures is the definition. Judgements that name unknown documents count; unjudged
     documents are not relevant, and Judged@10 shows how many were judged.
     """
-    from harness.stages.score import score
+    from harness.pipeline.score import score
 
     project = Project.own()
     params = project.params
@@ -152,8 +152,8 @@ def compare(dataset: Dataset = "", threads: Threads = 1) -> Result:
 
     Needs no judgements. Beside each agreement stands that of the control with itself.
     """
-    from harness.stages.compare import compare
-    from harness.stages.evidence import pairs_of
+    from harness.pipeline.compare import compare
+    from harness.pipeline.evidence import pairs_of
 
     project = Project.own()
     policy, params = project.policy().on(threads), project.params.compare
@@ -172,7 +172,7 @@ def race(dataset: Dataset = "") -> Result:
     system took from each arm is measured beside. A process that is done is kept, so an interrupted
     race goes on. Times are never tracked: what was raced is (build/DATASET/race.json).
     """
-    from harness.stages.race import race, read_race
+    from harness.pipeline.race import race, read_race
 
     project = Project.own()
     params = project.params
@@ -217,7 +217,7 @@ def report() -> Result:
     index.html is the decision, explore.html any two arms, query by query.
     """
     from harness.core.folders import REPORT
-    from harness.stages.report import report
+    from harness.pipeline.report import report
 
     project = Project.own()
     own(project.root / "reports", REPORT)
@@ -229,7 +229,7 @@ def report() -> Result:
 def followed(project: Project, dataset: str, arm: str) -> bool:
     """Keep the indexes of an arm up to its messages until interrupted; False without an index."""
     from engines import registry as arms
-    from harness.stages.mail import follow
+    from harness.pipeline.mail import follow
 
     layout = project.layout(dataset)
     if not layout.index(arms.load(arm, project.cache).name).exists():

@@ -13,10 +13,10 @@ from harness.core.errors import HarnessError, UnknownName
 
 if TYPE_CHECKING:
     from harness.corpus.trec import Missing
+    from harness.pipeline.evidence import Subject
+    from harness.pipeline.layout import Layout
+    from harness.pipeline.params import Params
     from harness.policy.model import Policy
-    from harness.stages.evidence import Subject
-    from harness.stages.layout import Layout
-    from harness.stages.params import Params
 
 
 PARAMS, PACKAGED = "params.yaml", "packaged"
@@ -71,7 +71,7 @@ class Project:
     @property
     def params(self) -> Params:
         """Read what the pipeline does."""
-        from harness.stages.params import read
+        from harness.pipeline.params import read
 
         return read(self.root / PARAMS)
 
@@ -112,7 +112,7 @@ class Project:
         from harness.core.errors import SHOWN, DatasetError
         from harness.core.names import checked
         from harness.core.printable import one_line
-        from harness.stages.layout import Layout
+        from harness.pipeline.layout import Layout
 
         if "/" in dataset:
             raise DatasetError(
@@ -137,7 +137,7 @@ class Project:
     def subject(self, dataset: str, threads: int = 1) -> Subject:
         """Return what the report of a data set is about, and on how many threads to draw."""
         from harness.corpus import card
-        from harness.stages.evidence import Subject, pairs_of
+        from harness.pipeline.evidence import Subject, pairs_of
 
         policy = self.policy().on(threads)
         about = card.read(self.root / "datasets" / dataset)
@@ -179,7 +179,7 @@ def own(
 def added_to_run(out: Path) -> Layout:
     """Return where the evidence of a ``harness run`` lies to which a command adds something."""
     from harness.core.folders import RUN, check_held
-    from harness.stages.layout import left_by_run
+    from harness.pipeline.layout import left_by_run
 
     found = left_by_run(out)
     check_held(out, RUN)

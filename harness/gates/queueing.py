@@ -9,7 +9,7 @@ from harness.core.gate import Cause, Finding
 from harness.core.scores import Estimate
 from harness.gates.base.rules import MinQueries, Noise, Ratio, Rules, Share, below, plain
 from harness.gates.base.times import NS_PER_MS, BudgetSettings, Hindrance
-from harness.replay.load_rates import median_of
+from harness.load.rates import median_of
 
 
 class Settings(BudgetSettings):
@@ -44,7 +44,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     """PASS where the interval of the median over rounds lies below the budget.
 
     The rounds are independent draws of arrivals; the ends are order statistics of them, so six
-    rounds are the fewest at 95 % (``harness.replay.load_rates``).
+    rounds are the fewest at 95 % (``harness.load.rates``).
     """
     arm = evidence.candidate.arm
     again = f"run: harness load --arm {evidence.control.arm} --arm {arm} --rate {settings.rate:g}"

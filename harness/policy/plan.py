@@ -19,10 +19,10 @@ from harness.gates.base.queries import SampleSettings, ShareSettings, checked, i
 from harness.gates.base.rules import GateSettings, Rules
 from harness.gates.base.times import TimedSettings
 from harness.gates.base.traffic import MIN_PERIODS, LiveSettings
+from harness.load.rates import fewest_rounds
 from harness.measures.name import floor_in_words, gain_in_words, loss_in_words, share_in_words
 from harness.policy.decision import AskedMean, asked_means
 from harness.policy.model import Gate, Policy, Step
-from harness.replay.load_rates import fewest_rounds
 from harness.stats.bounded import Span
 from harness.stats.interval import size_for
 from harness.stats.sample_size import (

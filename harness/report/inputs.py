@@ -13,9 +13,9 @@ from harness.core.gate import StepDecision
 from harness.core.printable import many
 from harness.core.records import Document, Qrels, Query
 from harness.core.scores import Dependence, Estimate
+from harness.load.rates import Highest, Noise
+from harness.load.trial import Histogram, Record
 from harness.policy.model import Policy
-from harness.replay.load_rates import Highest, Noise
-from harness.replay.load_trial import Histogram, Record
 from harness.report.rounding import percent
 from harness.stats.interval import TrafficMean
 

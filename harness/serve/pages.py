@@ -21,10 +21,10 @@ from harness.core.errors import HarnessError
 from harness.core.reading import Malformed, text_of
 from harness.corpus import judgements
 from harness.corpus.judgements import Overtaken, Pair, Pool
+from harness.judge.judge import BACK, QUIT, SKIP
+from harness.judge.pool import following, standing
 from harness.report.html import TEMPLATES, environment, script_source
 from harness.serve.shelf import PAGES, Entry, Progress, Sheet
-from harness.stages.judging.judge import BACK, QUIT, SKIP
-from harness.stages.judging.pool import following, standing
 
 
 @dataclass(frozen=True, slots=True)

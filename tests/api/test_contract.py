@@ -12,11 +12,11 @@ import pytest
 
 import harness
 from harness.api.contract import EngineCheck, engine_contract
+from harness.check.checks import CONTRACT_CHECKS
 from harness.core.engine import Answer
 from harness.core.errors import BadPolicy
 from harness.core.files import place
 from harness.core.records import Document
-from harness.stages.contract.checks import CONTRACT_CHECKS
 from tests.docs.pages import ROOT
 from tests.make.toy_engine import Toy, ToySearcher, keeps
 

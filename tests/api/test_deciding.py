@@ -8,7 +8,7 @@ import pytest
 
 from harness.api.decision import decide
 from harness.core.errors import BadFile
-from harness.stages.layout import left_by_run
+from harness.pipeline.layout import left_by_run
 from tests.make.toy import GATES, HEAD, STEP, Toy
 
 

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from harness import Interleaver, load_clicks
+from harness.clicks.credit import read, team_draft
 from harness.core.errors import EvidenceError, InvalidArm
 from harness.core.folders import NotOurs
+from harness.migrate import moves
+from harness.migrate.ledger import interleave
 from harness.policy.load import load_policy
-from harness.shadow.clicks import read, team_draft
-from harness.stages.migrate import moves
-from harness.stages.migrate.ledger import interleave
 from tests.make.shadow.attempts import WATCH
 
 BEFORE = datetime(2026, 1, 2, tzinfo=UTC)

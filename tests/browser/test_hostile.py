@@ -14,8 +14,9 @@ from harness.core.gate import Verdict
 from harness.core.records import Qrels
 from harness.core.run import Run
 from harness.core.scores import Scores
-from harness.replay.load_trial import Histogram
-from harness.report import load, trends
+from harness.load import page as load
+from harness.load.trial import Histogram
+from harness.report import trends
 from harness.report.page import view
 from harness.report.trends import Entry
 from tests.browser.hostile import ALL, MEGABYTE, TEXTS, everywhere

@@ -11,7 +11,8 @@ import pytest
 from pypdf import PdfReader
 
 from harness.core.gate import Cause, StepDecision, Verdict
-from harness.report import load, trends
+from harness.load import page as load
+from harness.report import trends
 from harness.report.inputs import Links
 from harness.report.page import view
 from tests.browser.watched import Watched

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.core.digest import of_files
-from harness.stages.layout import MADE_WITH
+from harness.pipeline.layout import MADE_WITH
 
 MOMENTS = ("import", "make", "build", "open", "search", "stages")
 FAILURES = {

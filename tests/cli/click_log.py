@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.shadow.clicks import Click, ClickLog, ShownList
+from harness.clicks.credit import Click, ClickLog, ShownList
 
 ARMS = ("fts5", "tantivy")
 AT = datetime(2026, 1, 2, tzinfo=UTC)

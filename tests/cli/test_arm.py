@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.stages.contract.checks import CONTRACT_CHECKS
+from harness.check.checks import CONTRACT_CHECKS
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
 from tests.make.toy import NAME, Toy

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from harness.shadow.clicks import Click, ClickLog, ShownList
+from harness.clicks.credit import Click, ClickLog, ShownList
 from tests.cli import click_log
 from tests.cli.conftest import Harness
 from tests.make.shadow.attempts import WATCH

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.gate import Outcome
+from harness.pipeline.gate import decide_again
 from harness.policy.decision import worst
 from harness.policy.load import load_policy
-from harness.stages.gate import decide_again
 from tests.cli.conftest import Harness
 from tests.make.toy import CONTROL, GATES, HEAD, NAME, RACED, STEP, Toy
 

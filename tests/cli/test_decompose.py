@@ -16,8 +16,8 @@ from harness.corpus.runs import read_scores
 from harness.corpus.trec import write_run
 from harness.gates.base.rules import Rules
 from harness.measures.decompose import Parts
+from harness.pipeline.decompose import DecomposeRequest, decompose, kept
 from harness.report.explorer_stages import blamed, losers, means, to_json
-from harness.stages.decompose import DecomposeRequest, decompose, kept
 from tests.cli.conftest import Harness
 from tests.make.toy import NAME, Toy
 from tests.source import ROOT

@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from harness.stages.layout import Layout
+from harness.pipeline.layout import Layout
 from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness

@@ -220,7 +220,7 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     made.harness("migrate", "begin", "--serving", "fts5", "--at", "moved", "--policy", "mail.toml")
     with (
         mock.patch("harness.core.server.server"),
-        mock.patch("harness.stages.shadow.run.server"),
+        mock.patch("harness.shadow.run.server"),
         mock.patch("harness.shadow.mcp_proxy.server", mock.AsyncMock()),
         mock.patch("webbrowser.open"),
         mock.patch.dict(os.environ, {name: f"{PLANTED}-{name}" for name in SECRETS}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.stages.load.files import TRIALS, history_of, page_of
+from harness.load.files import TRIALS, history_of, page_of
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 

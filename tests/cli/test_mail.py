@@ -11,7 +11,7 @@ from engines.stacks.agent_mail.ingest import Draft
 from engines.stacks.agent_mail.mcp_tools.arguments import InProject
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.cli.project import Project
-from harness.stages.mail import in_mailbox, mail_box, mail_service
+from harness.pipeline.mail import in_mailbox, mail_box, mail_service
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 

@@ -21,13 +21,13 @@ from harness.core.records import Query
 from harness.core.run import Run, Status
 from harness.corpus import trec
 from harness.corpus.runs import read_run, write_run
+from harness.pipeline.index import index
+from harness.pipeline.mail import mail_service
+from harness.pipeline.params import ReplayParams
+from harness.pipeline.receipts import read_manifest
+from harness.pipeline.replay import replay
 from harness.replay.drive import observe
 from harness.shadow import log as shadow_log
-from harness.stages.custody.receipts import read_manifest
-from harness.stages.index import index
-from harness.stages.mail import mail_service
-from harness.stages.params import ReplayParams
-from harness.stages.replay import replay
 from tests.cli.conftest import Harness
 from tests.make.mail.project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
 from tests.make.toy import Toy

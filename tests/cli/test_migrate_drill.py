@@ -12,13 +12,13 @@ from engines.stacks.agent_mail.budget import value_in
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.cli.project import Project
 from harness.core.errors import UnknownName
-from harness.stages.custody.receipts import read_manifest
-from harness.stages.index import index
-from harness.stages.mail import mail_service
-from harness.stages.migrate import ledger
-from harness.stages.migrate import moves as migrate
-from harness.stages.migrate.drill import opened
-from harness.stages.migrate.ledger import SWITCH_FILE
+from harness.migrate import ledger
+from harness.migrate import moves as migrate
+from harness.migrate.drill import opened
+from harness.migrate.ledger import SWITCH_FILE
+from harness.pipeline.index import index
+from harness.pipeline.mail import mail_service
+from harness.pipeline.receipts import read_manifest
 from tests.cli.conftest import Harness, Said
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.mail.project import ARM, NAME, command, listening, write

@@ -9,7 +9,7 @@ import pytest
 
 from harness.api.data import load_run
 from harness.core.errors import BadName, HarnessError
-from harness.stages.layout import Layout
+from harness.pipeline.layout import Layout
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.stages.report import report
+from harness.pipeline.report import report
 from tests.cli.conftest import Harness
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 

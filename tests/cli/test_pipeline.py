@@ -7,7 +7,7 @@ import json
 import pytest
 
 from harness.cli.project import Project
-from harness.stages.custody.receipts import read_manifest
+from harness.pipeline.receipts import read_manifest
 from tests.cli.conftest import Harness
 from tests.make.toy import CONTROL, GATES, HEAD, STEP, Toy
 

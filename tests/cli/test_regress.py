@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Harness
 from tests.make.toy import HEAD, STEP, Toy
-from tests.stages.regress.test_stage import GATES, LOST, spoil
+from tests.pipeline.regress.test_stage import GATES, LOST, spoil
 
 
 @pytest.fixture

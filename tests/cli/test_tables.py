@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.stages.layout import Layout
+from harness.pipeline.layout import Layout
 from tests.cli.conftest import Harness
 from tests.make.toy import NAME, Toy
 

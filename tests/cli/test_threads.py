@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.stages.gate import gate
+from harness.pipeline.gate import gate
 from harness.stats import bootstrap
 from tests.cli.conftest import Harness
 from tests.make.toy import NAME, Toy

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.core.run import Status
+from harness.pipeline.receipts import read_manifest
 from harness.shadow.log import Log
 from harness.shadow.record import Observation
-from harness.stages.custody.receipts import read_manifest
-from harness.stages.shadow.traffic import path_of, taken_in
+from harness.shadow.traffic import path_of, taken_in
 from tests.cli.conftest import Harness
 from tests.make.shadow.records import SEEN, observation
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy

@@ -149,7 +149,7 @@ def test_a_killed_search_asks_no_query_twice(
             raise KeyboardInterrupt
         return observe(searcher, query, k, limit)
 
-    monkeypatch.setattr("harness.stages.tune.observe", counted)
+    monkeypatch.setattr("harness.tune.stage.observe", counted)
     stop = 71
     assert harness(*TUNE).code == 130
     assert not (split.root / "mine.toml").exists()

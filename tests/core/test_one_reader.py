@@ -21,7 +21,7 @@ OURS = {
     "harness/report/html.py": "templates of this package",
     "harness/report/explorer.py": "templates of this package",
     "harness/serve/pages.py": "templates of this package",
-    "harness/stages/init.py": "templates of this package",
+    "harness/pipeline/init.py": "templates of this package",
     "harness/replay/machine.py": "files of the kernel",
     "engines/stacks/keeper.py": "commands of the process that started it, and logs of servers",
     "engines/stacks/postgres/embedded.py": "files of the server that it started",
@@ -29,7 +29,7 @@ OURS = {
     "harness/core/mcp_pipes.py": "the id of a request, in a line within a bound",
     "harness/core/batches.py": "work of the process that started it",
     "harness/shadow/worker.py": "questions of the process that started it",
-    "harness/stages/contract/answers.py": "questions and answers between two processes of ours",
+    "harness/check/answers.py": "questions and answers between two processes of ours",
     "engines/stacks/documents/library.py": "the folder of an index, which the stack wrote",
     "engines/stacks/documents/pdf.py": "texts of the process that it started",
     "engines/stacks/agent_mail/sqlite/store.py": "rows of a database that the stack wrote",
@@ -63,8 +63,8 @@ def test_what_is_excused_still_needs_it(file: str) -> None:
 MODELS = {
     "harness/core/mcp_pipes.py": "a line within a bound, as the SDK is about to read it",
     "harness/report/decision/decision_json.py": "a decision, written as JSON once more",
-    "harness/stages/migrate/ledger.py": "an entry of what was read, written as JSON once more",
-    "harness/stages/shadow/engine_file.py": "settings of an arm, written as JSON once more",
+    "harness/migrate/ledger.py": "an entry of what was read, written as JSON once more",
+    "harness/shadow/engine_file.py": "settings of an arm, written as JSON once more",
 }
 """Where pydantic reads JSON that was not checked, and why it may: of two equal keys it takes one,
 and it knows no bound of depth or digits."""

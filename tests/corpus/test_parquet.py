@@ -136,7 +136,7 @@ def test_a_run_is_read_without_what_is_slow_to_import(tmp_path: Path) -> None:
     path = tmp_path / "one.parquet"
     pq.write_table(TABLE, path)
     asked = (
-        "import sys; from pathlib import Path; import harness.stages.evidence;"
+        "import sys; from pathlib import Path; import harness.pipeline.evidence;"
         "from harness.corpus.parquet import table_of; import pyarrow as pa;"
         f"table_of(Path({str(path)!r}), pa.schema([]));"
         "print({'pandas', 'scipy.stats', 'matplotlib'} & set(sys.modules))"

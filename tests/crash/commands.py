@@ -9,11 +9,11 @@ from pathlib import Path
 
 from harness.corpus import judgements
 from harness.corpus.judgements import Pair, Pool
+from harness.judge.panel import read, second_look, settle
+from harness.migrate import moves as migrate
+from harness.migrate.standing import CurrentDecision
 from harness.policy.load import load_policy
-from harness.policy.migration import CurrentDecision
 from harness.policy.model import Policy
-from harness.stages.judging.panel import read, second_look, settle
-from harness.stages.migrate import moves as migrate
 from tests.crash.server import NOW
 from tests.make.desk import OVERLAP, make_panel
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy

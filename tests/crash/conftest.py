@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.stages.prepare import prepare
+from harness.pipeline.prepare import prepare
 from tests.crash.crashing import Crashing, serving
 from tests.make import toy
 from tests.make.toy import NAME, Toy

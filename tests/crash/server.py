@@ -25,7 +25,7 @@ from unittest import mock
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 PACKAGES = (
-    "harness.cli", "harness.stages", "harness.corpus", "harness.report",
+    "harness.cli", "harness.pipeline", "harness.corpus", "harness.report",
     "harness.shadow",
 )  # fmt: skip
 KILL, STOP = 0, -1
@@ -89,8 +89,8 @@ def _run(attempt: Attempt, log: int) -> int:
     arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_int]
     now = datetime.fromisoformat(attempt.now)
     with (
-        mock.patch("harness.cli.migration.now", return_value=now),
-        mock.patch("harness.cli.migration.by", return_value="operator"),
+        mock.patch("harness.migrate.commands.now", return_value=now),
+        mock.patch("harness.migrate.commands.by", return_value="operator"),
     ):
         under = attempt.temporary or attempt.folder
         arm(under.encode(), attempt.at, attempt.how, attempt.for_good, log)

@@ -64,22 +64,22 @@ def with_release(root: Path) -> None:
 
 PLAIN = ("--policy", "policy/toy.toml", "--dataset", "beir")
 CASES = {
-    "init": Case(("init", "begun"), "harness/stages/init.py"),
-    "plan": Case(("plan", *PLAIN), "harness/stages/plan.py"),
+    "init": Case(("init", "begun"), "harness/pipeline/init.py"),
+    "plan": Case(("plan", *PLAIN), "harness/pipeline/plan.py"),
     "policy pin": Case(
         ("policy", "pin", "policy/pairwise.toml", "--dataset", "beir"),
-        "harness/stages/custody/pins.py",
+        "harness/pipeline/pins.py",
     ),
-    "arm check": Case(("arm", "check", "fts5"), "harness/stages/contract/checks.py"),
+    "arm check": Case(("arm", "check", "fts5"), "harness/check/checks.py"),
     "arm check of a data set": Case(
         ("arm", "check", "fts5", "--dataset", "beir"), "harness/cli/check.py"
     ),
     "queries from-log": Case(
         ("queries", "from-log", "beir/queries.jsonl", "--size", "20", "--out", "drawn.jsonl"),
-        "harness/corpus/querylog.py",
+        "harness/logs/querylog.py",
     ),
     "verify": Case(
-        ("verify", "--dataset", NAME), "harness/stages/custody/derive.py", measured=True
+        ("verify", "--dataset", NAME), "harness/pipeline/derive.py", measured=True
     ),
     "regress": Case(
         ("regress", "--baseline", "before"),
@@ -98,13 +98,13 @@ CASES = {
     ),
     "import mbox": Case(
         ("import", "mbox", "box", "--name", "mail", "--queries", "q.jsonl", "--qrels", "q.qrels"),
-        "harness/stages/imports.py",
+        "harness/pipeline/imports.py",
         with_mail,
     ),
 }  # fmt: skip
 ELSEWHERE = {
     "engines/stacks/agent_mail/views.py",
-    "harness/stages/shadow/engine_file.py",
+    "harness/shadow/engine_file.py",
 }
 """What only programs that serve ask, and those that need more than the default packages."""
 

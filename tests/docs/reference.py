@@ -31,9 +31,9 @@ from harness.gates.base import rules as base_rules
 from harness.measures.completion_bounds import BOUNDED
 from harness.measures.kernels import KERNELS
 from harness.measures.name import parse
+from harness.pipeline.layout import Declared, Layout
+from harness.pipeline.params import Params
 from harness.policy.model import Demands, Header, Premises, StepTable
-from harness.stages.layout import Declared, Layout
-from harness.stages.params import Params
 from tests.docs import reference_words as words
 from tests.docs.pages import COMMAND, ROOT
 

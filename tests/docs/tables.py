@@ -121,11 +121,11 @@ ELSEWHERE = {
     "demo": Elsewhere("minutes", "tests/cli/test_demo.py::test_the_decision_is_printed"),
     "dvc metrics show": Elsewhere(
         "it reads a pipeline of DVC's",
-        "tests/stages/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
+        "tests/pipeline/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
     ),
     "dvc plots show": Elsewhere(
         "it reads a pipeline of DVC's",
-        "tests/stages/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
+        "tests/pipeline/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
     ),
     "hatchling build": Elsewhere(
         "it builds this project, from its root",
@@ -141,11 +141,11 @@ ELSEWHERE = {
     ),
     "harness import ir-datasets": Elsewhere(
         "it downloads a collection",
-        "tests/stages/imports/test_ir_datasets.py::test_what_is_written_for_it_comes_back",
+        "tests/pipeline/imports/test_ir_datasets.py::test_what_is_written_for_it_comes_back",
     ),
     "harness load --dataset python-docs --arm fts5 --arm tantivy --find": Elsewhere(
         "dozens of trials, each with processes of its own",
-        "tests/stages/load/test_stage.py::test_a_search_finds_a_rate_or_says_why_not",
+        "tests/load/test_stage.py::test_a_search_finds_a_rate_or_says_why_not",
     ),
     "harness docs serve": Elsewhere(
         SERVER + "its answers follow the folder",
@@ -201,7 +201,7 @@ ELSEWHERE = {
     "python benchmarks/node_failures.py": KILLED,
     "harness measure FOLDER": Elsewhere(
         "there is one run of many files",
-        "tests/stages/score/test_partitioned.py::test_two_processes_give_the_same_values",
+        "tests/pipeline/score/test_partitioned.py::test_two_processes_give_the_same_values",
     ),
     "mypy": SUITE,
     "pytest": SUITE,

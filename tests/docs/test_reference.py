@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from engines import registry as arms
 from engines import stacks
 from harness.gates.base import rules
+from harness.pipeline.params import Params
 from harness.policy.model import Demands, GateHead, Header, Premises, StepTable
-from harness.stages.params import Params
 from tests.docs.pages import HEADING, ROOT, page
 
 PARAMS, ENGINES = page("docs/params.md"), page("docs/engines.md")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.stages.layout import Layout
-from harness.stages.load.files import history_of, page_of, receipt_of
-from harness.stages.oneshot import RESULTS
+from harness.load.files import history_of, page_of, receipt_of
+from harness.pipeline.layout import Layout
+from harness.pipeline.oneshot import RESULTS
 from tests.docs import reference, reference_words
 from tests.docs.pages import ROOT
 from tests.docs.test_commands import parse

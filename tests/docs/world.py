@@ -33,7 +33,7 @@ from harness.core.records import Document, Judgement, Query
 from harness.corpus import trec
 from harness.corpus.prepared import CORPUS, QRELS, QUERIES, Prepared
 from harness.corpus.runs import read_run
-from harness.stages.regress import CACHE, TIMED
+from harness.pipeline.regress import CACHE, TIMED
 from tests.docs.pages import ROOT
 from tests.docs.shell import Shell
 

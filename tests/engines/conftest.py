@@ -11,8 +11,8 @@ import pytest
 
 from engines import registry as arms
 from engines.registry import Arm
+from harness.check.subject import DOCUMENTS
 from harness.core.engine import Manifest, Searcher
-from harness.stages.contract.subject import DOCUMENTS
 from tests import once_a_process
 
 

@@ -19,7 +19,7 @@ from engines import registry as arms
 from engines.lexical.tantivy import best
 from engines.stacks.agent_mail.contract import RankingMode
 from engines.stacks.agent_mail.tantivy.index import HASH, INDEX, fields
-from harness.stages.contract.subject import DOCUMENTS
+from harness.check.subject import DOCUMENTS
 from tests.make.mail.messages import NOON, one
 from tests.make.mail.tantivy import Case, built, delete, upsert
 from tests.source import modules

@@ -15,24 +15,27 @@ from engines import contract
 from engines import registry as arms
 from engines.stacks.agent_mail.budget import value_in
 from engines.stacks.agent_mail.mcp_tools import arguments
+from harness.clicks import credit as clicks
 from harness.core import folders, formats
 from harness.core.engine import Hit
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
-from harness.corpus import beir, card, exchange, judgements, mbox, querylog, runs, trec
+from harness.corpus import beir, card, exchange, judgements, mbox, runs, trec
+from harness.judge import machine
+from harness.load import files as load_files
+from harness.load import workers as load_workers
+from harness.logs import querylog
+from harness.migrate import ledger as migrate_ledger
+from harness.pipeline import params, race
 from harness.policy import pins
 from harness.policy.load import load_policy
-from harness.replay import load_workers
 from harness.report import trends
-from harness.shadow import clicks, log
+from harness.shadow import files as shadow_files
+from harness.shadow import log
 from harness.shadow.record import Degradation
-from harness.stages import params, race, tune_files
-from harness.stages.custody.reproduce import check_recorded
-from harness.stages.judging import machine
-from harness.stages.load import files as load_files
-from harness.stages.migrate import ledger as migrate_ledger
-from harness.stages.shadow import files as shadow_files
+from harness.trust.reproduce import check_recorded
+from harness.tune import files as tune_files
 from tests.make.desk import OVERLAP
 from tests.make.toy import PARAMS
 from tests.source import ROOT

@@ -9,8 +9,8 @@ from harness.agreement import Class
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement
 from harness.core.run import Run, Status
-from harness.stages.compare import read_agreement, runs_of
-from harness.stages.layout import Layout
+from harness.pipeline.compare import read_agreement, runs_of
+from harness.pipeline.layout import Layout
 
 CROSSCHECK_SAME = 1e-9
 JACCARD = "Jaccard@"

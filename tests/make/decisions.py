@@ -9,8 +9,8 @@ from typing import Any
 
 from harness.core import digest
 from harness.core.gate import Outcome, Verdict
+from harness.migrate.standing import CurrentDecision, Decided, Said
 from harness.policy.load import load_policy
-from harness.policy.migration import CurrentDecision, Decided, Said
 from harness.policy.model import Policy
 
 FILE = Path(__file__).resolve().parents[2] / "policy" / "mail.toml"

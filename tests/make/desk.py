@@ -10,9 +10,9 @@ import pytest
 
 from harness.corpus import judgements
 from harness.corpus.judgements import Pair, Pool
-from harness.stages.judging import machine
-from harness.stages.judging.label import Labelled, label, opened
-from harness.stages.judging.panel import own_file
+from harness.judge import machine
+from harness.judge.label import Labelled, label, opened
+from harness.judge.panel import own_file
 from tests.make.judge_server import Reply, Server, serving
 
 KEY = "sk-toy-secret"

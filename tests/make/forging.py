@@ -9,10 +9,10 @@ from typing import Any
 
 from harness.core import digest
 from harness.core.files import write_json
+from harness.pipeline import experiments
+from harness.pipeline.gate import DETERMINISTIC
+from harness.pipeline.layout import Layout
 from harness.report.decision.decision_json import without_times
-from harness.stages import experiments
-from harness.stages.gate import DETERMINISTIC
-from harness.stages.layout import Layout
 
 Edit = Callable[[dict[str, Any]], object]
 """Changes what ``decision.json`` says of one data set, in place."""

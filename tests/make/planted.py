@@ -7,7 +7,7 @@ from collections.abc import Callable
 from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision
-from harness.stages.replay import replay
+from harness.pipeline.replay import replay
 from tests.make.crosscheck import check_agreements
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 

@@ -14,19 +14,19 @@ from unittest.mock import patch
 
 from harness.cli.project import Project
 from harness.core.gate import StepDecision
+from harness.pipeline import race as stages_race
+from harness.pipeline.compare import compare
+from harness.pipeline.evidence import pairs_of
+from harness.pipeline.gate import gate
+from harness.pipeline.imports import About, Target, import_beir
+from harness.pipeline.index import index
+from harness.pipeline.layout import Layout
+from harness.pipeline.params import Params
+from harness.pipeline.prepare import prepare
+from harness.pipeline.race import race
+from harness.pipeline.replay import replay
+from harness.pipeline.score import score
 from harness.replay.machine import Advance, Work
-from harness.stages import race as stages_race
-from harness.stages.compare import compare
-from harness.stages.evidence import pairs_of
-from harness.stages.gate import gate
-from harness.stages.imports import About, Target, import_beir
-from harness.stages.index import index
-from harness.stages.layout import Layout
-from harness.stages.params import Params
-from harness.stages.prepare import prepare
-from harness.stages.race import race
-from harness.stages.replay import replay
-from harness.stages.score import score
 from tests.steady import steady
 
 NAME = "toy"

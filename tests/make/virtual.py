@@ -9,7 +9,7 @@ from itertools import count
 from harness.core.engine import Answer, Hit, Manifest
 from harness.core.records import Query
 from harness.core.run import Row, Status
-from harness.replay.load_workers import Arrivals, Plan, Served, Worker
+from harness.load.workers import Arrivals, Plan, Served, Worker
 from harness.replay.race import Expected, shown
 
 S, MS = 1_000_000_000, 1_000_000

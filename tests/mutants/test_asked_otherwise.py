@@ -8,11 +8,11 @@ from harness.core.engine import Searcher
 from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
 from harness.core.records import Query
+from harness.pipeline.compare import compare
+from harness.pipeline.evidence import pairs_of
+from harness.pipeline.replay import replay
 from harness.replay import drive
 from harness.replay.drive import TimedOutcome, observe
-from harness.stages.compare import compare
-from harness.stages.evidence import pairs_of
-from harness.stages.replay import replay
 from tests.make.planted import blocking
 from tests.make.toy import CANDIDATE, GATES, HEAD, STEP, Toy
 

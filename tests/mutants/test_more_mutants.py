@@ -22,13 +22,13 @@ from harness.core.records import Query
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run, write_run
 from harness.gates.base import differences
+from harness.pipeline import score
+from harness.pipeline.compare import read_agreement
+from harness.pipeline.index import index
+from harness.pipeline.receipts import note_run, read_manifest
+from harness.pipeline.replay import replay
 from harness.replay import race as replay_race
 from harness.replay.drive import TimedOutcome, observe
-from harness.stages import score
-from harness.stages.compare import read_agreement
-from harness.stages.custody.receipts import note_run, read_manifest
-from harness.stages.index import index
-from harness.stages.replay import replay
 from tests.make.held import held_to
 from tests.make.planted import HONEST, blocking, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy

@@ -28,14 +28,14 @@ from harness.core.errors import EvidenceError, IndexNotReady, InvalidArm, Mismat
 from harness.core.gate import Outcome
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
+from harness.pipeline import race, report
+from harness.pipeline import replay as stages_replay
+from harness.pipeline.index import index
+from harness.pipeline.layout import Layout
+from harness.pipeline.replay import replay
 from harness.replay import drive
 from harness.replay import race as replay_race
 from harness.replay.drive import TimedOutcome, observe
-from harness.stages import race, report
-from harness.stages import replay as stages_replay
-from harness.stages.index import index
-from harness.stages.layout import Layout
-from harness.stages.replay import replay
 from tests.make.planted import HONEST, Search, blocking, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 

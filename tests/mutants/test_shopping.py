@@ -17,13 +17,13 @@ from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Outcome, Verdict
+from harness.pipeline.evidence import evidence_of, measured
+from harness.pipeline.gate import decide_again
+from harness.pipeline.pins import of_decision, pin
+from harness.pipeline.prepare import prepare
+from harness.pipeline.verify import verify
 from harness.policy.load import load_policy
 from harness.report.page.custody import lines
-from harness.stages.custody.pins import of_decision, pin
-from harness.stages.custody.verify import verify
-from harness.stages.evidence import evidence_of, measured
-from harness.stages.gate import decide_again
-from harness.stages.prepare import prepare
 from tests.make.planted import HONEST, blocking, measure
 from tests.make.toy import GATES, HEAD, NAME, RACED, STEP, Toy
 

@@ -21,15 +21,15 @@ from harness.core.gate import Verdict
 from harness.core.records import Query
 from harness.core.run import Status
 from harness.corpus.runs import read_run
+from harness.load.files import Opener
+from harness.pipeline.index import note_files
+from harness.pipeline.race import race
+from harness.pipeline.receipts import note_replayed
+from harness.pipeline.verify import verify
 from harness.replay import drive
 from harness.replay.drive import TimedOutcome, observe
 from harness.replay.machine import Advance, Work
-from harness.stages.custody.receipts import note_replayed
-from harness.stages.custody.requery import Sample, requery
-from harness.stages.custody.verify import verify
-from harness.stages.index import note_files
-from harness.stages.load.files import Opener
-from harness.stages.race import race
+from harness.trust.requery import Sample, requery
 from tests.make.forging import replace_in, restamp
 from tests.make.planted import HONEST, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, Toy

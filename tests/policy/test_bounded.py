@@ -14,10 +14,10 @@ from annotated_types import Le, Lt
 from pydantic import BaseModel
 
 from harness.gates.base import rules
+from harness.pipeline.params import Params
 from harness.policy.model import Demands, Header, StepTable
 from harness.shadow.alarms import Bounds
 from harness.shadow.comparison import Settings
-from harness.stages.params import Params
 
 LABELS = {"seed", "version", "format"}
 """Numbers that only name something."""

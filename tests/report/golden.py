@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.report import load, shadow_page, trends
+from harness.load import page as load
+from harness.report import trends
 from harness.report.doc import Section, to_json
 from harness.report.page import view
+from harness.shadow import page as shadow_page
 from tests.make import report_inputs
 from tests.report.load.test_page import load_report
 from tests.report.shadow import test_page as shadow

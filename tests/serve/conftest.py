@@ -14,14 +14,14 @@ from starlette.testclient import TestClient
 from harness.core.files import write_json, write_text
 from harness.corpus import judgements
 from harness.corpus.judgements import Pair, Pool
+from harness.load.files import page_of
+from harness.pipeline.layout import Layout
+from harness.pipeline.report import linked
 from harness.report.decision.decision_json import to_json
 from harness.report.inputs import Links, ReportInput
 from harness.report.page.view import to_page
 from harness.serve.application import Guard, application
 from harness.serve.shelf import folders
-from harness.stages.layout import Layout
-from harness.stages.load.files import page_of
-from harness.stages.report import linked
 from tests.make import report_inputs
 
 URL = "http://127.0.0.1:8642"

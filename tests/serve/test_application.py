@@ -13,12 +13,12 @@ import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message
 
+from harness.pipeline.layout import Layout
 from harness.report.explorer import to_explorer
 from harness.report.html import script_source
 from harness.report.page.view import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
-from harness.stages.layout import Layout
 from tests.make import report_inputs
 from tests.serve.conftest import URL, make_pool, write_compared, write_decision
 

@@ -15,8 +15,9 @@ from threading import Event
 import httpx
 import pytest
 
-from harness.cli import main, server
+from harness.cli import main
 from harness.cli.command import err
+from harness.serve import commands as server
 from tests.programs import PYTHON, Program
 from tests.serve.conftest import make_pool
 

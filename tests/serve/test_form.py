@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 from harness.core.files import write_text
 from harness.corpus import judgements
 from harness.corpus.judgements import Pool
+from harness.judge.judge import judge
 from harness.serve import pages
 from harness.serve.pages import FORM_BYTES, REMEMBERED, word_for
-from harness.stages.judging.judge import judge
 from tests.serve.conftest import SCALE, URL, make_pool
 
 pytestmark = pytest.mark.slow

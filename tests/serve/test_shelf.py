@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from harness.core.errors import BadFile
+from harness.pipeline.layout import Layout
 from harness.serve.shelf import BESIDE, DEPTH, PAGES, folders, look
-from harness.stages.layout import Layout
 from tests.serve.conftest import make_pool, write_compared
 
 ASKED = (  # dots are written as %2e: the client would go up itself where they stand plainly

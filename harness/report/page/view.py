@@ -8,6 +8,7 @@ from dataclasses import replace
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
 from harness.core.printable import one_line
+from harness.load.page import load_curve, notes, response
 from harness.report import html
 from harness.report.doc import (
     Block,
@@ -25,7 +26,6 @@ from harness.report.doc import (
 )
 from harness.report.html import explore_link
 from harness.report.inputs import LoadReport, ReportInput
-from harness.report.load import load_curve, notes, response
 from harness.report.page import custody, figures, forest, tables
 from harness.report.page.cards import (
     card,

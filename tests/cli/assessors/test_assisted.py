@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 
 from harness.corpus.runs import read_run
-from harness.stages.judging.judge import Judging, difference
+from harness.judge.judge import Judging, difference
 from harness.stats.inference import Inference
 from tests.cli.conftest import Harness, Said
 from tests.make.toy import CONTROL, Toy

@@ -12,9 +12,9 @@ from harness.core.errors import BadFile, DatasetError
 from harness.core.files import write_text
 from harness.corpus import card, judgements, trec
 from harness.corpus.judgements import Pool
+from harness.judge.judge import judge, merge
+from harness.judge.pool import SNIPPET
 from harness.measures.missing_judgements import missing
-from harness.stages.judging.judge import judge, merge
-from harness.stages.judging.pool import SNIPPET
 from tests.cli.conftest import Harness, Said
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.corpus import judgements, trec
-from harness.stages.judging.panel import own_file
+from harness.judge.panel import own_file
 from tests.cli.conftest import Harness
 from tests.make.desk import write_pool
 from tests.make.toy import Toy

@@ -11,9 +11,9 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.formats import json_file
 from harness.corpus import judgements
 from harness.corpus.judgements import Pool
+from harness.judge import pool
+from harness.judge.pool import Compared
 from harness.serve import pages
-from harness.stages.judging import pool
-from harness.stages.judging.pool import Compared
 from tests.cli.conftest import Harness, Said
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 

@@ -22,7 +22,7 @@ from harness.cli import exit_codes
 from harness.cli.exit_codes import PIPED, ended
 from harness.core.errors import HarnessError
 from harness.core.files import NO_ROOM, replacing
-from harness.stages.custody.receipts import read_manifest
+from harness.pipeline.receipts import read_manifest
 from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
@@ -212,7 +212,7 @@ def test_memory_that_ran_out_has_a_remedy(
     monkeypatch: pytest.MonkeyPatch, harness: Harness
 ) -> None:
     """It was an unforeseen failure, without a word of what to do."""
-    monkeypatch.setattr("harness.stages.gate.gate", mock.Mock(side_effect=MemoryError))
+    monkeypatch.setattr("harness.pipeline.gate.gate", mock.Mock(side_effect=MemoryError))
     assert "memory ran out. End other programs or raise the limit" in harness("gate").error
 
 
@@ -238,7 +238,7 @@ def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.Mo
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("harness.stages.score.score", interrupted)
+    monkeypatch.setattr("harness.pipeline.score.score", interrupted)
     said = harness("stage", "score", "--dataset", "toy")
     assert said.code == 130
     assert "run the same command again to go on" in said.err
@@ -250,7 +250,7 @@ def test_an_error_of_our_own_is_two_and_its_traceback_is_shown_where_it_is_asked
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr("harness.stages.score.score", broken)
+    monkeypatch.setattr("harness.pipeline.score.score", broken)
     said = harness("stage", "score", "--dataset", "toy").error
     assert said.startswith("ZeroDivisionError: by nothing (test_boundary.py:")
     assert said.endswith("--debug shows the traceback")
@@ -267,7 +267,7 @@ def test_a_full_disk_has_its_remedy_whoever_was_told(
     def broken(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("harness.stages.score.score", broken)
+    monkeypatch.setattr("harness.pipeline.score.score", broken)
     said = harness("stage", "score", "--dataset", "toy").error
     assert said.startswith("a disk refused a file (No space left on device)")
     assert said.endswith("Free some space on that disk, then run the same command again")

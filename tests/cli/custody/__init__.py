@@ -1,1 +1,1 @@
-"""Tests of harness.cli.custody."""
+"""Tests of harness.trust.commands."""

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Harness
 from tests.make.forging import forge
 from tests.make.toy import Toy
-from tests.stages.custody.test_signature import allowed, key
+from tests.pipeline.custody.test_signature import allowed, key
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no OpenSSH here")
 

@@ -10,7 +10,7 @@ import pytest
 from harness.core.errors import EvidenceError
 from harness.core.records import Drawn, Query
 from harness.corpus import beir
-from harness.stages.report_inputs import traffic
+from harness.pipeline.report_inputs import traffic
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.agent_mail.budget import value_in
-from harness.cli import migration
-from harness.stages.migrate.ledger import decided, evidence
+from harness.migrate import commands as migration
+from harness.migrate.ledger import decided, evidence
 from tests.cli.conftest import Harness
 from tests.docs.shell import Shell
 from tests.make.forging import forge, promoted
@@ -155,7 +155,7 @@ def test_a_step_in_force_that_fails_asks_for_its_rollback(
     begun.policy(HEAD + SWITCHED + GATES)
     begun.decide()
     later = datetime.now(UTC) + timedelta(days=3)
-    monkeypatch.setattr("harness.cli.migration.now", lambda: later)
+    monkeypatch.setattr("harness.migrate.commands.now", lambda: later)
     said = harness("migrate", "status")
     assert said.code == 3
     assert "MEASURE    of tantivy: evidence of" in said.out

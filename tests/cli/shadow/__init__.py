@@ -1,1 +1,1 @@
-"""Tests of harness.cli.shadow."""
+"""Tests of harness.shadow.commands."""

@@ -17,11 +17,11 @@ from harness.agreement import Class
 from harness.cli.project import Project
 from harness.core.errors import BadFile, HarnessError, IndexNotReady
 from harness.core.run import Status
+from harness.pipeline.index import index
+from harness.shadow.files import read_reading
+from harness.shadow.mcp import McpServer, mcp_candidate, token_for
 from harness.shadow.record import AGREED
 from harness.shadow.server import Unreadable
-from harness.stages.index import index
-from harness.stages.shadow.files import read_reading
-from harness.stages.shadow.mcp import McpServer, mcp_candidate, token_for
 from tests.cli.conftest import Harness
 from tests.make.mail.project import ARM, BOUNDED_S, NAME, command, listening, write
 from tests.make.shadow.live_log import written

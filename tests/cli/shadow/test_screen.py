@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from harness.cli import shadow
-from harness.cli.shadow import screen
 from harness.report.doc import render_terminal
-from harness.report.shadow_words import Shadowed
+from harness.shadow import commands as shadow
+from harness.shadow.commands import screen
+from harness.shadow.words import Shadowed
 from tests.report.shadow.test_page import HOSTILE, empty, found
 
 

@@ -9,9 +9,9 @@ import pytest
 from engines import registry as arms
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.cli.project import Project
-from harness.cli.shadow_proxy import FOLDER, log_folder, log_of
+from harness.pipeline.layout import Layout
 from harness.shadow.comparison import ShadowLog
-from harness.stages.layout import Layout
+from harness.shadow.receiving import FOLDER, log_folder, log_of
 
 OWN = FOLDER / "mail-tantivy"
 

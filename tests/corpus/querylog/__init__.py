@@ -1,1 +1,1 @@
-"""Tests of harness.corpus.querylog."""
+"""Tests of harness.logs.querylog."""

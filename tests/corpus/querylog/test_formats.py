@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, HarnessError, UnknownName
-from harness.corpus.querylog import Cleaner, Entry, Fields, Left, format_of, lines, plain
+from harness.logs.querylog import Cleaner, Entry, Fields, Left, format_of, lines, plain
 
 AGENT = "Mozilla/5.0 (X11)"
 REQUEST = '10.1.1.1 - bob [24/Nov/2026:08:00:00 +0000] "GET {} HTTP/1.1" {} 512'
@@ -139,7 +139,7 @@ def test_each_rule_of_cleaning_has_its_reason() -> None:
 
 
 def test_sessions_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.corpus.querylog.SESSIONS", 2)
+    monkeypatch.setattr("harness.logs.querylog.SESSIONS", 2)
     rules = Cleaner()
     for who in "abc":
         assert rules.left(Entry("x", session=who)) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.corpus.querylog import masked
+from harness.logs.querylog import masked
 
 
 @pytest.mark.parametrize(

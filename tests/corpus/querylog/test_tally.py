@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.corpus.querylog import Counted, Tally
+from harness.logs.querylog import Counted, Tally
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])
 def test_counts_do_not_depend_on_what_is_held_in_memory(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.corpus.querylog.AT_ONCE", at_once)
+    monkeypatch.setattr("harness.logs.querylog.AT_ONCE", at_once)
     with Tally.open() as tally:
         for key, results in (("b", 0), ("a", None), ("b", 3), ("c", 0), ("b", 0)):
             tally.add(key, key.upper(), masked=key == "c", results=results)

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engines import registry as arms
-from harness.stages.contract.answers import every_answer
-from harness.stages.contract.checks import CONTRACT_CHECKS
-from harness.stages.contract.subject import (
+from harness.check.answers import every_answer
+from harness.check.checks import CONTRACT_CHECKS
+from harness.check.subject import (
     DOCUMENTS,
     OBVIOUS,
     Check,
@@ -22,7 +22,7 @@ from harness.stages.contract.subject import (
     ask,
     examine,
 )
-from harness.stages.contract.subject import standing as standing_of
+from harness.check.subject import standing as standing_of
 from tests.engines.conftest import Standing
 from tests.thinned import examples
 

@@ -18,8 +18,8 @@ from engines.stacks.documents.formats import Page, Source, of_document
 from engines.stacks.documents.library import TABLES, Library, Settings, put, read
 from engines.stacks.documents.recall import Bm25, words
 from engines.stacks.documents.texts import Cutting
+from harness.check.subject import DOCUMENTS
 from harness.core.errors import BadFile
-from harness.stages.contract.subject import DOCUMENTS
 
 PRO = {
     "tier": "pro",

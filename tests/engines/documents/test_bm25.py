@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.stacks.documents.recall import STOP_WORDS, best, unbroken, words
-from harness.stages.contract.subject import DOCUMENTS
+from harness.check.subject import DOCUMENTS
 from tests.engines.documents.small import bm25_of
 
 WORDS = ("moon", "sea", "water", "tide", "salt")

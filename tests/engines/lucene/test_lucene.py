@@ -14,9 +14,9 @@ from engines import registry
 from engines.registry import Arm
 from engines.stacks.lucene import arm as lucene
 from engines.stacks.lucene.arm import Lucene
+from harness.check.checks import check
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, ModelNotReady, NotInstalled
 from harness.core.records import Document
-from harness.stages.contract.checks import check
 from tests.source import ROOT
 
 EXAMPLES = ROOT / "examples" / "lucene"

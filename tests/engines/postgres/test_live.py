@@ -20,11 +20,11 @@ from engines.stacks import keeper
 from engines.stacks.postgres import connection, embedded
 from engines.stacks.postgres.arm import Postgres, PostgresSearcher
 from engines.stacks.postgres.connection import Settings
+from harness.check.checks import check
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.drive import observe
-from harness.stages.contract.checks import check
 from tests.source import ROOT
 
 psycopg = pytest.importorskip("psycopg", reason='needs the extra "postgres"')

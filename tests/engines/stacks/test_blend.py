@@ -17,9 +17,9 @@ from engines import registry as arms
 from engines.lexical import query
 from engines.ranking import combine
 from engines.stacks.text.blend import Blend, BlendSearcher, Settings
+from harness.check.subject import DOCUMENTS, OBVIOUS
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness.stages.contract.subject import DOCUMENTS, OBVIOUS
 
 
 def given(**changed: object) -> dict[str, Any]:

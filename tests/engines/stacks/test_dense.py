@@ -11,11 +11,11 @@ from engines.stacks.text import dense
 from engines.stacks.text.dense import Dense, DenseSearcher, Settings
 from engines.vector.amvi import IDS, VECTORS
 from engines.vector.embedder import HashEmbedder, embedder_of, identity_of_embedder
+from harness.check.subject import DOCUMENTS
 from harness.core.digest import of_json
 from harness.core.engine import Engine
 from harness.core.errors import IndexNotReady, UnknownName
 from harness.core.records import Document
-from harness.stages.contract.subject import DOCUMENTS
 
 WHOLE, SMALL = "all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"
 

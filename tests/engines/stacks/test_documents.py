@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from engines.stacks.documents import arm as documents
 from engines.stacks.documents import models
+from harness.check.subject import DOCUMENTS
 from harness.core.engine import Engine
 from harness.core.errors import ModelNotReady, UnknownName
 from harness.core.records import Document
-from harness.stages.contract.subject import DOCUMENTS
 
 WORDS = {
     "tier": "free",

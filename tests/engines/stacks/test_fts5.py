@@ -9,9 +9,9 @@ import pytest
 
 from engines.lexical.grammar import FTS5, parse
 from engines.stacks.text.fts5 import FILE, Fts5, Settings, written
+from harness.check.subject import DOCUMENTS
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness.stages.contract.subject import DOCUMENTS
 from tests.make.damage import overwrite, run_sql
 
 PLAIN = Fts5(Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))

@@ -16,9 +16,9 @@ from engines import registry as arms
 from engines.ranking import fuse
 from engines.stacks.text import hybrid
 from engines.stacks.text.hybrid import Hybrid, Settings
+from harness.check.subject import DOCUMENTS, OBVIOUS
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness.stages.contract.subject import DOCUMENTS, OBVIOUS
 
 
 def given() -> dict[str, Any]:

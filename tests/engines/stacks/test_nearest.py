@@ -10,9 +10,9 @@ import pytest
 from engines import registry
 from engines.registry import Arm
 from engines.stacks.text.nearest import GRAPH
+from harness.check.checks import check
 from harness.core.errors import BadPolicy, IndexNotReady, NotInstalled
 from harness.core.records import Document
-from harness.stages.contract.checks import check
 from tests.source import ROOT
 
 EXAMPLES = ROOT / "examples" / "nearest"

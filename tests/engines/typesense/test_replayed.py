@@ -10,8 +10,8 @@ from engines.stacks.typesense.arm import TypesenseSearcher
 from harness.core.engine import Answer
 from harness.core.errors import InvalidArm
 from harness.core.run import Status
-from harness.stages.index import index
-from harness.stages.replay import replay
+from harness.pipeline.index import index
+from harness.pipeline.replay import replay
 from tests.engines.typesense.fake import KEY, serving
 from tests.make.search_server import status
 from tests.make.toy import Toy

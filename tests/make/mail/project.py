@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Thread
 
 from harness.cli.project import Project
-from harness.stages.imports import Target, import_beir
-from harness.stages.prepare import prepare
+from harness.pipeline.imports import Target, import_beir
+from harness.pipeline.prepare import prepare
 from tests.programs import PYTHON, Program
 
 NAME, ARM = "letters", "mail-tantivy"

@@ -17,13 +17,13 @@ import httpx
 from harness.core.engine import Searcher
 from harness.core.server import CONNECTIONS, bound, server
 from harness.shadow.comparison import Comparison
+from harness.shadow.files import read_reading
 from harness.shadow.http_searcher import KIND, HttpSearcher, http_searcher
 from harness.shadow.limits import MILLION, Sampler
 from harness.shadow.log import Read
 from harness.shadow.receiver import Asking, Receiver
 from harness.shadow.server import Backend, Reading
 from harness.shadow.worker import Worker
-from harness.stages.shadow.files import read_reading
 from tests.make.shadow.comparisons import drained, on_thread
 from tests.source import ROOT
 

@@ -1,1 +1,1 @@
-"""Tests of harness.policy.migration."""
+"""Tests of harness.migrate.standing."""

@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Outcome
-from harness.policy.migration import (
+from harness.migrate.standing import (
     START,
     Action,
     Advanced,

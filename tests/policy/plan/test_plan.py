@@ -11,6 +11,7 @@ import pytest
 from harness.core.records import Qrels
 from harness.core.scores import Scores
 from harness.gates.base.rules import GateSettings
+from harness.load.rates import fewest_rounds, median_of
 from harness.policy.decision import asked_means
 from harness.policy.load import load_policy
 from harness.policy.model import Gate, Policy
@@ -27,7 +28,6 @@ from harness.policy.plan import (
     needs,
     plan,
 )
-from harness.replay.load_rates import fewest_rounds, median_of
 from harness.stats.bounded import Span, chance_above
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each

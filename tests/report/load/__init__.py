@@ -1,1 +1,1 @@
-"""Tests of harness.report.load."""
+"""Tests of harness.load.page."""

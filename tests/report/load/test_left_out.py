@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.report.load import Objections, summed
+from harness.load.page import Objections, summed
 
 LATE = "the generator was {} ms late (p99), more than 0.1 of what it measured"
 STRAY = "{} answers were not those of the arm's run"

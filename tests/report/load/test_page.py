@@ -10,10 +10,10 @@ import pytest
 from harness.core.gate import Verdict
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.replay.load_rates import Highest, Noise
-from harness.replay.load_trial import Histogram, Record, Trial
+from harness.load.page import headline, load_curve, notes, percentile_curves, tables, to_page
+from harness.load.rates import Highest, Noise
+from harness.load.trial import Histogram, Record, Trial
 from harness.report.inputs import LoadReport, Point
-from harness.report.load import headline, load_curve, notes, percentile_curves, tables, to_page
 from harness.report.page.view import highest_shared
 
 pytestmark = pytest.mark.slow

@@ -13,14 +13,15 @@ import pytest
 from harness.agreement import Class
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.report import shadow_page, shadow_words
-from harness.report.shadow_page import side_by_side, to_page
-from harness.report.shadow_words import Shadowed, to_json
+from harness.shadow import page as shadow_page
+from harness.shadow import words as shadow_words
 from harness.shadow.counts import Point
 from harness.shadow.divergences import Accepted, Judged, Standing, Suppressions
 from harness.shadow.log import Between
+from harness.shadow.page import side_by_side, to_page
 from harness.shadow.record import Degradation, Divergence, Kind
 from harness.shadow.summary import Summary
+from harness.shadow.words import Shadowed, to_json
 from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
 from tests.report.page.test_page import LOADING, Reader
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from harness.report import shadow_words
-from harness.report.shadow_words import Shadowed, to_json, troubles
+from harness.shadow import words as shadow_words
 from harness.shadow.counts import slower
 from harness.shadow.divergences import Judged, Suppressions
 from harness.shadow.record import Degradation, Kind
 from harness.shadow.summary import Summary
+from harness.shadow.words import Shadowed, to_json, troubles
 from tests.make.shadow.attempts import START, attempt, bounds, seen
 from tests.report.shadow.test_page import TODAY
 

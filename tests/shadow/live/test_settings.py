@@ -8,8 +8,8 @@ import pytest
 
 from harness.core.errors import BadPolicy, HarnessError
 from harness.shadow.comparison import Settings, Shadowed, ShadowLog
+from harness.shadow.files import read_settings
 from harness.shadow.log import Between
-from harness.stages.shadow.files import read_settings
 from tests.make.shadow.comparisons import drained
 from tests.shadow.arms import Arm, arm
 from tests.source import ROOT

@@ -13,9 +13,9 @@ from mcp.types import CallToolResult, Implementation, ListToolsResult, TextConte
 
 from harness.core.engine import Searcher
 from harness.core.run import Status
+from harness.shadow.files import read_reading
 from harness.shadow.log import Read
 from harness.shadow.mcp_proxy import McpControl, McpProxy
-from harness.stages.shadow.files import read_reading
 from tests.make.shadow.comparisons import comparison, drained, on_thread
 from tests.shadow.arms import OTHER, Arm
 from tests.source import ROOT

@@ -15,9 +15,9 @@ import pytest
 
 from harness.core.engine import Hit
 from harness.core.errors import BadPolicy
+from harness.shadow.files import read_reading
 from harness.shadow.http_searcher import read_json, unpacked
 from harness.shadow.server import Reading, RequestedQuery, Unreadable, UnresolvedPointer, pointed
-from harness.stages.shadow.files import read_reading
 from tests.make.shadow.servers import READING
 from tests.source import ROOT
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import BadPolicy
 from harness.shadow.alarms import Alarms, Bounds
-from harness.stages.shadow.files import read_bounds
+from harness.shadow.files import read_bounds
 from tests.make.shadow.attempts import WATCH
 
 TEXT = WATCH.read_text(encoding="utf-8")

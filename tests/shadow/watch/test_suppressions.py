@@ -19,8 +19,8 @@ from harness.shadow.divergences import (
     Standing,
     Suppressions,
 )
+from harness.shadow.files import accept, read_suppressions
 from harness.shadow.record import query_key
-from harness.stages.shadow.files import accept, read_suppressions
 from tests.make.shadow.attempts import ROOT, attempt, divergence
 
 TODAY = date(2026, 11, 22)

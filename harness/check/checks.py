@@ -1,0 +1,495 @@
+"""All checks on one engine, in their order; those of indexes and of HTTP."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from engines import registry
+from engines.contract import FILE
+from harness.check import answers
+from harness.check.subject import (
+    COMMON,
+    DOCUMENTS,
+    OBVIOUS,
+    Check,
+    Finding,
+    Named,
+    NotChecked,
+    QueryOutcome,
+    Subject,
+    ask,
+    examine_all,
+    raised,
+    shown,
+    standing,
+)
+from harness.core.digest import of_documents, of_file
+from harness.core.engine import Engine, Manifest
+from harness.core.errors import DatasetError, HarnessError, IndexNotReady
+from harness.core.files import scratch
+from harness.core.formats import toml_file
+from harness.core.printable import many
+from harness.core.reading import Malformed, text_of
+from harness.core.records import Document
+from harness.corpus.prepared import Prepared
+
+COUNT = '"documents": '
+DAMAGE: dict[str, Callable[[str], str]] = {
+    "other settings": lambda text: text.replace('"settings_sha256": "', '"settings_sha256": "0'),
+    "another version": lambda text: text.replace('"version": "', '"version": "0.'),
+    "another number of documents": lambda text: text.replace(COUNT, f"{COUNT}1"),
+    "half a manifest": lambda _: "{",
+    "a list as manifest": lambda _: "[]",
+}
+"""What may have happened to a manifest since the index was built."""
+
+
+def _manifest(subject: Subject) -> Iterator[str]:
+    built, opened = subject.built, subject.searcher.manifest
+    if opened != built:
+        yield f"open gives {opened}, build gave {built}"
+    if built.documents != len(subject.documents):
+        yield f"it says {many(built.documents, 'document')}, {len(subject.documents)} were given"
+    if built.corpus_sha256 != of_documents(subject.documents):
+        yield "its corpus_sha256 is not the digest of the documents that were given"
+    if not (subject.index / FILE).is_file():
+        yield f"the index folder has no {FILE}"
+
+
+def _documents(subject: Subject) -> Iterator[str]:
+    """Yield nothing where another text of one document gives another fingerprint."""
+    first, *rest = subject.documents
+    other = _rebuilt(subject, [replace(first, text=f"{first.text} Another text."), *rest])[0]
+    if other.fingerprint == subject.built.fingerprint:
+        yield f"two corpora give the one fingerprint {other.fingerprint[:12]}"
+
+
+def _in_any_order(subject: Subject) -> Iterator[str]:
+    _, answers = _rebuilt(subject, subject.documents[::-1])
+    for was, now in zip(subject.asked, answers, strict=True):
+        if now.error or shown(was.hits) != shown(now.hits):
+            seen = now.error or f"{shown(now.hits)[:3]} instead of {shown(was.hits)[:3]}"
+            yield f"{was}: {seen}, with the documents in reverse order"
+
+
+def _nothing(subject: Subject) -> Iterator[str]:
+    made, answers = _rebuilt(subject, ())
+    if made.documents:
+        yield f"the manifest of an empty index says {many(made.documents, 'document')}"
+    for one in answers:
+        if one.error or one.hits:
+            yield f"{one}: {one.error or many(len(one.hits), 'hit')} in an empty index"
+
+
+def _rebuilt(
+    subject: Subject, documents: Sequence[Document]
+) -> tuple[Manifest, tuple[QueryOutcome, ...]]:
+    """Build an index of other documents, and ask it every text."""
+    with subject.scratch() as index:
+        made = subject.engine.build(iter(documents), index)
+        with subject.engine.open(index) as searcher:
+            return made, tuple(ask(searcher, one.text, one.k) for one in subject.asked)
+
+
+def _no_index(subject: Subject) -> Iterator[str]:
+    with subject.scratch() as folder:
+        yield from _refuses(subject.engine, folder, "an empty folder")
+
+
+def _damaged(subject: Subject) -> Iterator[str]:
+    with subject.scratch() as folder:
+        copy = folder / "index"
+        shutil.copytree(subject.index, copy)
+        path = copy / FILE
+        whole = text_of(path)
+        for name, changed in DAMAGE.items():
+            path.write_text(changed(whole), encoding="utf-8")
+            yield from _refuses(subject.engine, copy, name)
+
+
+def _refuses(engine: Engine, index: Path, what: str) -> Iterator[str]:
+    """Yield nothing where opening raises ``IndexNotReady``."""
+    try:
+        with engine.open(index):
+            pass
+    except IndexNotReady:
+        return
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as exc:  # noqa: BLE001  an exit is another error than the one owed
+        yield f"{what}: {raised(exc)} instead of IndexNotReady"
+        return
+    yield f"{what}: opens"
+
+
+def _read_only(subject: Subject) -> Iterator[str]:
+    before = _files(subject.index)
+    with subject.engine.open(subject.index) as searcher:
+        for one in subject.asked[:3]:
+            ask(searcher, one.text, one.k)
+    after = _files(subject.index)
+    for path in sorted(before.keys() | after.keys()):
+        if before.get(path) != after.get(path):
+            yield f"{path} was {_change(path in before, path in after)}"
+
+
+def _files(index: Path) -> dict[str, tuple[int, str]]:
+    """Return time and digest of each file, by its path in the folder."""
+    return {
+        path.relative_to(index).as_posix(): (
+            path.stat().st_mtime_ns,
+            of_file(path) if path.is_file() else "",
+        )
+        for path in index.rglob("*")
+    }
+
+
+def _change(before: bool, after: bool) -> str:  # noqa: FBT001  two states of one file
+    return "changed" if before and after else "removed" if before else "added"
+
+
+RECORD = "Build with engines.contract.record, and give what manifest.read reads"
+REFUSE = "Call engines.contract.read and check_made_by in open, and check_count after it"
+INDEX_CHECKS = (
+    Check("manifest", "The open index is the one that was built, and says so.", RECORD, _manifest),
+    Check(
+        "no index",
+        "A folder without an index is refused with IndexNotReady.",
+        REFUSE,
+        _no_index,
+    ),
+    Check(
+        "damaged index",
+        "An index that differs from its manifest is refused with IndexNotReady.",
+        REFUSE,
+        _damaged,
+    ),
+    Check(
+        "read only",
+        "Opening and searching leave the index folder as it was.",
+        "Open the files of the index read-only, and keep caches in the folder cache",
+        _read_only,
+    ),
+    Check(
+        "fingerprint",
+        "Other documents give another fingerprint.",
+        RECORD,
+        _documents,
+        own_documents=True,
+    ),
+    Check(
+        "document order",
+        "The order in which documents are built changes no answer.",
+        "Order equal scores by document id, and not by their place in the index",
+        _in_any_order,
+        own_documents=True,
+    ),
+    Check(
+        "empty corpus",
+        "An index of no documents can be built, and finds nothing.",
+        "Divide by max(count, 1), and return Answer((), self.manifest.fingerprint)",
+        _nothing,
+        own_documents=True,
+    ),
+)
+
+
+FEW = 3
+"""Hits asked for where a server has more."""
+LEFT_OUT = {
+    "scores", "order", "ties", "equal documents", "more than all", "empty text", "long text",
+    "fingerprint", "document order", "empty corpus", "finds", "answers",
+}  # fmt: skip
+"""Promises that no one can keep who does not build the index, or that the server decides."""
+
+
+class MappedHit(Protocol):
+    """A hit as the server has it."""
+
+    @property
+    def doc_id(self) -> str: ...
+    @property
+    def score(self) -> float | None: ...
+
+
+class Read(Protocol):
+    """What was read of an answer."""
+
+    @property
+    def hits(self) -> Sequence[MappedHit]: ...
+    @property
+    def total(self) -> int | None: ...
+
+
+@runtime_checkable
+class Exchanges(Protocol):
+    """A searcher that shows what it reads, before anything is made of it."""
+
+    def exchange(self, text: str, k: int) -> tuple[Read, int]:
+        """Send one query; give what was read, and how many attempts failed before."""
+        ...
+
+
+@runtime_checkable
+class ServedElsewhere(Protocol):
+    """An engine whose server holds its documents already."""
+
+    def of_any_documents(self) -> Engine:
+        """Return the same engine, which takes whatever ids the server has."""
+        ...
+
+
+def _read(subject: Subject) -> Iterator[tuple[QueryOutcome, Read]]:
+    """Yield the queries that have an answer, with what is read of it."""
+    if not isinstance(subject.searcher, Exchanges):
+        raise NotChecked("needs an engine over HTTP")
+    for one in subject.answered():
+        yield one, subject.searcher.exchange(one.text, one.k)[0]
+
+
+def _finds(subject: Subject) -> Iterator[str]:
+    if not any(one.hits for one in subject.answered()):
+        where = "of the data set" if subject.documents else "of the harness"
+        yield f"none of {len(subject.asked)} queries {where} has a hit"
+
+
+def _ids(subject: Subject) -> Iterator[str]:
+    if not subject.documents:
+        raise NotChecked("needs the documents that the server holds: name them with --dataset")
+    for one in subject.answered():
+        if strange := [hit.doc_id for hit in one.hits if hit.doc_id not in subject.known]:
+            yield f"{one}: {strange[0]!r} is the id of no document, {len(strange)} of them"
+
+
+def _twice(subject: Subject) -> Iterator[str]:
+    for one, read in _read(subject):
+        for doc_id, times in Counter(hit.doc_id for hit in read.hits).items():
+            if times > 1:
+                yield f"{one}: {doc_id!r} is shown {times} times"
+
+
+def _descending(subject: Subject) -> Iterator[str]:
+    for one, read in _read(subject):
+        for at, (before, after) in enumerate(pairwise(read.hits), start=2):
+            if before.score is None or after.score is None:
+                raise NotChecked("the file reads no score")
+            if before.score < after.score:
+                yield f"{one}: hit {at} scores {after.score:g}, the one above {before.score:g}"
+
+
+def _tied(subject: Subject) -> Iterator[str]:
+    """Compare the order of equal scores in repeated answers."""
+    for one, first in _read(subject):
+        for _ in range(answers.TIMES - 1):
+            again = subject.searcher.exchange(one.text, one.k)[0]  # type: ignore[attr-defined]
+            was, now = ([(h.score, h.doc_id) for h in read.hits] for read in (first, again))
+            if was != now and sorted(was, key=str) == sorted(now, key=str):
+                at = next(
+                    i for i, pair in enumerate(zip(was, now, strict=True)) if len({*pair}) > 1
+                )
+                yield f"{one}: {now[at][1]!r} instead of {was[at][1]!r} at rank {at + 1}"
+                break
+
+
+def _k(subject: Subject) -> Iterator[str]:
+    for one in subject.answered():
+        if len(one.hits) > 1:
+            few = ask(subject.searcher, one.text, 1)
+            if few.error or [h.doc_id for h in few.hits] != [one.hits[0].doc_id]:
+                yield f"{few}: {few.error or f'shows {[h.doc_id for h in few.hits]}'}"
+
+
+def _total(subject: Subject) -> Iterator[str]:
+    for one, read in _read(subject):
+        if read.total is None:
+            raise NotChecked("the file reads no total")
+        if read.total < len(read.hits):
+            yield f"{one}: total is {read.total}, and {many(len(read.hits), 'hit is')} shown"
+
+
+KEPT = tuple(
+    check
+    for check in (
+        *answers.ANSWER_CHECKS,
+        *answers.SAMENESS_CHECKS,
+        *answers.PROCESS_CHECKS,
+        *INDEX_CHECKS,
+    )
+    if check.name not in LEFT_OUT | {"ids", "k"}
+)
+MAPPING_CHECKS = (
+    Check(
+        "answers",
+        "Every query gets an answer that the file can read.",
+        "Correct the key of the file that the message names",
+        answers.errors,
+    ),
+    Check(
+        "finds",
+        "Some query has a hit.",
+        "Name a data set whose queries fit the server's documents with --dataset, and compare"
+        " url, query and body with a request that finds something",
+        _finds,
+    ),
+    Check(
+        "ids",
+        "Each hit is a document of the data set.",
+        "Let id name the member that holds the data set's id, such as _source.doc_id",
+        _ids,
+    ),
+    Check(
+        "once",
+        "Each document is shown once.",
+        "Let the server collapse parts of a document into one hit",
+        _twice,
+    ),
+    Check(
+        "descending scores",
+        "The scores do not ascend.",
+        "Let score name what the server ranks by, and no distance; or leave score out",
+        _descending,
+    ),
+    Check(
+        "order of ties",
+        "Equal scores come in the same order each time.",
+        "Let the server sort by score and then by id, so that two runs are the same",
+        _tied,
+    ),
+    Check(
+        "k",
+        "The number of hits is the one that was requested.",
+        'Put "${k}" where the server reads the number of hits, such as size, limit or rows',
+        _k,
+    ),
+    Check(
+        "total",
+        "The total is at least the number of hits.",
+        "Let total name the number of all matches, and not that of a page",
+        _total,
+    ),
+    *KEPT,
+)
+
+
+CONTRACT_CHECKS: tuple[Check, ...] = (
+    *answers.ANSWER_CHECKS,
+    *answers.SAMENESS_CHECKS,
+    *answers.PROCESS_CHECKS,
+    *INDEX_CHECKS,
+)
+QUERIES = 50
+"""Queries of a data set that are run, taken evenly from all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What an engine is checked on."""
+
+    documents: Sequence[Document] = DOCUMENTS
+    texts: Sequence[str] = (*OBVIOUS, *COMMON)
+    own: bool = True
+    """Whether these are the sample documents of the harness."""
+
+    @classmethod
+    def of(cls, data: Path) -> Sample:
+        """Take documents and queries from prepared data."""
+        prepared = Prepared.open(data)
+        documents = tuple(prepared.documents())
+        if not documents:
+            raise DatasetError(f"{data}: no document to check an engine on. Name another data set")
+        texts = tuple(dict.fromkeys(query.text for query in prepared.queries()))
+        return cls(documents, texts[:: -(-len(texts) // QUERIES) or 1], own=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What all checks of one engine saw."""
+
+    arm: str
+    manifest: Manifest
+    findings: tuple[Finding, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no promise is broken."""
+        return not any(found.broken for found in self.findings)
+
+    def told(self) -> Mapping[str, Any]:
+        """Return it as JSON."""
+        return {
+            "arm": self.arm,
+            "holds": self.holds,
+            "fingerprint": self.manifest.fingerprint,
+            "documents": self.manifest.documents,
+            "checks": [
+                {
+                    "name": found.check.name,
+                    "promise": found.check.promise,
+                    "outcome": str(found.outcome),
+                    "violations": list(found.violations),
+                    "count": found.count,
+                    "reason": found.reason,
+                    "hint": found.check.hint if found.broken else "",
+                }
+                for found in self.findings
+            ],
+        }
+
+
+def check(name: str, cache: Path, sample: Sample | None = None) -> Checked:
+    """Build an index of an arm, open it and run every check; all of it is removed after that."""
+    given = sample or Sample()
+    arm = registry.load(name, cache)
+    checks = MAPPING_CHECKS if isinstance(arm.engine, ServedElsewhere) else CONTRACT_CHECKS
+    with scratch() as beside, _stood(arm, Named(name, cache), beside, given) as subject:
+        found = tuple(examine_all(checks, subject, own_documents=given.own))
+        return Checked(arm.name, subject.built, found)
+
+
+def _stood(
+    engine: Engine, named: Named | None, beside: Path, given: Sample
+) -> AbstractContextManager[Subject]:
+    """Build and open an engine; one whose server holds documents takes whatever it has."""
+    inner = engine.engine if isinstance(engine, registry.Arm) else engine
+    if given.own and isinstance(inner, ServedElsewhere):
+        return standing(inner.of_any_documents(), beside, (), given.texts, None)
+    return standing(engine, beside, given.documents, given.texts, named)
+
+
+class Bench:
+    """An engine whose index is built when the first check looks at it."""
+
+    def __init__(self, engine: str | Path | Engine, sample: Sample) -> None:
+        self._engine, self._sample = engine, sample
+
+    @cached_property
+    def subject(self) -> Subject:
+        """Build and open the index; it stays open until no check is left, or Python ends."""
+        opened = ExitStack()
+        weakref.finalize(self, opened.close)
+        beside = opened.enter_context(scratch())
+        given, sample = self._engine, self._sample
+        arm = None
+        if isinstance(given, str | Path):
+            arm = Named(str(given), beside / "cache")
+            given = registry.load(*arm)
+        return opened.enter_context(_stood(given, arm, beside, sample))
+
+
+def is_served_elsewhere(engine: str | Path | Engine) -> bool:
+    """Describe by the file alone, for no engine is made when tests are collected."""
+    if not isinstance(engine, str | Path):
+        return isinstance(engine, ServedElsewhere)
+    try:
+        return toml_file(registry.path_of(str(engine))).get("stack") == "http"
+    except (HarnessError, OSError, Malformed):
+        return False

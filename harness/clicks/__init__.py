@@ -1,0 +1,1 @@
+"""Credit of clicks on interleaved lists."""

@@ -1,0 +1,1 @@
+"""Judgements by people and machines: pools, labels, panels and commands."""

@@ -1,0 +1,357 @@
+"""A model behind an OpenAI-compatible endpoint as a judge."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple
+
+import httpx
+
+from engines.stacks.http import connection
+from engines.stacks.http.connection import seconds
+from harness.core import digest
+from harness.core.errors import BadFile, HarnessError
+from harness.core.formats import json_of
+from harness.core.printable import one_line
+from harness.core.reading import Malformed, text_of
+from harness.corpus import cells
+from harness.judge.machine import (
+    Answer,
+    Bound,
+    EndpointSettings,
+    Pace,
+    Purse,
+    Seen,
+    Unlabelled,
+)
+
+CLOSE = 0.05
+"""How far from 1 the probabilities may add up; models round them."""
+QUOTED = 120
+"""Characters of an answer, or of what it says of a grade, that are repeated."""
+NOTE = 500
+FENCE = re.compile(
+    r"^[ \t]*(?:```|~~~)[^\n`]*\n(.*?)\n[ \t]*(?:```|~~~)[ \t]*$", re.DOTALL | re.MULTILINE
+)
+"""Code in an answer: many endpoints pass over ``response_format``."""
+
+
+class Reply(NamedTuple):
+    """A valid answer."""
+
+    probabilities: tuple[float, ...]
+    model: str
+    note: str
+
+
+class Usage(NamedTuple):
+    """Tokens that an answer says it took."""
+
+    sent: int
+    answered: int
+
+
+def request(model: str, instructions: str, seen: Seen, max_tokens: int) -> dict[str, Any]:
+    """Return the body of a request.
+
+    The instructions are the system message, and never hold a word of a query or document. Those
+    are values of one JSON object in the user message: data that cannot end early.
+    """
+    data = {"grades": seen.scale, "query": seen.query, "title": seen.title, "text": seen.text}
+    return {
+        "model": model,
+        "messages": [
+            {"role": "system", "content": instructions},
+            {"role": "user", "content": json.dumps(data, ensure_ascii=False)},
+        ],
+        "temperature": 0,
+        "max_tokens": max_tokens,
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "relevance", "strict": True, "schema": schema(seen.scale)},
+        },
+    }
+
+
+def schema(scale: Sequence[int]) -> dict[str, Any]:
+    """Return the JSON schema of an answer."""
+    grades = [str(grade) for grade in scale]
+    return {
+        "type": "object",
+        "properties": {
+            "reason": {"type": "string"},
+            "probabilities": {
+                "type": "object",
+                "properties": {grade: {"type": "number"} for grade in grades},
+                "required": grades,
+                "additionalProperties": False,
+            },
+        },
+        "required": ["reason", "probabilities"],
+        "additionalProperties": False,
+    }
+
+
+def usage(body: object) -> Usage | None:
+    """Read how many tokens were taken; None where it is not said."""
+    said = body.get("usage") if isinstance(body, Mapping) else None
+    if not isinstance(said, Mapping):
+        return None
+    sent, answered = said.get("prompt_tokens"), said.get("completion_tokens")
+    if type(sent) is not int or type(answered) is not int or min(sent, answered) < 0:
+        return None
+    return Usage(sent, answered)
+
+
+def read(body: object, scale: Sequence[int]) -> Reply:
+    """Read an answer."""
+    choice = _first(body)
+    if choice.get("finish_reason") == "length":
+        raise Malformed("the answer is cut off at max_tokens")
+    message = choice.get("message")
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if not isinstance(content, str) or not content.strip():
+        raise Malformed("the answer is empty")
+    try:
+        said = json_of(_unfenced(content))
+    except Malformed as exc:
+        raise Malformed(f"the answer is not JSON: {one_line(content, QUOTED)}") from exc
+    found = said.get("probabilities") if isinstance(said, Mapping) else None
+    model = body.get("model") if isinstance(body, Mapping) else None
+    if not isinstance(model, str) or not model:
+        raise Malformed("the answer does not name its model")
+    reason = said.get("reason") if isinstance(said, Mapping) else None
+    note = one_line(reason, NOTE) if isinstance(reason, str) else ""
+    return Reply(_probabilities(found, scale), one_line(model, QUOTED), note)
+
+
+def _unfenced(content: str) -> str:
+    """Return what stands in the one code fence of an answer; the whole answer where it has none."""
+    fenced = FENCE.findall(content)
+    return fenced[0] if len(fenced) == 1 and not content.lstrip().startswith("{") else content
+
+
+def _first(body: object) -> Mapping[str, Any]:
+    choices = body.get("choices") if isinstance(body, Mapping) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        raise Malformed("it is not a chat completion: its choices are missing")
+    return choices[0]
+
+
+def _probabilities(found: object, scale: Sequence[int]) -> tuple[float, ...]:
+    if not isinstance(found, Mapping):
+        raise Malformed("the answer has no probabilities")
+    by_grade = {cells.whole(name): value for name, value in found.items()}
+    if len(by_grade) != len(found) or by_grade.keys() != set(scale):
+        said, wanted = (", ".join(sorted(map(str, each))) for each in (found, scale))
+        raise Malformed(f"the answer has the grades {one_line(said, QUOTED)}, not {wanted}")
+    values = [by_grade[grade] for grade in scale]
+    for one in values:
+        if isinstance(one, bool) or not isinstance(one, int | float) or not 0 <= one <= 1:
+            raise Malformed(f"{one_line(str(one), QUOTED)} is not a probability")
+    total = math.fsum(values)
+    if abs(total - 1) > CLOSE:
+        raise Malformed(f"the probabilities add up to {total:g}, not to 1")
+    return tuple(float(one) / total for one in values)
+
+
+URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
+LOCAL = {"127.0.0.1", "::1", "localhost"}
+MAX_BYTES = 4 << 20
+"""Of an answer."""
+PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+"""Statuses after which the same request may succeed."""
+LETTERS_A_TOKEN = 4
+"""About, in English text."""
+MILLION = 1_000_000
+
+
+class _Failed(Exception):
+    """An attempt gave no answer; ``cost`` is what it cost, ``wait_s`` what the server asks for."""
+
+    def __init__(self, why: str, cost: float = 0.0, wait_s: float | None = None) -> None:
+        super().__init__(why)
+        self.cost, self.wait_s = cost, wait_s
+
+
+class Template(NamedTuple):
+    """The instructions, and their digest."""
+
+    text: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Sends a pair a request."""
+
+    settings: EndpointSettings
+    instructions: Template
+    client: httpx.Client
+    url: str
+    purse: Purse
+    pace: Pace
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    @property
+    def template(self) -> str:
+        return self.instructions.sha256
+
+    @cached_property
+    def identity(self) -> str:
+        stated = self.settings.model_dump(include={"name", "model", "max_tokens"})
+        return digest.of_json([stated, self.template, self.url])
+
+    def bound(self, seen: Seen) -> Bound:
+        body = self._body(seen)
+        letters = sum(len(one["content"]) for one in body["messages"])
+        sent = letters / LETTERS_A_TOKEN
+        answered = self.settings.max_tokens
+        # A token is a byte at least, so no request can have more of them than its body has bytes.
+        most = len(json.dumps(body, ensure_ascii=False).encode())
+        return Bound(sent, self._cost(sent, answered / 4), self._cost(most, answered))
+
+    def judge(self, seen: Seen) -> Answer:
+        body, most = self._body(seen), self.bound(seen).most
+        cost, problem = 0.0, ""
+        for attempt in range(self.settings.retries + 1):
+            self.pace.turn()
+            self.purse.reserve(most)
+            try:
+                found, paid = self._once(body, seen, most)
+            except _Failed as exc:
+                self.purse.correct(most, exc.cost)
+                cost, problem = cost + exc.cost, str(exc)
+                if attempt < self.settings.retries:
+                    self.pace.pause(attempt + 1, exc.wait_s)
+                continue
+            self.purse.correct(most, paid)
+            return Answer(found.probabilities, found.model, cost + paid, found.note, attempt)
+        tried = self.settings.retries + 1
+        raise Unlabelled(f"the judge {self.name}: {problem} (attempts: {tried})")
+
+    def _once(self, body: dict[str, Any], seen: Seen, most: float) -> tuple[Reply, float]:
+        """Send a request once."""
+        said = self._answered(body, most)
+        used = usage(said)
+        cost = most if used is None else self._cost(used.sent, used.answered)
+        try:
+            return read(said, seen.scale), cost
+        except Malformed as exc:
+            raise _Failed(str(exc), cost) from exc
+
+    def _answered(self, body: dict[str, Any], most: float) -> Any:  # noqa: ANN401  any JSON
+        try:
+            with self.client.stream("POST", self.url, json=body) as response:
+                content = _read(response, monotonic() + self.settings.timeout_s)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
+            raise _Failed(self._hidden(connection.of_transport(exc, self.url))) from exc
+        except (httpx.HTTPError, Malformed) as exc:
+            said = one_line(str(exc), connection.QUOTED) or type(exc).__name__
+            raise _Failed(self._hidden(f"no whole answer came ({said})"), most) from exc
+        status = response.status_code
+        if not response.is_success:
+            quoted = one_line(content.decode("utf-8", "replace"), connection.QUOTED)
+            why = self._hidden(f"HTTP {status} from {self.url}: {quoted}")
+            if status in PASSING:
+                raise _Failed(why, wait_s=seconds(response.headers.get("retry-after", "")))
+            raise HarnessError(
+                f"the judge {self.name}: {why}. Check {URL}, {KEY} and model; no pair is lost, and"
+                " the same command goes on"
+            )
+        try:
+            return json_of(content.decode("utf-8"))
+        except ValueError as exc:
+            quoted = one_line(content.decode("utf-8", "replace"), QUOTED)
+            raise _Failed(self._hidden(f"the answer is not JSON: {quoted}"), most) from exc
+
+    def _body(self, seen: Seen) -> dict[str, Any]:
+        of = self.settings
+        return request(of.model, self.instructions.text, seen, of.max_tokens)
+
+    def _cost(self, sent: float, answered: float) -> float:
+        return (sent * self.settings.price_in + answered * self.settings.price_out) / MILLION
+
+    def _hidden(self, text: str) -> str:
+        """Take the key out of a text: a server may repeat it."""
+        key = self.client.headers["authorization"].removeprefix("Bearer ")
+        return text.replace(key, "***")
+
+
+@contextmanager
+def opened(settings: EndpointSettings, beside: Path, kept: Path) -> Iterator[Endpoint]:
+    """Open a judge; nothing is sent yet. ``kept`` is the folder of what it answered and cost."""
+    url, key = _address(), os.environ.get(KEY, "")
+    if not key.strip() or not key.isascii() or not key.isprintable():
+        raise HarnessError(f"{KEY} is not set, or not a key. Set it in the environment")
+    with httpx.Client(
+        headers={"authorization": f"Bearer {key}"},
+        timeout=settings.timeout_s,
+        trust_env=False,
+        follow_redirects=False,
+        verify=url.startswith("https:"),
+    ) as client:
+        yield Endpoint(
+            settings,
+            _instructions(beside / settings.template),
+            client,
+            f"{url.rstrip('/')}/chat/completions",
+            Purse(kept / "spent.json", settings.budget),
+            Pace(settings.per_minute),
+        )
+
+
+def _address() -> str:
+    """Read the address."""
+    said = os.environ.get(URL, "")
+    try:
+        url = httpx.URL(said)
+        host = url.host
+    except (httpx.InvalidURL, UnicodeError):
+        url, host = httpx.URL(""), ""
+    if url.scheme not in {"http", "https"} or not host or url.userinfo or url.query:
+        raise HarnessError(
+            f"{URL} is not an address. Set it in the environment, for example"
+            " http://127.0.0.1:11434/v1"
+        )
+    if url.scheme == "http" and host not in LOCAL:
+        raise HarnessError(
+            f"{URL}: {host} is another machine, and http would send it the key in the open."
+            " Write https, or use a tunnel to 127.0.0.1"
+        )
+    return said
+
+
+def _instructions(path: Path) -> Template:
+    try:
+        text = text_of(path)
+    except FileNotFoundError as exc:
+        raise BadFile(path, "missing file", "Write the judge's instructions into it") from exc
+    except (OSError, Malformed) as exc:
+        raise BadFile(path, str(exc), "Write the judge's instructions into it") from exc
+    if not text.strip():
+        raise BadFile(path, "it is empty", "Write the judge's instructions into it")
+    return Template(text, digest.of_bytes(text.encode()))
+
+
+def _read(response: httpx.Response, until: float) -> bytes:
+    found = bytearray()
+    for part in response.iter_bytes():
+        found += part
+        if monotonic() > until:
+            raise Malformed("it is not complete within timeout_s")
+        if len(found) > MAX_BYTES:
+            raise Malformed(f"it has over {MAX_BYTES >> 20} MiB")
+    return bytes(found)

@@ -1,0 +1,1 @@
+"""Open-loop load on an engine: trials, rates, files, page and command."""

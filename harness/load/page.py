@@ -1,0 +1,452 @@
+"""``load.html``: one load on one page, with its tables and figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter
+
+from harness.core.gate import Verdict
+from harness.core.printable import counted
+from harness.core.run import Status
+from harness.core.scores import Estimate
+from harness.load.trial import Histogram, Trial
+from harness.report import html
+from harness.report.doc import (
+    Card,
+    Cards,
+    Cell,
+    Code,
+    Figure,
+    Items,
+    Num,
+    Section,
+    Table,
+    Text,
+    Value,
+    measured,
+    table,
+)
+from harness.report.inputs import LoadReport, Point
+from harness.report.page.figures import WIDTH
+from harness.report.rounding import (
+    NS_PER_MS,
+    milliseconds,
+    minute,
+    share,
+    three_digits,
+)
+from harness.report.svg import ARMS, MARKS, MUTED, PAPER, draw, key, logarithmic, note, quiet
+
+NINES = (0.0, 0.9, 0.99, 0.999, 0.9999)
+CURVE = 160
+"""Points of a percentile curve."""
+DASHED, DOTTED = "--", ":"
+
+
+def load_curve(name: str, report: LoadReport) -> str | None:
+    """Draw p99 and p50 of each arm against the rate; None where no trial at a rate counts.
+
+    A point is all rounds together, the line through it where they lie.
+    """
+    shown = [p for p in report.points if p.rate is not None and not p.twin and p.overall.count]
+    if not shown:
+        return None
+
+    def paint(figure: Drawing) -> None:
+        axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
+        quiet(axes, grid="y")
+        for at, arm in enumerate(report.arms):
+            of = [point for point in shown if point.arm == arm]
+            colour = ARMS[at % len(ARMS)]
+            mark = MARKS[at % len(MARKS)]
+            for percent, style, face in ((99.0, "-", colour), (50.0, DASHED, PAPER)):
+                line = _against_rate(axes, of, percent, colour, f"{mark}{style}")
+                line.set_markerfacecolor(face)
+            key(axes, at, arm)
+        if report.budget_ns is not None:
+            axes.axhline(report.budget_ns / NS_PER_MS, color=MUTED, linewidth=1, linestyle=DOTTED)
+        note(axes, 0, "full: p99, hollow: p50")
+        note(axes, 1, "bars: lowest to highest round")
+        _milliseconds(axes)
+        axes.set(xlabel="arrivals a second", xlim=(0, None))
+
+    about = f"Response times of {', '.join(report.arms)} against the rate; numbers are in the table"
+    return draw(name, about, (WIDTH, 3.4), paint)
+
+
+def _against_rate(axes: Axes, of: list[Point], percent: float, colour: str, style: str) -> Line2D:
+    """Draw one percentile; ``style`` is a mark and a line, as matplotlib writes them."""
+    rates = [point.rate or 0.0 for point in of]
+    whole = [_ms(point.overall.percentile(percent)) for point in of]
+    for rate, point in zip(rates, of, strict=True):
+        rounds = [_ms(record.trial.overall.percentile(percent)) for record in point.records]
+        if len(rounds) > 1:
+            axes.plot([rate, rate], [min(rounds), max(rounds)], color=colour, linewidth=1)
+    return axes.plot(rates, whole, style, markersize=4.5, color=colour, linewidth=1.6)[0]
+
+
+def percentile_curves(name: str, report: LoadReport) -> str | None:
+    """Draw the whole distribution of each arm at the highest rate that all have; None without one.
+
+    Solid is the response time from the intended start, dashed the time from the real start, which
+    is all that a generator sees that waits for answers. The gap is what it would leave out.
+    """
+    shared = [
+        rate
+        for rate in report.rates
+        if all((p := report.point(arm, rate)) and p.overall.count for arm in report.arms)
+    ]
+    if not shared:
+        return None
+    points = [report.point(arm, shared[-1]) for arm in report.arms]
+
+    def paint(figure: Drawing) -> None:
+        axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
+        quiet(axes, grid="y")
+        for at, point in enumerate(points):
+            if point is None:
+                continue
+            colour = ARMS[at % len(ARMS)]
+            for of, style in ((point.overall, "-"), (point.service, DASHED)):
+                furthest = min(np.log10(of.count), len(NINES) - 1)
+                nines = np.linspace(0, furthest, CURVE)
+                times = of.curve(100 * (1 - 10.0**-nines))
+                axes.plot(nines, [_ms(time) for time in times], f"{MARKS[at % len(MARKS)]}{style}",
+                          color=colour, linewidth=1.6, markersize=4,
+                          markevery=CURVE // 6)  # fmt: skip
+            key(axes, at, point.arm)
+        note(axes, 0, "solid: from the intended start")
+        note(axes, 1, "dashed: from the real start")
+        _milliseconds(axes)
+        axes.xaxis.set_major_locator(FixedLocator(list(range(len(NINES)))))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{100 * NINES[round(at)]:g} %"))
+        axes.set(xlabel=f"share of answers within, at {shared[-1]:g} arrivals a second")
+        axes.set_xlim(0, len(NINES) - 1)
+
+    about = f"Percentiles of {', '.join(report.arms)} at {shared[-1]:g} arrivals a second"
+    return draw(name, about, (WIDTH, 3.4), paint)
+
+
+def _ms(time_ns: float | None) -> float:
+    return (time_ns or 0) / NS_PER_MS
+
+
+def _milliseconds(axes: Axes) -> None:
+    logarithmic(axes, "y")
+    axes.set_ylabel("milliseconds (log scale)")
+
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+class Objections(NamedTuple):
+    """Rounds that do not count for one kind of reason."""
+
+    rounds: int
+    why: str
+    """The reason; a number that differs from round to round is given from lowest to highest."""
+
+
+def summed(objections: Sequence[str]) -> tuple[Objections, ...]:
+    """Merge texts that differ in numbers alone, the most frequent first."""
+    kinds: dict[str, list[str]] = {}
+    for text in objections:
+        kinds.setdefault(NUMBER.sub("#", text), []).append(text)
+    found = [Objections(len(texts), _joined(texts)) for texts in kinds.values()]
+    return tuple(sorted(found, key=lambda one: -one.rounds))
+
+
+def _joined(texts: Sequence[str]) -> str:
+    columns = zip(*(NUMBER.findall(text) for text in texts), strict=True)
+    ranges = iter([_range(numbers) for numbers in columns])
+    return NUMBER.sub(lambda _: next(ranges), texts[0])
+
+
+def _range(numbers: Sequence[str]) -> str:
+    low, high = min(numbers, key=float), max(numbers, key=float)
+    return low if low == high else f"{low} to {high}"
+
+
+MIB = 1 << 20
+P99 = 99.0
+NOISY = "too noisy to conclude"
+FEW = "too few rounds"
+CLOSED = "closed loop"
+
+
+def tables(report: LoadReport) -> tuple[Table, ...]:
+    """Return all tables of a load; the page and the terminal show the same."""
+    made = (response(report), left_out(report), classes(report), cost(report), searched(report))
+    return tuple(table for table in made if table.rows)
+
+
+def name_of(point: Point) -> str:
+    """Name an arm, and say whether this is its second opening."""
+    return f"{point.arm} (A/A)" if point.twin else point.arm
+
+
+def at(rate: float | None) -> str:
+    """Name a rate."""
+    return CLOSED if rate is None else f"{rate:g} /s"
+
+
+def response(report: LoadReport) -> Table:
+    """Show response times of each arm at each rate, and beside them what a closed loop sees."""
+    return table(
+        "Response time from the intended start",
+        ("rate", "arm", "p50 ms", "p95 ms", "p99 ms", "max ms", "service p99 ms",
+         "p99 / first arm's", "answers /s", "lost"),
+        (_response(report, point) for point in _in_order(report)),
+    )  # fmt: skip
+
+
+def _in_order(report: LoadReport) -> Iterator[Point]:
+    """Yield the points by rate, the closed loop first."""
+    for rate in (None, *report.rates):
+        yield from (point for point in report.points if point.rate == rate)
+
+
+def _response(report: LoadReport, point: Point) -> tuple[Value | str, ...]:
+    overall = point.overall
+    name = Cell(name_of(point), _counting(point))
+    if not overall.count:
+        return (at(point.rate), name, *("not shown" for _ in range(8)))
+    trials = [record.trial for record in point.records]
+    answered, arrivals = _answered(trials), sum(trial.arrivals for trial in trials)
+    return (
+        at(point.rate), name, _time(overall, 50.0, point.p50), _time(overall, 95.0),
+        _time(overall, P99, point.p99), _time(overall, 100.0), _time(point.service, P99),
+        _ratio(report, point), three_digits(answered / sum(trial.seconds for trial in trials)),
+        share(arrivals - answered, arrivals),
+    )  # fmt: skip
+
+
+def _answered(trials: Sequence[Trial]) -> int:
+    return sum(trial.ends[Status.ANSWERED] for trial in trials)
+
+
+def _counting(point: Point) -> str:
+    """Return how many rounds do not count; why stands in a table of its own."""
+    out, rounds = len(point.objections), len(point.objections) + len(point.records)
+    return f"{out} of {rounds} rounds do not count" if out else ""
+
+
+def left_out(report: LoadReport) -> Table:
+    """Show why rounds do not count, a row a kind of reason."""
+    return table(
+        "Rounds that do not count",
+        ("rate", "arm", "rounds", "why"),
+        (
+            (at(point.rate), name_of(point),
+             f"{found.rounds} of {len(point.objections) + len(point.records)}", found.why)
+            for point in _in_order(report)
+            for found in summed(point.objections)
+        ),
+    )  # fmt: skip
+
+
+def _time(of: Histogram, percent: float, rounds: Estimate | None = None) -> Value:
+    low, high = (rounds.low, rounds.high) if rounds else (None, None)
+    return Num(of.percentile(percent), "ns", low, high, bare=True)
+
+
+def _ratio(report: LoadReport, point: Point) -> Value:
+    if point.arm == report.arms[0] and not point.twin:
+        return Cell("1")
+    noise = report.noise.get(point.rate) if point.rate is not None else None
+    loud = noise is not None and noise.verdict is not Verdict.PASS
+    if point.ratio is None:
+        return Cell("no interval", FEW)
+    return Num.of(point.ratio, more=NOISY if loud else "")
+
+
+def classes(report: LoadReport) -> Table:
+    """Show each query class, and the first queries after opening."""
+    names = tuple(dict.fromkeys(name for p in report.points for name in p.response))
+    shown = names if len(names) > 1 else ()
+    return table(
+        "By query class, and right after opening",
+        ("rate", "arm", *(f"{name}: p50, p99 ms" for name in shown), "cold: p50, p99 ms"),
+        (
+            (at(point.rate), name_of(point), *(_pair(point.response.get(name)) for name in shown),
+             _pair(point.cold))
+            for point in _in_order(report)
+            if point.overall.count
+        ),
+    )  # fmt: skip
+
+
+def _pair(of: Histogram | None) -> Cell:
+    if of is None or not of.count:
+        return Cell("no queries")
+    both = (milliseconds(of.percentile(percent)) for percent in (50.0, P99))
+    return Cell(", ".join(both), counted(of.count, "answer"))
+
+
+def cost(report: LoadReport) -> Table:
+    """Show processor time, memory and disk of each arm at its lowest and highest rate."""
+    tried = {arm: [p for p in report.points if p.arm == arm and not p.twin and p.records]
+             for arm in report.arms}  # fmt: skip
+    return table(
+        f"What it costs ({report.workers})",
+        ("arm", "at", "processor ms an answer", "memory added, MiB", "resident MiB", "peak MiB",
+         "index MiB", "generator late, p99 ms"),
+        (
+            _cost(report, point)
+            for points in tried.values()
+            for point in (points[:1] + points[-1:] if len(points) > 1 else points)
+        ),
+    )  # fmt: skip
+
+
+def _cost(report: LoadReport, point: Point) -> tuple[Value | str, ...]:
+    trials = [record.trial for record in point.records]
+    lag = max(trial.lag_ns for trial in trials)
+    late = "no schedule" if point.rate is None else milliseconds(lag) if lag else "0"
+    spent = sum(trial.cpu_ns for trial in trials) / max(_answered(trials), 1)
+    memory = (
+        max(sizes) for sizes in zip(
+            *((t.opened_bytes, t.resident_bytes, t.peak_bytes) for t in trials), strict=True
+        )
+    )  # fmt: skip
+    return (point.arm, at(point.rate), Num(spent, "ns", bare=True), *map(_mib, memory),
+            _mib(report.index_bytes[point.arm]), late)  # fmt: skip
+
+
+def _mib(size: int) -> str:
+    return three_digits(size / MIB)
+
+
+def searched(report: LoadReport) -> Table:
+    """Show the highest rate of each arm that keeps the budget, by verdict."""
+    budget = milliseconds(report.budget_ns) if report.budget_ns else ""
+    return table(
+        f"Highest rate with 99 of 100 answered within {budget} ms",
+        ("arm", "queries a second", "trials", "verdict", "why"),
+        (
+            (arm, measured(found.estimate, "ratio", instead="none", bare=True), len(found.tried),
+             found.verdict.value, found.reason)
+            for arm, found in report.highest.items()
+        ),
+    )  # fmt: skip
+
+
+def notes(report: LoadReport) -> tuple[str, ...]:
+    """Describe what the tables stand on, a sentence each."""
+    loud = [found for found in report.noise.values() if found.verdict is not Verdict.PASS]
+    said = [f"At {rate:g} a second, {found.reason}." for rate, found in report.noise.items()]
+    if loud:
+        said.append("Where the first arm differs from itself by more, nothing is concluded.")
+    elif not report.noise:
+        said.append("The first arm was not loaded twice at a rate, so nothing is concluded.")
+    closed = [p for p in report.points if p.rate is None and not p.twin and p.overall.count]
+    for point in closed:
+        p99 = milliseconds(point.overall.percentile(99.0))
+        said.append(f"In a closed loop {point.arm} has a p99 of {p99} ms, without queueing delay.")
+    busy = share(round(1000 * report.busy), 1000)
+    said.append(f"{report.machine}, {busy} busy with other processes before the trials.")
+    records = (record for point in report.points for record in point.records)
+    if reference := [ns for record in records for ns in record.about.get("reference_ns", ())]:
+        said.append(f"The reference work took {milliseconds(median(reference))} ms.")
+    return tuple(said)
+
+
+def headline(report: LoadReport) -> str:
+    """Return the highest sustained rate of each arm, or its latency at the highest rate tried."""
+    if report.highest and report.budget_ns:
+        budget = milliseconds(report.budget_ns)
+        return f"With 99 of 100 answers within {budget} ms, {_highest(report)}."
+    for rate in reversed(report.rates):
+        if said := _times(report, rate):
+            noise = report.noise.get(rate)
+            open_ = noise is not None and noise.verdict is not Verdict.PASS
+            why = f" Nothing is concluded: {noise.reason}." if noise and open_ else ""
+            return f"At {rate:g} a second, 99 of 100 answers come within {said}.{why}"
+    return "No trial at a rate counts, so nothing is said about load."
+
+
+def _highest(report: LoadReport) -> str:
+    return ", ".join(
+        f"{arm} sustains {three_digits(found.estimate.value)} queries a second"
+        if found.estimate
+        else f"the highest rate of {arm} was not found"
+        for arm, found in report.highest.items()
+    )
+
+
+def _times(report: LoadReport, rate: float) -> str:
+    points = [(arm, report.point(arm, rate)) for arm in report.arms]
+    return ", ".join(
+        f"{milliseconds(point.overall.percentile(P99))} ms ({arm})"
+        for arm, point in points
+        if point and point.overall.count
+    )
+
+
+def document(report: LoadReport) -> Section:
+    """Describe a load: what each arm bears first, then every rate and what it costs."""
+    about = ", ".join(f"{name}: {value}" for name, value in report.about.items())
+    figures = (
+        (load_curve("curve", report), "Response time against the rate."),
+        (percentile_curves("percentiles", report), "The whole distribution, on an axis of nines."),
+    )
+    drawn = tuple(Figure(svg, caption) for svg, caption in figures if svg)
+    nothing = Text("No trial at a rate counts, so there is nothing to draw.", "instead")
+    said = f"{report.workers}; {about}. Loaded {minute(report.loaded_at)}."
+    return Section(
+        f"{report.dataset} under load",
+        (
+            Text(headline(report), "headline"),
+            Cards(tuple(_card(report, arm) for arm in report.arms)),
+            Text(said, "about"),
+            Items(notes(report)),
+            *(drawn or (nothing,)),
+            *tables(report),
+            Section("To reproduce it", (Code((report.command,)),)),
+        ),
+    )
+
+
+def _card(report: LoadReport, arm: str) -> Card:
+    """Show the times of an arm at the highest rate at which it has some, and what remains."""
+    of = [one for one in report.points if one.arm == arm and not one.twin]
+    timed = [one for one in of if one.rate is not None and one.overall.count]
+    if not timed:
+        return Card(
+            arm, "no time", (Text("No trial of it at a rate counts.", "instead"),), "unsure"
+        )
+    point = timed[-1]
+    loud = (noise := report.noise.get(point.rate or 0)) and noise.verdict is not Verdict.PASS
+    p50, p99 = (milliseconds(point.overall.percentile(share_)) for share_ in (50.0, P99))
+    blocks = [
+        Text(f"99 of 100 answers within it at {at(point.rate)}, half within {p50} ms", "measured")
+    ]
+    if arm != report.arms[0]:
+        ratio = _ratio(report, point)
+        said = f"{ratio.text} times the p99 of {report.arms[0]} {ratio.note}"
+        blocks.append(Text(said if point.ratio else f"no ratio: {FEW}", "measured"))
+    found = report.highest.get(arm)
+    if found:
+        borne = f"{three_digits(found.estimate.value)} /s" if found.estimate else "not found"
+        blocks.append(Text(f"highest rate within the budget: {borne}, {found.reason}", "measured"))
+    rest = [f"more rounds or a quieter machine: {report.command} --rounds N"] if loud else []
+    rest += ["a faster arm, or another budget"] if found and found.verdict is Verdict.FAIL else []
+    tone = "unsure" if loud else {Verdict.PASS: "promote", Verdict.FAIL: "hold"}.get(
+        found.verdict if found else Verdict.INCONCLUSIVE, ""
+    )  # fmt: skip
+    return Card(
+        arm, f"p99 {p99} ms", (*blocks, Items(tuple(rest), "What remains", "remains")), tone
+    )
+
+
+def to_page(report: LoadReport) -> str:
+    """Write the page; the same bytes for the same load."""
+    return html.to_page(document(report))

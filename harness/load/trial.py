@@ -1,0 +1,319 @@
+"""A trial of a load in numbers, and as one line of text."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from hdrh.histogram import HdrHistogram
+from numpy.typing import NDArray
+
+from harness.core.errors import EvidenceError
+from harness.core.formats import json_of
+from harness.core.printable import many
+from harness.core.reading import Malformed
+from harness.core.run import Status
+from harness.core.scores import Estimate
+from harness.load.workers import NS_PER_S, Part, Plan, Served, answered, unserved
+from harness.stats.times import series_interval
+
+LOWEST_NS, HIGHEST_NS = 1, 3_600_000_000_000
+DIGITS = 3
+"""Significant decimal digits that are kept."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """How often each time was seen; never written to once it is made."""
+
+    _counts: HdrHistogram
+
+    @classmethod
+    def of(cls, times_ns: Iterable[int] | NDArray[np.int64]) -> Self:
+        """Count times, nanoseconds."""
+        counts = _empty()
+        for time_ns in np.asarray(times_ns, dtype=np.int64).tolist():
+            if not LOWEST_NS <= time_ns <= HIGHEST_NS:
+                raise EvidenceError(
+                    f"a time of {time_ns} ns is outside what a histogram holds, {LOWEST_NS} to"
+                    f" {HIGHEST_NS} ns: a clock stood still or a trial ran for hours"
+                )
+            counts.record_value(time_ns)
+        return cls(counts)
+
+    @classmethod
+    def merged(cls, parts: Iterable[Histogram]) -> Self:
+        """Count what all of ``parts`` counted."""
+        counts = _empty()
+        for part in parts:
+            if part.count:
+                counts.add(part._counts)  # noqa: SLF001  another of its own kind
+        return cls(counts)
+
+    @classmethod
+    def decoded(cls, text: str) -> Self:
+        """Read what ``encoded`` wrote."""
+        counts = _empty()
+        try:
+            counts.decode_and_add(text.encode("ascii"))
+        except Exception as exc:  # the codec raises what zlib, base64 and ctypes raise
+            problem = f"not a histogram of times ({type(exc).__name__}: {exc})"
+            raise Malformed(problem) from exc
+        return cls(counts)
+
+    def encoded(self) -> str:
+        """Write it as text: HdrHistogram's compressed form, version 2, in base64."""
+        return str(self._counts.encode().decode("ascii"))
+
+    @property
+    def count(self) -> int:
+        """How many times were counted."""
+        return int(self._counts.get_total_count())
+
+    def percentile(self, percent: float) -> int | None:
+        """Time that ``percent`` of the times do not exceed, nanoseconds; None where there are none.
+
+        Exact to ``DIGITS`` significant digits.
+        """
+        return self.curve((percent,))[0] if self.count else None
+
+    def curve(self, percents: Iterable[float]) -> tuple[int, ...]:
+        """Time at each percentage, nanoseconds, in one pass; empty where nothing was counted.
+
+        The same as HdrHistogram's own, which adds the counts of all buckets one by one.
+        """
+        if not self.count:
+            return ()
+        of, wanted = self._counts, list(percents)
+        ranks = [of.get_target_count_at_percentile(percent) for percent in wanted]
+        places = np.searchsorted(np.ctypeslib.as_array(of.counts).cumsum(), ranks)
+        lowest = [of.get_value_from_index(int(place)) for place in places]
+        return tuple(
+            int(of.get_highest_equivalent_value(value) if percent else value)
+            for percent, value in zip(wanted, lowest, strict=True)
+        )
+
+
+def _empty() -> HdrHistogram:
+    return HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS)
+
+
+PERCENTS = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
+LAG_PERCENT = 99.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """What is kept of one trial."""
+
+    arrivals: int
+    """Intended; of a closed loop, asked."""
+    seconds: float
+    """From the start to the last answer."""
+    ends: Mapping[Status, int]
+    """How many ended how; ``NOT_ASKED`` are those that the trial was given up before."""
+    strays: int
+    response: Mapping[str, Histogram]
+    """Nanoseconds from the intended start, of what was answered, by query class."""
+    service: Mapping[str, Histogram]
+    """Nanoseconds from the real start, by query class."""
+    cold: Mapping[str, Histogram]
+    """Nanoseconds of the first queries right after opening, in a closed loop, by class."""
+    percentiles: Mapping[str, Estimate]
+    """Of the response times in the order of arrival; where there are too few, none."""
+    lag_ns: int
+    """p99 of how late the generator itself was."""
+    within: Mapping[int, float]
+    """Share of all arrivals that were answered within each budget, nanoseconds."""
+    cpu_ns: int
+    """Of all processes."""
+    opened_bytes: int
+    """Resident memory that opening and serving added, of the largest process."""
+    resident_bytes: int
+    peak_bytes: int
+    """Of the largest process, the interpreter included."""
+
+    @property
+    def rate(self) -> float:
+        """Answers a second that came."""
+        return self.ends[Status.ANSWERED] / self.seconds if self.seconds else 0.0
+
+    @property
+    def overall(self) -> Histogram:
+        """Response times of all classes."""
+        return Histogram.merged(self.response.values())
+
+    def lags(self, max_lag: float) -> bool:
+        """Return whether the generator was later than ``max_lag`` of the p99 that it measured.
+
+        Its times are then its own and not the engine's. A trial without an answer has no p99, so
+        its generator cannot be compared with one.
+        """
+        p99_ns = self.overall.percentile(LAG_PERCENT)
+        return p99_ns is not None and self.lag_ns > max_lag * p99_ns
+
+    def keeps(self, budget_ns: int, percent: float) -> bool:
+        """Return whether ``percent`` of all arrivals were answered within the budget.
+
+        What failed, came too late or was never asked is not within any budget, so an engine gains
+        nothing by refusing quickly.
+        """
+        return self.within[budget_ns] >= percent / 100
+
+
+def summed(
+    plan: Plan,
+    classes: Sequence[str],
+    parts: tuple[Part, ...],
+    *,
+    budgets_ns: Sequence[int],
+    confidence: float,
+) -> Trial:
+    """Reduce what the workers bring back to numbers; ``classes`` are those of the picks."""
+    everything = sorted(one for part in parts for one in part.served)
+    done = answered(parts)
+    lost = unserved(plan, parts)
+    response = np.array([one.response_ns for one in done], dtype=np.int64)
+    began = min(part.start_ns for part in parts)
+    ends = Counter(one.status for one in everything)
+    ends[Status.NOT_ASKED] += lost
+    total = len(everything) + lost
+    intervals = {
+        name: series_interval(response, percent, confidence=confidence)
+        for name, percent in PERCENTS.items()
+        if len(response)
+    }
+    lag = [one.lag_ns for one in everything]
+    return Trial(
+        arrivals=total,
+        seconds=(max((one.ended_ns for one in everything), default=began) - began) / NS_PER_S,
+        ends={status: ends[status] for status in Status},
+        strays=sum(one.stray for one in everything),
+        response=_by_class(done, classes, lambda one: one.response_ns),
+        service=_by_class(done, classes, lambda one: one.service_ns),
+        cold=_cold(plan, classes, parts),
+        percentiles={name: found for name, found in intervals.items() if found is not None},
+        lag_ns=int(np.percentile(lag, LAG_PERCENT)) if lag else 0,
+        within={budget: _share(response, budget, total) for budget in budgets_ns},
+        cpu_ns=sum(part.cpu_ns for part in parts),
+        opened_bytes=max(part.resident_bytes - part.before_bytes for part in parts),
+        resident_bytes=max(part.resident_bytes for part in parts),
+        peak_bytes=max(part.peak_bytes for part in parts),
+    )
+
+
+def _share(response: NDArray[np.int64], budget_ns: int, total: int) -> float:
+    return float((response <= budget_ns).sum()) / total if total else 0.0
+
+
+def _by_class(
+    done: Sequence[Served], classes: Sequence[str], time_ns: Callable[[Served], int]
+) -> Mapping[str, Histogram]:
+    times: dict[str, list[int]] = {}
+    for one in done:
+        times.setdefault(classes[one.arrival % len(classes)], []).append(time_ns(one))
+    return {name: Histogram.of(found) for name, found in sorted(times.items())}
+
+
+def _cold(plan: Plan, classes: Sequence[str], parts: Sequence[Part]) -> Mapping[str, Histogram]:
+    of_row = dict(zip(plan.picks, classes, strict=True))
+    times: dict[str, list[int]] = {}
+    for row, elapsed_ns in (each for part in parts for each in part.cold):
+        times.setdefault(of_row[row], []).append(elapsed_ns)
+    return {name: Histogram.of(found) for name, found in sorted(times.items())}
+
+
+FORMAT = 1
+HISTOGRAMS = ("response", "service", "cold")
+COUNTS = ("arrivals", "strays", "lag_ns", "cpu_ns", "opened_bytes", "resident_bytes", "peak_bytes")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """One trial of one arm."""
+
+    arm: str
+    twin: bool
+    """Whether this is the arm's second opening, for the A/A check."""
+    rate: float | None
+    """Arrivals a second that were intended; None for a closed loop."""
+    number: int
+    """Round, or number of the trial within a search."""
+    purpose: str
+    """``curve`` for a trial at a given rate, ``search`` for one of a search."""
+    trial: Trial
+    about: Mapping[str, Any]
+    """Machine, its load before the trial, time, fingerprints and settings."""
+
+    def objection(self, max_lag: float) -> str:
+        """Describe why the times count for nothing; empty where they count."""
+        if self.trial.strays:
+            return f"{many(self.trial.strays, 'answer was')} not those of the arm's run"
+        if self.rate is not None and self.trial.lags(max_lag):
+            return (
+                f"the generator was {self.trial.lag_ns / 1e6:.2f} ms late (p99), more than"
+                f" {max_lag:g} of what it measured"
+            )
+        return ""
+
+    def line(self) -> str:
+        """Write it as one line of JSON."""
+        trial = self.trial
+        told = {
+            "format": FORMAT,
+            "arm": self.arm,
+            "twin": self.twin,
+            "rate": self.rate,
+            "number": self.number,
+            "purpose": self.purpose,
+            "about": dict(self.about),
+            "seconds": trial.seconds,
+            "ends": {status.name: count for status, count in trial.ends.items()},
+            "within": {str(budget): share for budget, share in trial.within.items()},
+            "percentiles": {
+                name: [found.value, found.low, found.high, found.n]
+                for name, found in trial.percentiles.items()
+            },
+            **{name: getattr(trial, name) for name in COUNTS},
+            **{
+                name: {of: each.encoded() for of, each in getattr(trial, name).items()}
+                for name in HISTOGRAMS
+            },
+        }
+        return json.dumps(told, sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def of_line(cls, line: str) -> Self:
+        """Read what ``line`` wrote.
+
+        A reader of the whole file (``Journal``) names the line that is not one.
+        """
+        told = json_of(line)
+        if told["format"] != FORMAT:
+            raise Malformed(f"a trial of format {told['format']}, where {FORMAT} is read")
+        counts: dict[str, Any] = {name: int(told[name]) for name in COUNTS}
+        histograms: dict[str, Any] = {
+            name: {of: Histogram.decoded(text) for of, text in told[name].items()}
+            for name in HISTOGRAMS
+        }
+        trial = Trial(
+            seconds=float(told["seconds"]),
+            ends={Status[name]: int(count) for name, count in told["ends"].items()},
+            within={int(budget): float(share) for budget, share in told["within"].items()},
+            percentiles={name: Estimate(*of) for name, of in told["percentiles"].items()},
+            **counts,
+            **histograms,
+        )
+        return cls(
+            arm=told["arm"],
+            twin=told["twin"],
+            rate=told["rate"],
+            number=told["number"],
+            purpose=told["purpose"],
+            trial=trial,
+            about=told["about"],
+        )

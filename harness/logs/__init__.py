@@ -1,0 +1,1 @@
+"""Query sets from logs of searches."""

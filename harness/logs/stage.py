@@ -1,0 +1,496 @@
+"""Query sets from logs: counts, strata, samples, first pools and drift."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Annotated, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.core import digest
+from harness.core.errors import BadFile, HarnessError
+from harness.core.files import json_text
+from harness.core.folders import changing, check_new, completed
+from harness.core.printable import many, one_line
+from harness.core.records import Document, Drawn, Qrels, Query
+from harness.core.store import Artifact, Json
+from harness.corpus import beir, judgements, prepared
+from harness.corpus.clusters import near_duplicates, normalised, stars
+from harness.corpus.judgements import Pair, Pool
+from harness.corpus.prepared import form
+from harness.judge.pool import SNIPPET, TITLE
+from harness.logs.querylog import (
+    FORMATS,
+    LIMITS,
+    Cleaner,
+    Counted,
+    Entry,
+    Fields,
+    Left,
+    Line,
+    Tally,
+    format_of,
+    lines,
+    masked,
+    plain,
+)
+from harness.pipeline.index import index
+from harness.pipeline.layout import Layout
+from harness.pipeline.params import ReplayParams
+from harness.pipeline.replay import replay
+from harness.report.rounding import snippet
+from harness.shadow import log
+from harness.shadow.record import Divergence, Observation, query_key
+
+SHADOW = "shadow"
+"""Format of a folder that a live comparison wrote."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a log held."""
+
+    format: str
+    lines: int = 0
+    requests: int = 0
+    """Lines that count."""
+    foreign: int = 0
+    """Lines that are not UTF-8."""
+    sessions: int = 0
+    left: Counter[Left] = field(default_factory=Counter)
+    masked: Counter[str] = field(default_factory=Counter)
+    """Requests with personal data of each kind."""
+    untold: int = 0
+    """Requests of a shadow log whose text it does not keep, because both arms agreed."""
+
+
+def count(path: Path, tally: Tally, kind: str, fields: Fields) -> Counts:
+    """Clean, mask and count every line of a log."""
+    counts = Counts(SHADOW if path.is_dir() else format_of(path, kind))
+    cleaner, first_broken = Cleaner(), 0
+    for line in _lines(path, counts, fields):
+        counts.lines += 1
+        counts.foreign += line.foreign
+        if line.broken:
+            counts.left[Left.BROKEN] += 1
+            first_broken = first_broken or line.number
+        elif why := _taken(line.entry, cleaner, tally, counts):
+            counts.left[why] += 1
+    counts.sessions = cleaner.sessions
+    _check(path, counts, first_broken)
+    return counts
+
+
+def _taken(entry: Entry | None, cleaner: Cleaner, tally: Tally, counts: Counts) -> Left | None:
+    """Count one entry; say why where it does not count."""
+    if entry is None:
+        return Left.NO_QUERY
+    entry = entry._replace(text=plain(entry.text))
+    if why := cleaner.left(entry):
+        return why
+    text, kinds = masked(entry.text)
+    counts.requests += 1
+    counts.masked.update(kinds)
+    tally.add(normalised(text), text, masked=bool(kinds), results=entry.results)
+    return None
+
+
+def _lines(path: Path, counts: Counts, fields: Fields) -> Iterator[Line]:
+    return _shadow(path, counts) if path.is_dir() else lines(path, counts.format, fields)
+
+
+def _shadow(folder: Path, counts: Counts) -> Iterator[Line]:
+    """Read the requests of a shadow log; the text of one is that of a divergence of its key."""
+    texts = {query_key(d.text, d.params): d.text for d in log.records(folder, Divergence)}
+    seen: Iterable[Observation] = log.records(folder, Observation)
+    for one in seen:
+        text = texts.get(one.query)
+        if text is None:
+            counts.untold += 1
+            continue
+        results = one.control.hits if one.control else None
+        yield Line(one.number, Entry(text, results), broken=False, foreign=False)
+
+
+def _check(path: Path, counts: Counts, first_broken: int) -> None:
+    broken = counts.left[Left.BROKEN]
+    if 2 * broken > counts.lines:
+        raise BadFile(
+            path,
+            f"{broken} of {counts.lines} lines are not of the format {counts.format}",
+            f"Name its format: --format with one of {', '.join(FORMATS)}.",
+            first_broken,
+        )
+    if not counts.requests:
+        why = "; ".join(f"{many(n, 'line')}: {left}" for left, n in counts.left.most_common(2))
+        raise BadFile(
+            path,
+            f"none of its {many(counts.lines, 'line')} has a query ({why or 'it is empty'})",
+            "Name where the query stands: --text NAME.",
+        )
+
+
+class FirstPool(NamedTuple):
+    """What was written."""
+
+    pairs: int
+    queries: int
+    """Queries for which an engine shows anything."""
+
+
+def first_pool(
+    layout: Layout,
+    documents: Sequence[Document],
+    queries: Sequence[Query],
+    *,
+    arms: Iterable[str],
+    cache: Path,
+    params: ReplayParams,
+    depth: int,
+    largest: int,
+    path: Path,
+) -> FirstPool:
+    """Write the first ``depth`` documents of each arm for each query into ``path``.
+
+    Pairs of a query stand in a drawn order, so that a judge does not see which rank or arm they
+    come from. Grades go from 0 to ``largest``.
+    """
+    completed(path, within=(path.parent,))
+    for file in (path, judgements.texts_path(path)):
+        check_new(file)
+    name = layout.root.name
+    prepared.write(layout.data, name, "test", documents, queries, Qrels({}))
+    shown: dict[str, set[str]] = {query.query_id: set() for query in queries}
+    for arm in arms:
+        index(layout, arm, cache)
+        for row in replay(layout, arm, cache, params).rows():
+            shown[row.query_id].update(hit.doc_id for hit in row.hits[:depth])
+    known = {document.doc_id: document for document in documents}
+    pairs = [
+        _pair(query, known[doc_id], largest)
+        for query in queries
+        for doc_id in _drawn(shown[query.query_id], params.seed, query.query_id)
+    ]
+    judgements.begin(path, Pool(tuple(pairs), (None,) * len(pairs)))
+    return FirstPool(len(pairs), sum(map(bool, shown.values())))
+
+
+def _drawn(doc_ids: set[str], seed: int, query_id: str) -> list[str]:
+    found = sorted(doc_ids)
+    Random(f"{seed} {query_id}").shuffle(found)
+    return found
+
+
+def _pair(query: Query, document: Document, largest: int) -> Pair:
+    return Pair(
+        query_id=query.query_id,
+        doc_id=document.doc_id,
+        query=one_line(query.text),
+        title=one_line(document.title, TITLE),
+        snippet=snippet(document.text, query.text, SNIPPET),
+        narrows=0.0,
+        scale=tuple(range(largest + 1)),
+    )
+
+
+CLASSES = ("head", "torso", "tail")
+CLUSTERED = 3_000
+"""Most frequent queries among which near duplicates are found; rarer ones stand alone."""
+FEWEST = 2
+"""Of a stratum: the variance of one is unknown."""
+
+
+class Classified(NamedTuple):
+    """A query and its stratum."""
+
+    found: Counted
+    stratum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """One part of the log."""
+
+    queries: int
+    requests: int
+    sampled: int
+
+    @property
+    def inclusion(self) -> float:
+        """Probability that a query of it is in the sample."""
+        return self.sampled / self.queries
+
+
+def classified(tally: Tally) -> Iterator[Classified]:
+    """Yield every query with its stratum, the most frequent first."""
+    frequent: list[Counted] = []
+    rest = tally.by_frequency()
+    total, told = 0, False
+    for found in tally.by_frequency():
+        total, told = total + found.requests, told or found.known > 0
+    for found in rest:
+        frequent.append(found)
+        if len(frequent) == CLUSTERED:
+            break
+    passed = 0
+    for group in _groups(frequent):
+        place = CLASSES[min(2, 3 * passed // total)]
+        for found in group:
+            yield Classified(found, _stratum(found, place, told=told))
+            passed += found.requests
+    for found in rest:
+        yield Classified(found, _stratum(found, CLASSES[min(2, 3 * passed // total)], told=told))
+        passed += found.requests
+
+
+def _groups(frequent: list[Counted]) -> list[list[Counted]]:
+    """Group near duplicates, the groups with the most requests first."""
+    groups: dict[int, list[Counted]] = {}
+    for found, first in zip(frequent, stars([one.key for one in frequent]).tolist(), strict=True):
+        groups.setdefault(first, []).append(found)
+    return sorted(groups.values(), key=lambda of: (-sum(one.requests for one in of), of[0].key))
+
+
+def _stratum(counted: Counted, place: str, *, told: bool) -> str:
+    shape = (form(counted.text) or "form-none").removeprefix("form-")
+    zero = ["zero-result" if counted.finds_nothing else "results"] if told else []
+    return "/".join([place, shape, *zero])
+
+
+def strata(tally: Tally, size: int) -> Mapping[str, Stratum]:
+    """Count each stratum, and share ``size`` queries among them by their requests.
+
+    Each has at least two of its queries, or its only one. Where a share is more than a stratum has,
+    all of it is taken and the others get the rest.
+    """
+    queries: dict[str, int] = {}
+    requests: dict[str, int] = {}
+    for found, name in classified(tally):
+        queries[name] = queries.get(name, 0) + 1
+        requests[name] = requests.get(name, 0) + found.requests
+    least = {name: min(FEWEST, queries[name]) for name in sorted(queries)}
+    if size < sum(least.values()):
+        raise HarnessError(
+            f"{len(least)} strata need {many(sum(least.values()), 'query')} at least, {size} were"
+            " wanted; raise --size"
+        )
+    shares = _allocated(least, queries, requests, size)
+    return {name: Stratum(queries[name], requests[name], shares[name]) for name in least}
+
+
+def _allocated(
+    least: Mapping[str, int], queries: Mapping[str, int], requests: Mapping[str, int], size: int
+) -> dict[str, int]:
+    """Return one more query at a time to the stratum with the most requests per sampled query."""
+    shares = dict(least)
+    waiting = [
+        (-requests[name] / shares[name], name) for name in shares if shares[name] < queries[name]
+    ]
+    heapq.heapify(waiting)
+    for _ in range(size - sum(shares.values())):
+        if not waiting:
+            break
+        _, name = heapq.heappop(waiting)
+        shares[name] += 1
+        if shares[name] < queries[name]:
+            heapq.heappush(waiting, (-requests[name] / shares[name], name))
+    return shares
+
+
+def drawn(tally: Tally, of: Mapping[str, Stratum], seed: int) -> tuple[Query, ...]:
+    """Draw the sample: of each stratum the queries whose keyed digests are smallest."""
+    kept: dict[str, list[tuple[int, str, Counted]]] = {name: [] for name in of}
+    for found, name in classified(tally):
+        mark = -int.from_bytes(_digest(found.key, seed), "big")
+        most, least = kept[name], of[name].sampled
+        if len(most) < least:
+            heapq.heappush(most, (mark, found.key, found))
+        elif mark > most[0][0]:
+            heapq.heapreplace(most, (mark, found.key, found))
+    sample = [(found, name) for name in of for _, _, found in kept[name]]
+    sample.sort(key=lambda one: (-one[0].requests, one[0].key))
+    return tuple(_query(found, name, of[name]) for found, name in sample)
+
+
+def query_id(key: str) -> str:
+    """Name a query by its words, the same in every log."""
+    return f"log-{hashlib.blake2b(key.encode(), digest_size=6).hexdigest()}"
+
+
+def _digest(key: str, seed: int) -> bytes:
+    return hashlib.blake2b(key.encode(), digest_size=8, key=str(seed).encode()).digest()
+
+
+def _query(counted: Counted, name: str, of: Stratum) -> Query:
+    place, shape, *zero = name.split("/")
+    slices = [f"traffic-{place}", f"form-{shape}"]
+    slices += ["zero-result"] if zero == ["zero-result"] else []
+    slices += ["masked"] if counted.masked else []
+    return Query(
+        query_id(counted.key),
+        counted.text,
+        tuple(slices),
+        drawn=Drawn(name, of.inclusion, counted.requests),
+    )
+
+
+FORMAT = 1
+REMEDY = "Make the sample anew: harness queries from-log."
+
+
+class StratumRow(BaseModel):
+    """A stratum, as the card has it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    queries: Annotated[int, Field(ge=1)]
+    requests: Annotated[int, Field(ge=1)]
+    sampled: Annotated[int, Field(ge=1)]
+
+
+class SampleCard(BaseModel):
+    """What a sample is of, and how it was drawn; the file beside it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    format: Annotated[int, Field(ge=FORMAT, le=FORMAT)]
+    log: str
+    log_sha256: str
+    log_format: str
+    seed: int
+    lines: int
+    requests: int
+    sessions: int
+    foreign_lines: int
+    untold_requests: int
+    left_out: dict[str, int]
+    masked: dict[str, int]
+    mask_limits: list[str]
+    strata: dict[str, StratumRow]
+    near_duplicates: int
+    """Sampled queries with nearly the words of another."""
+    queries_sha256: str
+
+
+class Made(NamedTuple):
+    """What was written."""
+
+    card: SampleCard
+    queries: int
+
+
+def beside(path: Path) -> Path:
+    """Where the card of a sample lies."""
+    return path.with_name(f"{path.name}.card.json")
+
+
+def from_log(path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed: int) -> Made:
+    """Write a sample of at most ``size`` queries into ``to``, and its card beside it."""
+    completed(to, within=(to.parent,))
+    for file in (to, beside(to)):
+        check_new(file, reads=[path])
+    with Tally.open() as tally:
+        counts = count(path, tally, kind, fields)
+        parts = strata(tally, size)
+        queries = drawn(tally, parts, seed)
+    sample_card = _card(path, counts, parts, queries, seed)
+    with changing(to, within=(to.parent,), what="queries from-log") as change:
+        for file in (to, beside(to)):
+            check_new(file)
+        change.write(beside(to), json_text(sample_card.model_dump(mode="json")))
+        change.write(to, beir.queries_text(queries))
+    return Made(sample_card, len(queries))
+
+
+CARDS: Artifact[SampleCard] = Json("the card of a sample", SampleCard, remedy=REMEDY)
+
+
+def read_card(path: Path) -> SampleCard:
+    """Read the card of the sample at ``path``."""
+    place = beside(path)
+    sample_card = CARDS.read(place)
+    if digest.of_queries(beir.queries(path)) != sample_card.queries_sha256:
+        raise BadFile(path, "it was changed since its card was written", REMEDY)
+    return sample_card
+
+
+def _card(
+    path: Path, counts: Counts, parts: Mapping[str, Stratum], queries: Sequence[Query], seed: int
+) -> SampleCard:
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    return SampleCard(
+        format=FORMAT,
+        log=path.name,
+        log_sha256=digest.of_files(files),
+        log_format=counts.format,
+        seed=seed,
+        lines=counts.lines,
+        requests=counts.requests,
+        sessions=counts.sessions,
+        foreign_lines=counts.foreign,
+        untold_requests=counts.untold,
+        left_out={str(why): number for why, number in sorted(counts.left.items())},
+        masked=dict(sorted(counts.masked.items())),
+        mask_limits=list(LIMITS),
+        strata={name: StratumRow(**asdict(one)) for name, one in parts.items()},
+        near_duplicates=sum(map(len, near_duplicates(queries))),
+        queries_sha256=digest.of_queries(queries),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Shares of the requests, then and now."""
+
+    then: Mapping[str, float]
+    """By form, and by whether results were found where both logs tell."""
+    now: Mapping[str, float]
+    requests: int
+    """Of the later log."""
+    carried: float
+    """Estimated share of the later requests whose query the earlier log has too."""
+
+    @property
+    def distance(self) -> float:
+        """Total variation: the share of requests that would have to be of another kind."""
+        kinds = self.then.keys() | self.now.keys()
+        return sum(abs(self.then.get(k, 0) - self.now.get(k, 0)) for k in kinds) / 2
+
+
+def drift(sample: Path, later: Path, *, kind: str, fields: Fields) -> Drift:
+    """Compare a later log with the card of a sample.
+
+    What of the later requests the earlier log has too is a Horvitz-Thompson estimate: the sampled
+    queries' later requests, each over its inclusion probability.
+    """
+    card = read_card(sample)
+    then = {name: row.requests for name, row in card.strata.items()}
+    now: dict[str, int] = {}
+    with Tally.open() as tally:
+        requests = count(later, tally, kind, fields).requests
+        for found, stratum in classified(tally):
+            now[stratum] = now.get(stratum, 0) + found.requests
+        carried = sum(
+            tally.count_of(normalised(query.text)) / query.drawn.inclusion
+            for query in beir.queries(sample)
+            if query.drawn
+        )
+    told = all(name.count("/") == 2 for name in (*then, *now))  # noqa: PLR2004  the third part
+    return Drift(
+        _shares(then, told=told), _shares(now, told=told), requests, min(1.0, carried / requests)
+    )
+
+
+def _shares(requests: Mapping[str, int], *, told: bool) -> dict[str, float]:
+    """Add up over the classes of frequency, which are thirds of every log."""
+    found: dict[str, float] = {}
+    total = sum(requests.values())
+    for name, count_ in requests.items():
+        parts = name.split("/")[1 : 3 if told else 2]
+        kind = "/".join(parts)
+        found[kind] = found.get(kind, 0) + count_ / total
+    return dict(sorted(found.items()))

@@ -1,0 +1,1 @@
+"""A migration in steps: ledger, moves, drills and commands."""

@@ -1,0 +1,184 @@
+"""Which stage of a candidate wins or loses what, query by query and slice by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines import registry as arms
+from harness.core.engine import IMPORTED
+from harness.core.errors import HarnessError
+from harness.core.files import write_json, write_text
+from harness.core.progress import progress
+from harness.core.records import Query
+from harness.core.run import Run
+from harness.core.scores import Paired, codes
+from harness.core.store import Artifact, Json
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.gates.base.rules import Rules
+from harness.measures.decompose import Parts, decompose_way
+from harness.measures.quality import score
+from harness.pipeline.index import check_index
+from harness.pipeline.layout import Layout
+from harness.pipeline.receipts import check_run, check_same, read_manifest
+from harness.pipeline.score import slices
+from harness.replay.drive import Traced, trace, unstaged
+from harness.report.explorer_stages import HINT, Decomposed, Moved, from_json, to_csv, to_json
+from harness.report.inputs import Apart
+from harness.stats.significance import fdr_adjusted, sign_flip_each
+
+FOLDER = "apart"
+
+
+PARTS: Artifact[Mapping[str, Any]] = Json("a difference by stage", dict[str, Any], remedy=HINT)
+
+
+def keep(layout: Layout, decomposed: Decomposed) -> None:
+    """Write it where the next report finds it; an earlier one of the same arms goes."""
+    path = layout.today / FOLDER / f"{'~'.join(decomposed.names)}.json"
+    PARTS.write(path, to_json(decomposed))
+
+
+def kept(layout: Layout) -> tuple[Apart, ...]:
+    """Read all that is kept, by name."""
+    files = sorted((layout.today / FOLDER).glob("*.json"))
+    return tuple(from_json(PARTS.read(path), path) for path in files)
+
+
+ALL = "all"
+"""Of the slices: every query."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecomposeRequest:
+    """Which difference is taken apart."""
+
+    control: str
+    candidate: str
+    """Names of arms, or paths to their TOML files."""
+    measure: str
+    k: int
+    """Hits asked of each stage: as many as were replayed."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Names of control and candidate."""
+        return _name(self.control), _name(self.candidate)
+
+
+def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Path) -> Decomposed:
+    """Ask the candidate for its stages, and attribute its difference from the control to them."""
+    for arm in wanted.names:
+        check_run(layout, arm)
+    data = Prepared.open(layout.data)
+    queries, qrels = data.queries(), data.qrels()
+    control, shown = (read_run(layout.run(arm)) for arm in wanted.names)
+    asked = [query.query_id for query in queries]
+    paired = Paired.of(
+        *(score(run, qrels, [wanted.measure], asked)[wanted.measure] for run in (control, shown))
+    )
+    known = frozenset(paired.query_ids)
+    traced = _trace(layout, wanted, [q for q in queries if q.query_id in known], shown, cache)
+    kept = [at for at, query_id in enumerate(paired.query_ids) if query_id not in traced.lost]
+    ids = tuple(paired.query_ids[at] for at in kept)
+    parts = decompose_way(control, traced.way, qrels, wanted.measure, ids)
+    steps = {run.arm: part for run, part in zip(traced.way, parts, strict=True)}
+    by_id = {query.query_id: query for query in queries}
+    return Decomposed(
+        dataset=data.manifest.name,
+        names=wanted.names,
+        measure=wanted.measure,
+        queries=tuple(by_id[query_id] for query_id in ids),
+        control=paired.control[kept],
+        candidate=paired.candidate[kept],
+        steps=steps,
+        beside={
+            run.arm: score(run, qrels, [wanted.measure], ids)[wanted.measure].values
+            for run in traced.beside
+        },
+        level=1 - rules.confidence,
+        moved=_moved(steps, ids, slices(queries), data.clusters(), rules),
+        lost={query_id: why for query_id, why in traced.lost.items() if query_id in known},
+    )
+
+
+def write(decomposed: Decomposed, to: Path) -> None:
+    """Write every query to a file, in the format that its ending names."""
+    check_ending(to)
+    if to.suffix == ".csv":
+        write_text(to, to_csv(decomposed))
+    else:
+        write_json(to, to_json(decomposed))
+
+
+def check_ending(to: Path) -> None:
+    """Check that a file's ending names a format."""
+    if to.suffix not in {".csv", ".json"}:
+        raise HarnessError(f"{to}: no format ends so; name a file that ends in .csv or .json")
+
+
+def _name(arm: str) -> str:
+    """Return the name of an arm; that of a run that was imported has no file."""
+    return arms.path_of(arm).stem if "/" in arm or arm.endswith(".toml") else arm
+
+
+def _trace(
+    layout: Layout, wanted: DecomposeRequest, queries: Sequence[Query], shown: Run, cache: Path
+) -> Traced:
+    """Open the candidate; one that was imported has no stages."""
+    manifest = read_manifest(layout, wanted.names[1])
+    if manifest.engine == IMPORTED:
+        return unstaged(shown)
+    arm = arms.load(wanted.candidate, cache)
+    check_index(layout, arm)
+    with (
+        arm.open(layout.index(arm.name)) as searcher,
+        progress(f"asking {arm.name} for its stages", len(queries)) as advance,
+    ):
+        check_same(layout, arm.name, manifest, searcher.manifest)
+        return trace(searcher, queries, shown, k=wanted.k, advance=advance)
+
+
+def _moved(
+    steps: Mapping[str, Parts],
+    ids: Sequence[str],
+    of_slices: Mapping[str, frozenset[str]],
+    clusters: Mapping[str, str],
+    rules: Rules,
+) -> tuple[Moved, ...]:
+    """Try each step on each slice; the slices are one family for each step."""
+    members = {
+        name: np.array([q in wanted for q in ids], dtype=bool)
+        for name, wanted in {ALL: frozenset(ids), **of_slices}.items()
+    }
+    totals = np.column_stack([part.total for part in steps.values()])
+    found: dict[str, tuple[float, ...]] = {}
+    for name, inside in members.items():
+        if inside.any():
+            found[name] = sign_flip_each(
+                totals[inside],
+                shift=0.0,
+                alternative="two-sided",
+                resamples=rules.resamples,
+                seed=rules.seed,
+                clusters=codes([q for q, own in zip(ids, inside, strict=True) if own], clusters),
+            )
+    p_values = np.array(list(found.values()))
+    adjusted = np.column_stack([fdr_adjusted(column) for column in p_values.T])
+    every = [
+        Moved(
+            name,
+            step,
+            float(totals[members[name], at].mean()),
+            int(members[name].sum()),
+            float(adjusted[row, at]),
+        )
+        for row, name in enumerate(found)
+        for at, step in enumerate(steps)
+    ]
+    return tuple(sorted(every, key=lambda one: (one.p_value, -abs(one.mean), one.slice, one.step)))

@@ -1,0 +1,281 @@
+"""The log of a data set's experiments, and what each rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+from harness.core import digest
+from harness.core.batches import code_sha256
+from harness.core.errors import BadFile, EvidenceError, HarnessError
+from harness.core.files import append_text, held, write_text
+from harness.core.names import Clocked, Experiment, Inputs, Kind, Looked, Setting
+from harness.core.store import Artifact, Journal, Json, JsonLines
+from harness.corpus.prepared import Inventory, Prepared
+from harness.corpus.runs import read_run
+from harness.load.files import trials_of
+from harness.pipeline.layout import Layout
+
+FIRST = "0" * 64
+"""What the first line holds in place of a digest."""
+HINT = "Bring the file back as it was (a copy, git); it is never corrected by hand"
+
+
+EXPERIMENTS: Journal[Experiment] = JsonLines("an experiment", Experiment, remedy=HINT)
+INVENTORIES: Artifact[Inventory] = Json("an inventory", Inventory, remedy=HINT)
+
+
+class Log:
+    """The lines of a log as they were read."""
+
+    def __init__(self, lines: Sequence[str], experiments: Sequence[Experiment]) -> None:
+        self.lines = tuple(lines)
+        self.experiments = tuple(experiments)
+
+    @property
+    def head(self) -> str:
+        """Digest of the last line; zeros where there is none."""
+        return digest.of_bytes(self.lines[-1].encode()) if self.lines else FIRST
+
+    def until(self, number: int) -> Log:
+        """Return the lines before line ``number``."""
+        return Log(self.lines[: number - 1], self.experiments[: number - 1])
+
+    @property
+    def text(self) -> str:
+        """The lines as the file holds them."""
+        return "".join(f"{line}\n" for line in self.lines)
+
+
+@contextmanager
+def writing(layout: Layout) -> Iterator[None]:
+    """Hold the log while the block reads, judges and adds a line; others wait.
+
+    A log that lies with the data set is held too, and is gone on with first.
+    """
+    with ExitStack() as stack:
+        try:
+            for place in _places(layout):
+                stack.enter_context(held(place))
+            layout.experiments.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise HarnessError(
+                f"{exc.filename}: cannot be written ({exc.strerror}), and what is not logged is not"
+                " judged; copy the data to where you may write, or name a folder with --log"
+            ) from exc
+        if layout.shared_log:
+            _go_on(layout, layout.shared_log)
+        yield
+
+
+def _places(layout: Layout) -> Iterator[Path]:
+    """Yield what is held: a log in a folder of its own is held by its folder."""
+    yield layout.experiments
+    if layout.shared_log:
+        own = layout.shared_log.name == layout.log.name
+        yield layout.shared_log.parent if own else layout.shared_log
+
+
+def _go_on(layout: Layout, shared: Path) -> None:
+    """Take over the lines that the log of the data set has beyond the log of ``layout``."""
+    own, of_data = _read(layout.log), _read(shared)
+    if not of_data.lines and layout.kept_log:
+        of_data = _read(layout.kept_log)
+    both = min(len(own.lines), len(of_data.lines))
+    if own.lines[:both] != of_data.lines[:both]:
+        problem = f"does not go on from {shared}: they differ within their first {both} experiments"
+        raise BadFile(layout.log, problem, f"{HINT}. Or name a new --out")
+    if len(of_data.lines) > both:
+        write_text(layout.log, of_data.text, durable=True)
+
+
+def shared(layout: Layout, log: Path) -> Layout:
+    """Return ``layout`` with the log of its data set, and keep the way to it in the folder."""
+    layout.experiments.mkdir(parents=True, exist_ok=True)
+    layout.log_link.unlink(missing_ok=True)
+    layout.log_link.symlink_to(log.resolve())
+    return replace(layout, shared_log=log.resolve())
+
+
+def keep(layout: Layout, to: Path) -> int:
+    """Copy the log into ``to``, which must be how it began, and give the number of lines."""
+    with held(to):
+        log = read(replace(layout, kept_log=to))
+        if log.lines:
+            write_text(to, log.text, durable=True)
+        return len(log.lines)
+
+
+def read(layout: Layout) -> Log:
+    """Read the log of ``layout``; one that is not there begins with the copy that was kept."""
+    kept = _read(layout.kept_log) if layout.kept_log else Log((), ())
+    path = layout.log
+    if not path.is_file():
+        return kept
+    log = _read(path)
+    if log.lines[: len(kept.lines)] != kept.lines:
+        same = sum(1 for ours, theirs in zip(log.lines, kept.lines, strict=False) if ours == theirs)
+        problem = (
+            f"has {len(log.lines)} experiments, and {layout.kept_log} kept {len(kept.lines)}, of"
+            f" which it has the first {same}"
+        )
+        raise BadFile(path, problem, f"{HINT}. A log that is not there begins with the kept one")
+    return log
+
+
+def _read(path: Path) -> Log:
+    lines: list[str] = []
+    found: list[Experiment] = []
+    head = FIRST
+    for _, line, one in EXPERIMENTS.lines(path) if path.is_file() else ():
+        if (one.number, one.previous) != (number := len(lines) + 1, head):
+            problem = "does not follow the line before it: one was changed, moved or taken out"
+            raise BadFile(path, problem, HINT, number)
+        lines.append(line)
+        found.append(one)
+        head = digest.of_bytes(line.encode())
+    return Log(lines, found)
+
+
+def before_decision(layout: Layout, number: int) -> Log:
+    """Return the log as it was before the decision in ``layout``, whose number is ``number``."""
+    log, path = read(layout), layout.log
+    if len(log.lines) < number:
+        raise EvidenceError(
+            f"{path}: ends with line {len(log.lines)}, and {layout.decision} is line {number}:"
+            f" lines were taken out. {HINT}"
+        )
+    if log.experiments[number - 1].decision != digest.of_file(layout.decision):
+        raise EvidenceError(f"{path}: line {number} is not of {layout.decision}. {HINT}")
+    return log.until(number)
+
+
+def add(
+    layout: Layout,
+    kind: Kind,
+    at: datetime,
+    *,
+    inputs: Inputs,
+    inventory: Inventory,
+    policy: str = "",
+    steps: Sequence[Looked] = (),
+    decision: str | None = None,
+) -> None:
+    """Add a line; ``at`` is aware of its zone. The inventory is kept once, by its digest.
+
+    Whoever reads, judges and then adds holds the log (``writing``) meanwhile.
+    """
+    log = read(layout)
+    one = Experiment(
+        number=len(log.lines) + 1,
+        previous=log.head,
+        kind=kind,
+        at=at,
+        policy=policy,
+        inputs=inputs,
+        steps=tuple(steps),
+        decision=decision,
+    )
+    kept = _inventory(layout, inputs.inventory)
+    if not kept.is_file():
+        write_text(kept, inventory.model_dump_json() + "\n", durable=True)
+    line = EXPERIMENTS.text([one])
+    append_text(layout.log, line if layout.log.is_file() else log.text + line)
+    if layout.shared_log:
+        write_text(layout.shared_log, log.text + line, durable=True)
+
+
+def inventory_of(layout: Layout, one: Experiment) -> Inventory | None:
+    """Read what an experiment was judged on; None where it was not kept, or is another one."""
+    path = _inventory(layout, one.inputs.inventory)
+    if not path.is_file():
+        return None
+    found = INVENTORIES.read(path)
+    return found if found.sha256 == one.inputs.inventory else None
+
+
+def _inventory(layout: Layout, sha256: str) -> Path:
+    return layout.experiments / f"inventory-{sha256[:16]}.json"
+
+
+def stock(layout: Layout) -> Inventory:
+    """Take stock of the queries and judgements in ``layout``."""
+    data = Prepared.open(layout.data)
+    return Inventory.of(data.queries(), data.qrels())
+
+
+def race_settings(layout: Layout) -> dict[str, Setting]:
+    """Return how the race at hand was run, as its receipt says; nothing where none was."""
+    if not layout.race_receipt.is_file():
+        return {}
+    receipt = layout.read(Layout.race_receipt)
+    return {key: value for key, value in receipt.items() if isinstance(value, Setting)}
+
+
+def inputs(
+    layout: Layout,
+    arms: Iterable[str],
+    inventory: Inventory,
+    *,
+    policy: str | None,
+    seeds: Mapping[str, int],
+    raced: bool = True,
+    loaded: bool = False,
+) -> Inputs:
+    """Return the digests of all that an experiment with ``arms`` rests on.
+
+    ``policy`` is the digest of its file, ``seeds`` are those drawn by, beside the race's.
+    ``raced`` and ``loaded`` tell whether it rests on the last race and the last load test.
+    """
+    arms = tuple(arms)
+    data = Prepared.open(layout.data).manifest
+    runs = {arm: digest.of_file(layout.run(arm)) for arm in arms}
+    settings = race_settings(layout) if raced else {}
+    seed, trials = settings.get("seed"), trials_of(layout)
+    return Inputs(
+        corpus=data.corpus_sha256,
+        queries=data.queries_sha256,
+        qrels=data.qrels_sha256,
+        inventory=inventory.sha256,
+        runs=runs,
+        shown={arm: _shown(layout.run(arm), sha256) for arm, sha256 in runs.items()},
+        manifests={
+            arm: digest.of_file(layout.manifest(arm))
+            for arm in runs
+            if layout.manifest(arm).is_file()
+        },
+        times=digest.of_file(layout.times) if settings and layout.times.is_file() else None,
+        load=digest.of_file(trials) if loaded and trials.is_file() else None,
+        policy=policy,
+        code=code_sha256(),
+        seeds={**seeds, "race": seed} if isinstance(seed, int) else dict(seeds),
+    )
+
+
+@lru_cache(maxsize=256)
+def _shown(path: Path, sha256: str) -> str:  # noqa: ARG001  the same for the same bytes
+    """Digest of what the run in a file with this digest shows; an experiment is noted often."""
+    return read_run(path).shown_sha256
+
+
+def note_timed(layout: Layout, kind: Clocked, arms: Sequence[str], at: datetime) -> None:
+    """Add the race or the load test at hand to the log, whether a gate will judge it or not.
+
+    A race that begins or goes on has no times yet; those at hand are of another.
+    """
+    inventory = stock(layout)
+    found = inputs(
+        layout,
+        arms,
+        inventory,
+        policy=None,
+        seeds={},
+        raced=kind in {"race", "load"},
+        loaded=kind == "load",
+    )
+    with writing(layout):
+        add(layout, kind, at, inputs=found, inventory=inventory)

@@ -1,0 +1,92 @@
+"""Stage ``index``: build one arm's index of one data set and hand on its manifest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engines import registry as arms
+from engines.registry import Arm
+from harness.core.digest import of_files
+from harness.core.engine import Manifest
+from harness.core.errors import EvidenceError, IndexNotReady
+from harness.core.files import replacing_folder, write_text
+from harness.core.folders import is_stray
+from harness.core.reading import text_of
+from harness.corpus import tuning
+from harness.corpus.prepared import Prepared
+from harness.pipeline import receipts
+from harness.pipeline.layout import FILES, MADE_WITH, NOTES, Layout
+
+OURS = arms.__name__.split(".")[0]
+
+
+def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
+    """Build the index beside, put it in place, and write its manifest."""
+    arm = arms.load(arm_name, cache)
+    documents = Prepared.open(layout.data).documents()
+    with replacing_folder(layout.index(arm.name)) as folder:
+        manifest = arm.build(documents, folder)
+        note_files(folder)
+        (folder / MADE_WITH).write_text(of_files(sources(arm)), encoding="utf-8")
+    layout.write(Layout.manifest, manifest, arm.name)
+    _keep_tuning(layout, arm)
+    return manifest
+
+
+def _keep_tuning(layout: Layout, arm: Arm) -> None:
+    """Copy the record of a tuned arm beside its manifest, for whoever judges the arm."""
+    if arm.tuning is None:
+        layout.tuning(arm.name).unlink(missing_ok=True)
+        return
+    write_text(layout.tuning(arm.name), tuning.read(arm.tuning).model_dump_json(indent=2) + "\n")
+
+
+def note_files(folder: Path) -> None:
+    """Note the digest of each file of an index, as it was built."""
+    receipts.write(folder / FILES, _files(folder))
+
+
+def _files(folder: Path) -> list[Path]:
+    """List all that stands in an index's folder, but for what the harness notes there."""
+    notes = {folder / name for name in NOTES}
+    found = (path for path in folder.rglob("*") if not path.is_dir() and path not in notes)
+    return sorted(path for path in found if not is_stray(path.relative_to(folder)))
+
+
+def sources(arm: Arm) -> tuple[Path, ...]:
+    """Files that say what the arm is: its TOML, its tuning record, and the Python beside it."""
+    record = (arm.tuning,) if arm.tuning and arm.tuning.is_file() else ()
+    return (arm.path, *record, *sorted(arm.path.parent.glob("*.py")))
+
+
+def check_index(layout: Layout, arm: Arm) -> None:
+    """Compare the arm and the files of its index with what they were when it was built.
+
+    A file more is one that SQLite may take for the end of its own: a journal changes every answer.
+    The files of an engine that is not of this project may change: some write where they read.
+    """
+    check_settings(layout, arm)
+    if type(arm.engine).__module__.split(".")[0] != OURS:
+        return
+    folder, hint = layout.index(arm.name), _hint(layout, arm)
+    try:
+        noted = receipts.check_all(folder / FILES, hint)
+    except EvidenceError as exc:
+        raise IndexNotReady(str(exc)) from exc
+    if strange := [path for path in _files(folder) if path not in noted]:
+        raise IndexNotReady(f"{strange[0]}: came into the index after it was built. {hint}")
+
+
+def check_settings(layout: Layout, arm: Arm) -> None:
+    """Compare the arm with the one that its index was built with."""
+    hint = _hint(layout, arm)
+    noted = layout.index(arm.name) / MADE_WITH
+    if not noted.is_file():
+        raise IndexNotReady(f"{layout.index(arm.name)}: no index here. {hint}")
+    if text_of(noted) != of_files(sources(arm)):
+        raise IndexNotReady(f"{arm.path}: was changed since the arm's index was built. {hint}")
+
+
+def _hint(layout: Layout, arm: Arm) -> str:
+    named = arm.name if arm.name in arms.names() else str(arm.path)
+    return layout.remedy(Layout.index, named)

@@ -1,0 +1,318 @@
+"""A new evaluation project: sample data, an engine, a policy and a script for a build server."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
+
+import yaml
+
+from harness.core.batches import code_sha256
+from harness.core.errors import HarnessError
+from harness.core.files import REMEDIES, replacing_folder, scratch, write_json, write_text
+from harness.core.formats import yaml_file
+from harness.corpus import card
+from harness.pipeline.provenance import versions
+
+INSTALLED, PACKAGED_PIPELINE = "installed.json", "dvc.yaml"
+CODE = ("engines", "harness", "requirements.lock")
+"""What a stage in a clone depends on and what is not in such a project."""
+CONFIG = "[core]\n    analytics = false\n    check_update = false\n    no_scm = true\n"
+
+
+def begin_packaged(packaged: Path, folder: Path) -> None:
+    """Make ``folder`` a project with the data sets and policies that the package brings.
+
+    A folder that is one already keeps its files; only what follows from the installed code is
+    written anew.
+    """
+    if not (folder / "params.yaml").is_file():
+        with replacing_folder(folder) as beside:
+            shutil.copytree(packaged, beside, dirs_exist_ok=True)
+            write_text(beside / ".dvc" / "config", CONFIG)
+    about = {"code": code_sha256(), "packages": versions(), "python": platform.python_version()}
+    write_json(folder / INSTALLED, about)
+    pipeline = yaml_file(packaged / PACKAGED_PIPELINE)
+    for stage in pipeline["stages"].values():
+        stage["deps"] = _installed(stage["deps"])
+    write_text(folder / PACKAGED_PIPELINE, yaml.safe_dump(pipeline, sort_keys=False))
+
+
+def other_versions(root: Path, datasets: Iterable[str]) -> tuple[str, ...]:
+    """Name the installed packages that are not of the version that a data set is read from."""
+    others: dict[str, str] = {}
+    for folder in (root / "datasets" / name for name in datasets):
+        wanted = card.read(folder).packages if (folder / card.FILE).is_file() else {}
+        here = card.installed(wanted)
+        others |= {
+            package: f"{package} {here.get(package, 'none')} (not {version})"
+            for package, version in wanted.items()
+            if here.get(package) != version
+        }
+    return tuple(others[package] for package in sorted(others))
+
+
+def _installed(deps: Iterable[str]) -> list[str]:
+    """Name ``installed.json`` once instead of all code."""
+    kept = [dep for dep in deps if dep.partition("/")[0] not in CODE]
+    return [*kept, INSTALLED]
+
+
+ACTIONS: Mapping[str, str] = {
+    "Create": "Press the plus sign beside the list. The new {one} is empty, and is yours.",
+    "Rename": "Click on the title and type another one. Links to the {one} go on working.",
+    "Delete": "Choose the bin. For thirty days the {one} can be brought back from there.",
+    "Share": "Enter the address of a colleague. Who follows the link may read this {one}.",
+    "Export": "Choose a format, and a file is written. Large {one}s are packed first.",
+    "Import": "Pick a file from your disk. Each row becomes one {one}; errors are listed.",
+    "Archive": "It leaves the daily view, and search still finds it. The {one} is kept.",
+    "Print": "A preview opens with page breaks. The {one} is set in black on white.",
+}
+THINGS = (
+    "board", "booking", "budget", "calendar", "catalogue", "chart", "contact", "contract",
+    "dashboard", "diary", "folder", "form", "glossary", "guide", "journal", "label", "ledger",
+    "letter", "map", "memo", "note", "parcel", "plan", "poll", "project", "quote", "receipt",
+    "report", "survey", "template",
+)  # fmt: skip
+ASKED = ("{action} {one}", "How do I {action} a {one}?", "{action} {one}s")
+SLICES = ("keywords", "question", "plural")
+SHEBANG, RUNNABLE = b"#!", 0o755
+MAX_NAMED = 5
+TEMPLATE = Path(__file__).parent / "template"
+DATA, SCRIPT, README, IGNORED = "data", "ci.sh", "README.md", ".gitignore"
+ALWAYS = {
+    README: README,
+    "params.yaml": "params.yaml",
+    "policy/pairwise.toml": "policy/pairwise.toml",
+    "policy/regress.toml": "policy/regress.toml",
+    "engine/own.py": "engine/own.py",
+    "engine/own.toml": "engine/own.toml",
+    SCRIPT: SCRIPT,
+    "gitignore": IGNORED,
+}
+"""Where each file of the template goes."""
+BESIDE = "SEARCH.md"
+"""The README of a project in a folder that has one."""
+FILLED = {README, "params.yaml", SCRIPT}
+WORKFLOW, INIT_PIPELINE = ".github/workflows/search.yml", ".gitlab-ci.yml"
+"""Where GitHub and GitLab read what to run: from the root of the repository."""
+ACTION = "ci/github"
+SOURCE = re.compile(r"([\w.-]+(?:/[\w.-]+)+)@([\w./-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a new project is to be."""
+
+    folder: Path
+    control: str
+    """The arm that serves today."""
+    github: str = ""
+    """``OWNER/REPO@REF`` of the harness on GitHub; empty for no workflow."""
+    gitlab: str = ""
+    """``GROUP/PROJECT@REF`` of the harness on the same GitLab; empty for no pipeline."""
+
+
+def begin_project(wanted: Begun) -> tuple[str, ...]:
+    """Write the project, and name its files from its folder.
+
+    A new folder appears whole or not at all. A folder of a git repository may hold files: none is
+    overwritten, ``.gitignore`` gets the lines that it lacks, and a README stays. Workflow files go
+    to the root of the repository.
+    """
+    try:
+        return _written(wanted)
+    except OSError as exc:
+        problem = f"{wanted.folder}: cannot be made ({exc.strerror})"
+        remedy = REMEDIES.get(exc.errno or 0, "Name one where you may write")
+        raise HarnessError(f"{problem}. {remedy}") from exc
+
+
+def _written(wanted: Begun) -> tuple[str, ...]:
+    folder = wanted.folder.resolve()
+    root = _root(folder)
+    _may_hold_a_project(wanted.folder, in_repository=root is not None)
+    flows = _flows(wanted, folder, root or folder)
+    has = {name for name in (README, IGNORED) if (folder / name).exists()}
+    files = _files(wanted, BESIDE if README in has else README)
+    if folder.exists():
+        ignored = files.pop(IGNORED) if IGNORED in has else b""
+        with added({**{folder / name: content for name, content in files.items()}, **flows}):
+            _ignore(folder / IGNORED, ignored.decode().splitlines())
+    elif root is None:
+        with replacing_folder(folder) as beside:
+            _write(beside, {**files, **{_from(folder, path): flows[path] for path in flows}})
+    else:
+        with added(flows), replacing_folder(folder) as beside:
+            _write(beside, files)
+    return tuple(sorted({*files, *(_from(folder, path) for path in flows)}))
+
+
+def _root(folder: Path) -> Path | None:
+    """Find the root of the git repository that a folder is in."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
+
+
+def _may_hold_a_project(folder: Path, *, in_repository: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise HarnessError(f"{folder}: is there already. Name a new or empty folder")
+    if folder.exists() and any(folder.iterdir()) and not in_repository:
+        problem = f"{folder}: is there already and is in no git repository"
+        raise HarnessError(f"{problem}. Name a new or empty folder, or run: git init")
+
+
+def _flows(wanted: Begun, folder: Path, root: Path) -> dict[Path, bytes]:
+    """Return the files for build servers, which name the folder from the root."""
+    within = "" if folder == root else json.dumps(folder.relative_to(root).as_posix())
+    github, gitlab = _source(wanted.github), _source(wanted.gitlab)
+    flows = {}
+    if github:
+        lines = f"\n        with:\n          folder: {within}" if within else ""
+        words = {"action": f"{github[0]}/{ACTION}@{github[1]}", "inputs": lines}
+        flows[root / WORKFLOW] = _filled("github.yml", words)
+    if gitlab:
+        line = f"\n      folder: {within}" if within else ""
+        words = {"project": gitlab[0], "ref": gitlab[1], "folder": line}
+        flows[root / INIT_PIPELINE] = _filled("gitlab.yml", words)
+    return flows
+
+
+def _files(wanted: Begun, readme: str) -> dict[str, bytes]:
+    """Return each file of the project by its place in the folder."""
+    words = {"name": wanted.folder.resolve().name, "control": wanted.control}
+    with scratch() as written:
+        words["documents"] = str(write_sample(written / DATA).documents)
+        data = sorted(path for path in written.rglob("*") if path.is_file())
+        files = {path.relative_to(written).as_posix(): path.read_bytes() for path in data}
+    for name, to in {**ALWAYS, README: readme}.items():
+        files[to] = _filled(name, words) if name in FILLED else (TEMPLATE / name).read_bytes()
+    return files
+
+
+def _filled(name: str, words: Mapping[str, str]) -> bytes:
+    return Template((TEMPLATE / name).read_text(encoding="utf-8")).substitute(words).encode()
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        make_runnable(path, content)
+
+
+def _ignore(file: Path, lines: Iterable[str]) -> None:
+    """Add to ``.gitignore`` what it lacks."""
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if lacking := [line for line in lines if line not in text.splitlines()]:
+        end = "" if text.endswith("\n") or not text else "\n"
+        write_text(file, text + end + "".join(f"{line}\n" for line in lacking))
+
+
+def _from(folder: Path, path: Path) -> str:
+    return Path(os.path.relpath(path, folder)).as_posix()
+
+
+def _source(given: str) -> tuple[str, str] | None:
+    if not given:
+        return None
+    match = SOURCE.fullmatch(given)
+    if not match:
+        raise HarnessError(f"{given!r} is an invalid repository reference: give OWNER/REPO@REF")
+    return match[1], match[2]
+
+
+@contextmanager
+def added(files: Mapping[Path, bytes]) -> Iterator[None]:
+    """Write each file; what was made is removed again where the block raises."""
+    _none_exists(files)
+    undo: list[Callable[[], None]] = []
+    try:
+        for path, content in files.items():
+            for folder in reversed([one for one in path.parents if not one.exists()]):
+                folder.mkdir()
+                undo.append(folder.rmdir)
+            with path.open("xb") as file:
+                undo.append(path.unlink)
+                file.write(content)
+            make_runnable(path, content)
+        yield
+    except BaseException:
+        for step in reversed(undo):
+            with suppress(OSError):
+                step()
+        raise
+
+
+def make_runnable(path: Path, content: bytes) -> None:
+    """Make a script executable."""
+    if content.startswith(SHEBANG):
+        path.chmod(RUNNABLE)
+
+
+def _none_exists(files: Iterable[Path]) -> None:
+    present = [str(path) for path in files if path.exists() or path.is_symlink()]
+    if present:
+        named = ", ".join(present[:MAX_NAMED]) + (", ..." if len(present) > MAX_NAMED else "")
+        raise HarnessError(f"{named}: is there already. Move it, or name a new folder")
+
+
+class Sample(NamedTuple):
+    """How much was written."""
+
+    documents: int
+    queries: int
+
+
+def write_sample(folder: Path) -> Sample:
+    """Write a folder in BEIR layout: the same bytes each time.
+
+    Every page is judged for every query, so that no verdict waits for judgements.
+    """
+    pairs = [(action, thing) for thing in THINGS for action in ACTIONS]
+    _lines(folder / "corpus.jsonl", map(_page, pairs))
+    _lines(folder / "queries.jsonl", _questions(pairs))
+    judged = (
+        f"{_query(asked)}\t{_name(page)}\t{int(page == asked)}" for asked in pairs for page in pairs
+    )
+    write_text(
+        folder / "qrels" / "test.tsv", "\n".join(["query-id\tcorpus-id\tscore", *judged, ""])
+    )
+    return Sample(len(pairs), len(pairs))
+
+
+def _name(pair: tuple[str, str]) -> str:
+    return "-".join(pair).lower()
+
+
+def _query(pair: tuple[str, str]) -> str:
+    return f"q-{_name(pair)}"
+
+
+def _page(pair: tuple[str, str]) -> Mapping[str, object]:
+    action, thing = pair
+    text = ACTIONS[action].format(one=thing)
+    return {"_id": _name(pair), "title": f"{action} a {thing}", "text": text}
+
+
+def _questions(pairs: Iterable[tuple[str, str]]) -> Iterator[Mapping[str, object]]:
+    """Ask for each page once: like words, and an intent of its own."""
+    for at, pair in enumerate(pairs):
+        kind = at % len(ASKED)
+        action, thing = pair
+        asked = ASKED[kind].format(action=action.lower(), one=thing)
+        name = _query(pair)
+        yield {"_id": name, "text": asked, "slices": [SLICES[kind]], "intent": name}
+
+
+def _lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))

@@ -1,0 +1,221 @@
+"""Receipts of stages, proofs of arms, dates of replays, and the digest of the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from os.path import normpath, relpath
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.core import digest
+from harness.core.engine import Manifest
+from harness.core.errors import BadFile, EvidenceError, IndexNotReady
+from harness.core.folders import is_stray
+from harness.core.printable import many
+from harness.core.run import Run
+from harness.core.store import Artifact, Json
+from harness.corpus.cells import without_own
+from harness.corpus.prepared import QUERIES, Prepared
+from harness.pipeline.layout import NOTES, STATED, Layout, ReplayDate
+from harness.policy.age import check_age, check_past
+
+RECEIPT: Artifact[dict[str, str]] = Json("a receipt", dict[str, str], keep=24)
+
+
+def write(receipt: Path, files: Iterable[Path]) -> None:
+    """Write the digest of each file, by its path as seen from the receipt's folder."""
+    RECEIPT.write(receipt, {_name(receipt, path): digest.of_file(path) for path in files})
+
+
+def check(receipt: Path, files: Iterable[Path], hint: str) -> None:
+    """Hold ``files`` against what the receipt says of them."""
+    noted = _read(receipt, hint)
+    for path in files:
+        name = _name(receipt, path)
+        if name not in noted:
+            raise EvidenceError(f"{receipt}: does not speak of {path}. {hint}")
+        if not path.is_file():
+            raise EvidenceError(f"{path}: is gone since {receipt} was written. {hint}")
+        if digest.of_file(path) != noted[name]:
+            raise EvidenceError(f"{path}: was changed since {receipt} was written. {hint}")
+
+
+def check_all(receipt: Path, hint: str) -> tuple[Path, ...]:
+    """Hold every file that the receipt speaks of, and give them."""
+    files = tuple(Path(normpath(receipt.parent / name)) for name in _read(receipt, hint))
+    check(receipt, files, hint)
+    return files
+
+
+def _read(receipt: Path, hint: str) -> dict[str, str]:
+    if not receipt.is_file():
+        raise EvidenceError(f"{receipt}: is not there, so nothing was measured yet. {hint}")
+    try:
+        return RECEIPT.read(receipt, hint)
+    except BadFile as exc:
+        raise EvidenceError(f"{receipt}: is not a receipt ({exc.problem}). {hint}") from exc
+
+
+def _name(receipt: Path, path: Path) -> str:
+    return Path(relpath(path, receipt.parent)).as_posix()
+
+
+def note_replayed(
+    layout: Layout, arm: str, at: datetime, *, index_sha256: str | None = None
+) -> None:
+    """Note that the run of ``arm`` which is there was queried from ``at`` on, aware of its zone.
+
+    ``index_sha256`` is of the index's files, as they were counted before it was queried.
+    """
+    run = digest.of_file(layout.run(arm))
+    noted = ReplayDate(at.isoformat(timespec="seconds"), run, index_sha256)
+    layout.write(Layout.replayed, noted, arm)
+
+
+def index_files(layout: Layout, arm: str) -> str | None:
+    """Count the digest of an arm's index files; None where it has none, as one that runs elsewhere.
+
+    What the engine says of its index (its fingerprint) has no part in it.
+    """
+    folder = layout.index(arm)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in NOTES)
+    own = ((path.relative_to(folder), path) for path in files)
+    named = [(at.as_posix(), digest.of_file(path)) for at, path in own if not is_stray(at)]
+    counted = any(path.name not in STATED for path in files)
+    return digest.of_json(named) if counted else None
+
+
+def replayed_index(layout: Layout, arm: str) -> str | None:
+    """Read the digest of the index that the arm's run was queried from; None where not noted."""
+    if replayed_at(layout, arm) is None:
+        return None
+    return layout.read(Layout.replayed, arm).index
+
+
+def asked_since(began: datetime, parts: Path) -> datetime:
+    """Return when the oldest answer of a replay was requested, that ``began`` or went on then.
+
+    ``parts`` is the folder of what an earlier one, which was killed, left.
+    """
+    times = (path.stat().st_mtime for path in parts.rglob("*") if path.is_file())
+    return min((began, *(datetime.fromtimestamp(time, UTC) for time in times)))
+
+
+def replayed_at(layout: Layout, arm: str) -> str | None:
+    """Read when the run of ``arm`` was queried, in ISO 8601; None where it was not noted."""
+    path = layout.replayed(arm)
+    if not path.is_file() or not layout.run(arm).is_file():
+        return None
+    noted = layout.read(Layout.replayed, arm)
+    if noted.run != digest.of_file(layout.run(arm)):
+        return None
+    try:
+        check_past(noted.at)
+    except EvidenceError as exc:
+        raise BadFile(path, str(exc), layout.remedy(Layout.replayed, arm)) from exc
+    return noted.at
+
+
+class Replayed(NamedTuple):
+    """When the run of an arm was queried."""
+
+    run: Path
+    note: Path
+    at: str | None
+    """In ISO 8601; None where it was not noted."""
+    hint: str
+
+    def check(self, now: datetime, evidence_days: int) -> None:
+        """Refuse a run that is too old, or of which no one knows how old it is."""
+        if self.at is None:
+            raise EvidenceError(
+                f"{self.note}: does not say when {self.run} was made, so it may be of any age."
+                f" {self.hint}"
+            )
+        try:
+            check_age(self.at, now=now, evidence_days=evidence_days)
+        except EvidenceError as exc:
+            raise EvidenceError(f"{self.run}: {exc}. {self.hint}") from exc
+
+
+def replayed(layout: Layout, arm: str) -> Replayed:
+    """Read when the run of ``arm`` was queried."""
+    at = replayed_at(layout, arm)
+    return Replayed(layout.run(arm), layout.replayed(arm), at, layout.remedy(Layout.run, arm))
+
+
+SAMPLE = 50
+"""Queries of a second replay that asks a sample: an engine that is not steady shows in fewer."""
+
+
+def read_manifest(layout: Layout, arm: str) -> Manifest:
+    """Read what stage ``index`` handed on."""
+    path = layout.manifest(arm)
+    if not path.is_file():
+        remedy = layout.remedy(Layout.index, arm)
+        raise IndexNotReady(f"{path}: the arm {arm} has no index. {remedy}")
+    return layout.read(Layout.manifest, arm)
+
+
+def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> None:
+    """Compare an opened index with what stage ``index`` handed on."""
+    if opened != wanted:
+        raise IndexNotReady(
+            f"{layout.index(arm)}: is not the index that {layout.manifest(arm)} describes"
+            f" ({opened.fingerprint[:12]} instead of {wanted.fingerprint[:12]})."
+            f" {layout.remedy(Layout.index, arm)}"
+        )
+
+
+def check_corpus(layout: Layout, arm: str, made: Manifest, data: Prepared) -> None:
+    """Hold an arm's index against the documents, as they are now."""
+    if made.corpus_sha256 != data.manifest.corpus_sha256:
+        raise IndexNotReady(
+            f"{layout.manifest(arm)}: the index was built of other documents than those in"
+            f" {layout.data}. {layout.remedy(Layout.index, arm)}"
+        )
+
+
+def record_run(layout: Layout, first: Run, again: Run | None = None) -> Run:
+    """Write an arm's runs, without hits that are the query itself; give the first.
+
+    A run that came as a file has no second one: it stands for both.
+    """
+    own = Prepared.open(layout.data).ids().own
+    shown = without_own(first, own)
+    layout.write(Layout.again, without_own(again, own) if again else shown, first.arm)
+    layout.write(Layout.run, shown, first.arm)
+    note_run(layout, first.arm)
+    return shown
+
+
+def read_twice(layout: Layout, arm: str) -> tuple[Run, Run]:
+    """Read both replays of an arm, of the queries that the second one asked."""
+    first, again = layout.read(Layout.run, arm), layout.read(Layout.again, arm)
+    if len(again) < min(SAMPLE, len(first)):
+        raise EvidenceError(
+            f"{layout.again(arm)}: has {many(len(again), 'query')} of {len(first)}, and a sample"
+            f" has {SAMPLE}. {layout.remedy(Layout.run, arm)}"
+        )
+    return first if len(again) == len(first) else first.only(again.query_ids), again
+
+
+def note_run(layout: Layout, arm: str) -> None:
+    """Note what the arm's two runs were made from."""
+    write(layout.run_receipt(arm), _files(layout, arm))
+
+
+def check_run(layout: Layout, arm: str) -> None:
+    """Hold an arm's runs against its index and the data, as they are now."""
+    check_corpus(layout, arm, read_manifest(layout, arm), Prepared.open(layout.data))
+    check(layout.run_receipt(arm), _files(layout, arm), layout.remedy(Layout.run, arm))
+
+
+def _files(layout: Layout, arm: str) -> tuple[Path, ...]:
+    return (
+        layout.data / QUERIES,
+        layout.manifest(arm),
+        layout.run(arm),
+        layout.again(arm),
+    )

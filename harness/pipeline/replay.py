@@ -1,0 +1,421 @@
+"""Stage ``replay``: ask one arm every query of one data set, twice."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from sys import intern
+from threading import local
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from engines import registry
+from engines.registry import Arm
+from harness.core import digest
+from harness.core.batches import code_sha256, current
+from harness.core.digest import of_files, of_json
+from harness.core.engine import IMPORTED, Answer, Manifest, Searcher, TakesParams
+from harness.core.errors import DatasetError, EvidenceError, HarnessError, InvalidArm
+from harness.core.files import held
+from harness.core.printable import many
+from harness.core.progress import progress
+from harness.core.records import Query, Scalar
+from harness.core.run import Run, Status
+from harness.corpus import trec
+from harness.corpus.cells import EXAMPLES, examples
+from harness.corpus.prepared import Prepared
+from harness.pipeline.index import check_index, sources
+from harness.pipeline.layout import Layout
+from harness.pipeline.params import ReplayParams
+from harness.pipeline.receipts import (
+    SAMPLE,
+    asked_since,
+    check_corpus,
+    check_same,
+    index_files,
+    note_replayed,
+    read_manifest,
+    record_run,
+)
+from harness.replay.drive import PART, drive
+from harness.replay.machine import Advance, Work, started, usable_cores
+
+
+class Tally:
+    """Answers as ``searcher`` does, with params or, where it takes none, without; and counts."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        self._search = searcher.search
+        self._search_with = searcher.search_with if isinstance(searcher, TakesParams) else None
+        self.manifest: Manifest = searcher.manifest
+        self.asked = 0
+        self.depths: set[int] = set()
+        """How many hits were requested."""
+
+    def search(self, text: str, k: int) -> Answer:
+        self._note(k)
+        return self._search(text, k)
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        if self._search_with is None:
+            return self.search(text, k)
+        self._note(k)
+        return self._search_with(text, k, params)
+
+    def _note(self, k: int) -> None:
+        self.asked += 1
+        self.depths.add(k)
+
+
+def remarks(run: Run) -> Iterator[str]:
+    """Describe what a reader of means must know: repeated attempts, unanswered queries."""
+    if run.retries:
+        count = run.rate_limited
+        limited = (
+            f". The server limited the rate of {count} of them: set rate_per_s" if count else ""
+        )
+        yield (
+            f"{run.arm}: {many(run.retries, 'attempt')} failed and were repeated; their time is in"
+            f" the latencies{limited}"
+        )
+    failed = [at for at, status in enumerate(run.status) if status != Status.ANSWERED]
+    if failed:
+        at = next((at for at in failed if run.errors[at]), failed[0])
+        why = f"{run.query_ids[at]}: {run.errors[at] or 'no error was noted'}"
+        yield f"{run.arm}: {len(failed)} of {len(run)} queries have no answer; the first, {why}"
+
+
+def check_depth(run: Run, tally: Tally, k: int) -> None:
+    """Compare how many hits were requested of an arm with ``k`` and with what its run says."""
+    said = run.conditions.k if run.conditions else None
+    if said != k or tally.depths - {k}:
+        asked = ", ".join(map(str, sorted(tally.depths))) or "an unknown number of"
+        raise EvidenceError(
+            f"{run.arm}: received requests for {asked} hits a query, its run says {said},"
+            f" but replay.k is {k}: the end of its lists is not a miss. Correct harness.replay,"
+            " and"
+            " replay"
+        )
+
+
+def check_turns(tallies: Mapping[str, Tally], turns: int, k: int) -> None:
+    """Compare how often each arm was queried, and for how many hits, with what a race gave it."""
+    for arm, tally in tallies.items():
+        if tally.asked != turns:
+            raise EvidenceError(
+                f"{arm} received {many(tally.asked, 'query')} in a race that gave it {turns}"
+                " turns: the time of one arm covers another's. Time each arm by itself"
+            )
+        if tally.depths - {k}:
+            asked = ", ".join(map(str, sorted(tally.depths)))
+            raise EvidenceError(
+                f"{arm} received requests for {asked} hits in a race over {k}: its times"
+                " are of other answers. Correct harness.replay.race, and race again"
+            )
+
+
+def check_apart(searchers: Mapping[str, Searcher]) -> None:
+    """Refuse arms that are one open index: each is opened by itself."""
+    for left, right in combinations(searchers, 2):
+        if searchers[left] is searchers[right]:
+            raise EvidenceError(
+                f"{left} and {right} are one open index, so the times of one are the other's. Open"
+                " each arm by itself"
+            )
+
+
+_kept = local()
+"""Of each thread: which index it has open, what closes it, and its searcher."""
+PREFIX = 12
+OF_ITSELF = "queried once more it gives no reason; on a busy machine a time limit may have passed"
+WORTH: Final = PART
+"""Queries from which on a process pays for its start."""
+AGAIN_SEED_STEP = 1
+"""The second replay asks in another order."""
+
+
+def replay(
+    layout: Layout, arm_name: str, cache: Path, params: ReplayParams, *, keep_parts: bool = False
+) -> Run:
+    """Write the arm's run and its second run, which tells how steady the arm is by itself.
+
+    With ``keep_parts`` a second call asks nothing again that was answered before; for a caller
+    that has more to do and may be killed meanwhile. Two replays of one arm take turns: they would
+    remove each other's parts, and mix what they write.
+    """
+    arm = registry.load(arm_name, cache)
+    with held(layout.parts(arm.name)):
+        first = _replayed(layout, arm, cache, params)
+        if not keep_parts:
+            shutil.rmtree(layout.parts(arm.name), ignore_errors=True)
+        return first
+
+
+def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Run:
+    began = datetime.now(UTC)
+    wanted = read_manifest(layout, arm.name)
+    counted = index_files(layout, arm.name)
+    queries = len(Prepared.open(layout.data).queries())
+    once = params.model_copy(update={"aa": "all"})
+    otherwise = params.model_copy(update={"seed": params.seed + AGAIN_SEED_STEP})
+    again_of = queries if params.aa == "all" else min(SAMPLE, queries)
+    work = partial(_ask_alone, layout, str(arm.path), cache, otherwise)
+    with ahead(arm, again_of, work) as wait:
+        with progress(f"asking {arm.name}", queries) as advance:
+            first = _ask(layout, arm, wanted, once, advance, cache=cache)
+        if not (first.status == Status.ANSWERED).any():
+            raise InvalidArm(
+                f"{arm.name}: not one of {len(first)} queries was answered;"
+                f" the first error is: {next(filter(None, first.errors), 'none')}"
+            )
+        done = wait()
+    told = progress(f"asking {arm.name} again", again_of)
+    with nullcontext(_untold) if done else told as advance:
+        again = _ask(layout, arm, wanted, otherwise, advance, cache=cache)
+    first = record_run(layout, first, again)
+    since = asked_since(began, layout.parts(arm.name))
+    note_replayed(layout, arm.name, since, index_sha256=counted)
+    return first
+
+
+def asked(queries: Sequence[Query], params: ReplayParams) -> Sequence[Query]:
+    """Return the queries to ask, in their order: all, or a sample of them that the seed draws."""
+    if params.aa == "all" or len(queries) <= SAMPLE:
+        return queries
+    places = sorted(random.Random(params.seed).sample(range(len(queries)), SAMPLE))
+    return [queries[at] for at in places]
+
+
+def _ask_alone(
+    layout: Layout, arm: str, cache: Path, params: ReplayParams, advance: Advance
+) -> None:
+    """Do what ``_ask`` does, for the parts that it leaves."""
+    wanted = read_manifest(layout, Path(arm).stem)
+    _ask(layout, registry.load(arm, cache), wanted, params, advance, cache=cache)
+
+
+def _untold(_: int) -> None:
+    """Describe nobody."""
+
+
+def _ask(
+    layout: Layout,
+    arm: Arm,
+    wanted: Manifest,
+    params: ReplayParams,
+    advance: Advance,
+    *,
+    cache: Path,
+) -> Run:
+    data = Prepared.open(layout.data)
+    queries = asked(data.queries(), params)
+    check_index(layout, arm)
+    check_corpus(layout, arm.name, wanted, data)
+    parts = layout.parts(arm.name) / str(params.seed)
+    with _kept_if_valid(parts), arm.open(layout.index(arm.name)) as searcher:
+        check_same(layout, arm.name, wanted, searcher.manifest)
+        tally = Tally(searcher)
+        run = drive(
+            arm.name,
+            tally,
+            queries,
+            k=params.k,
+            time_limit_s=params.time_limit_s,
+            seed=params.seed,
+            parts=parts,
+            code_sha256=of_json([code_sha256(), of_files(sources(arm))]),
+            advance=advance,
+            opener=OpenedIndex.of(layout, arm.path, cache, wanted) if arm.shared else None,
+        )
+        check_depth(run, tally, params.k)
+        check_served(run, searcher, queries)
+        return run
+
+
+@contextmanager
+def _kept_if_valid(parts: Path) -> Iterator[None]:
+    """Remove the parts of a replay that turns out to be invalid, so that none of it is used again.
+
+    A server that was lost fails queries. Where the next replay took these, it would score them.
+    """
+    try:
+        yield
+    except InvalidArm:
+        shutil.rmtree(parts, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def ahead(arm: Arm, queries: int, work: Work) -> Iterator[Callable[[], bool]]:
+    """Begin ``work`` in a process of its own, where the arm allows it and a processor is free.
+
+    Where other processes share the queries anyway, there is nothing to begin. The block is given a
+    call that waits for the work, shows how far it is, and tells whether it was done.
+    """
+    free = usable_cores() > 1 and current().folder is None
+    if not (arm.shared and queries >= WORTH and free):
+        yield lambda: False
+        return
+    with started(work) as follow:
+
+        def wait() -> bool:
+            try:
+                with progress(f"asking {arm.name} again", queries) as advance:
+                    follow(advance)
+            except HarnessError:
+                return False
+            return True
+
+        yield wait
+
+
+def check_served(run: Run, searcher: Searcher, queries: Sequence[Query]) -> None:
+    """Hold the fingerprint of each answer against that of the open index.
+
+    An engine that falls back is not a crash, and its answers look like any other; so one that says
+    that it fell back has not run (stacks, decision 18). It is called once more to learn why.
+    """
+    own = searcher.manifest.fingerprint
+    strange = [
+        (query_id, who)
+        for query_id, who, status in zip(run.query_ids, run.served_by, run.status, strict=True)
+        if status == Status.ANSWERED and who != own
+    ]
+    if not strange:
+        return
+    query_id, who = strange[0]
+    first = next(query for query in queries if query.query_id == query_id)
+    raise InvalidArm(
+        f"{run.arm}: {len(strange)} of {len(run)} answers were served by another engine than its"
+        f" own, the first, of {query_id}, by {who[:PREFIX] or 'an unknown one'}:"
+        f" {_why(searcher, first) or OF_ITSELF}. Nothing is scored. Fix that, build the index again"
+        f" (harness stage index), and replay"
+    )
+
+
+def _why(searcher: Searcher, query: Query) -> str:
+    """Ask once more, for the note."""
+    try:
+        if query.params and isinstance(searcher, TakesParams):
+            return searcher.search_with(query.text, 1, query.params).note
+        return searcher.search(query.text, 1).note
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
+        return f"{type(exc).__name__}: {exc}"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedIndex:
+    """Which index, by its folders and its manifest."""
+
+    layout: Layout
+    arm: Path
+    """The arm's file."""
+    cache: Path
+    manifest: Manifest
+
+    @classmethod
+    def of(cls, layout: Layout, arm: Path, cache: Path, manifest: Manifest) -> OpenedIndex:
+        """Name its folders so that a process that works elsewhere finds them."""
+        places = (layout.root.absolute(), layout.today.absolute(), layout.cache.absolute())
+        return cls(Layout(*places), arm.absolute(), cache.absolute(), manifest)
+
+    @contextmanager
+    def __call__(self) -> Iterator[Searcher]:
+        """Return the open index."""
+        if getattr(_kept, "of", None) != self:
+            close()
+            with ExitStack() as opened:
+                arm = registry.load(str(self.arm), self.cache)
+                searcher = opened.enter_context(arm.open(self.layout.index(arm.name)))
+                check_same(self.layout, arm.name, self.manifest, searcher.manifest)
+                _kept.of, _kept.searcher = self, Tally(searcher)
+                _kept.until = opened.pop_all()
+        yield _kept.searcher
+
+
+def close() -> None:
+    """Close the index that this thread has open."""
+    if hasattr(_kept, "until"):
+        _kept.until.close()
+    _kept.__dict__.clear()
+
+
+class Taken(NamedTuple):
+    """A run that was taken in."""
+
+    run: Run
+    strange: tuple[str, ...]
+    """Queries of the file that the data set does not know at all."""
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Describe what the file lacks or has too much, and what to do."""
+        found = []
+        if count := self.run.count(Status.NOT_ASKED):
+            found.append(
+                f"{count:,} of {len(self.run):,} queries have no line: they are lost, and count"
+                " against every candidate; where the engine found nothing for them, say --missing"
+                " empty"
+            )
+        if self.strange:
+            found.append(
+                f"{many(len(self.strange), 'query is')} not in the data set and left out, for"
+                f" example {', '.join(self.strange[:EXAMPLES])}"
+            )
+        return tuple(found)
+
+
+def import_run(
+    layout: Layout, arm: str, file: Path, *, missing: trec.Missing = trec.Missing.LOST
+) -> Taken:
+    """Write the file's rankings as the run of ``arm``, and a manifest that names the file.
+
+    A query without a line is what ``missing`` says: NOT_ASKED, which has no score, or an empty
+    answer, which scores 0; who takes it for an answer has another arm. Queries of another split are
+    left out. Queries that no split has are left out where the file answers every query; otherwise
+    they may be those that seem to be missing. No one can be queried once more, so the second run is
+    the first, and such an arm cannot race. A TREC run does not say when it was made, so its age
+    counts from when it is taken in.
+    """
+    data = Prepared.open(layout.data)
+    asked = [query.query_id for query in data.queries()]
+    read = trec.read_run(file, arm, asked, missing=missing)
+    manifest = Manifest(
+        engine=IMPORTED,
+        version=f"sha256 {digest.of_file(file)}",
+        documents=data.manifest.documents,
+        corpus_sha256=data.manifest.corpus_sha256,
+        settings_sha256=digest.of_json({"missing": missing}),
+    )
+    without = [q for q, shown in zip(read.query_ids, read.lengths, strict=True) if not shown]
+    others = set(read.query_ids[len(asked) :]) - data.ids().elsewhere
+    name = data.manifest.name
+    if others and without:
+        raise DatasetError(
+            f"{file}: has {many(len(others), 'query')} that {name} does not have (for example"
+            f" {examples(others, without)}) and no line for {len(without)} of {len(asked)} that it"
+            " has. Write ids as the data set does, or take such lines out"
+        )
+    corpus = {document.doc_id for document in data.documents()}
+    if strange := set(read.vocabulary) - corpus:
+        raise DatasetError(
+            f"{file}: shows {many(len(strange), 'document')} that {name} does not"
+            f" have (for example {examples(strange, corpus)}); give a run over this corpus"
+        )
+    run = read.only(asked)
+    served_by = np.where(run.status == Status.ANSWERED, manifest.fingerprint, "").tolist()
+    run = replace(run, served_by=tuple(map(intern, served_by)))
+    layout.write(Layout.manifest, manifest, arm)
+    run = record_run(layout, run)
+    note_replayed(layout, arm, datetime.now(UTC))
+    return Taken(run, tuple(sorted(others)))

@@ -1,0 +1,305 @@
+"""Stage ``score``: every measure of every arm for every query, and their means."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.core.batches import Batch, code_sha256, current, map_batches
+from harness.core.digest import of_file, of_json
+from harness.core.errors import HarnessError, InvalidArm
+from harness.core.files import held, replacing, write_text
+from harness.core.formats import cell
+from harness.core.progress import progress
+from harness.core.records import Qrels, Query
+from harness.core.scores import Estimate, Scores, independent
+from harness.corpus import trec
+from harness.corpus.clusters import CLUSTERS
+from harness.corpus.prepared import QRELS, QUERIES, Prepared
+from harness.corpus.runs import Key, Means, read_run, score_columns
+from harness.measures.columns import EncodedQrels
+from harness.measures.name import span_of
+from harness.measures.partitions import Partial, joined, partial_scores
+from harness.measures.quality import REASONS, summarise_each
+from harness.measures.quality import score as score_run
+from harness.pipeline import receipts
+from harness.pipeline.layout import Layout
+from harness.pipeline.params import ScoreParams
+from harness.pipeline.receipts import check_run
+from harness.stats.inference import Inference
+
+
+def as_csv(means: Means, measures: Sequence[str]) -> str:
+    """Write a row an arm and a column a measure; empty where nothing was measured."""
+    written = io.StringIO()
+    rows = csv.writer(written, lineterminator="\n")
+    rows.writerow(["arm", *map(cell, measures)])
+    for arm, found in means.items():
+        rows.writerow([cell(arm), *(found[m].value if m in found else "" for m in measures)])
+    return written.getvalue()
+
+
+ENDING = "*.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """Scores one file of a run."""
+
+    qrels: Path
+    sha256: str
+    measures: tuple[str, ...]
+
+    def __call__(self, run: Path, beside: Path) -> Iterator[int]:
+        partial = partial_scores(run, _judgements(self.qrels, self.sha256), self.measures)
+        with beside.open("wb") as file:
+            np.savez(file, allow_pickle=False, **partial._asdict())
+        yield 1
+
+
+def files_of(given: Sequence[Path]) -> list[Path]:
+    """Name the files of a run, where a folder stands for the Parquet files in it."""
+    found = [
+        file for path in given for file in (sorted(path.glob(ENDING)) if path.is_dir() else [path])
+    ]
+    if not found:
+        raise HarnessError(
+            f"{', '.join(map(str, given))}: no Parquet file. Give the files of a run, such as those"
+            " in the folder runs of a harness run"
+        )
+    return found
+
+
+def measure(
+    runs: Sequence[Path], qrels: Path, measures: tuple[str, ...], folder: Path
+) -> Mapping[str, Scores]:
+    """Score every judged query with the files of one run; parts lie in ``folder`` meanwhile."""
+    sha256, absolute = of_file(qrels), qrels.absolute()
+    own = [code_sha256(), sha256, measures]
+    batches = [
+        Batch(run.absolute(), folder / f"{of_json([*own, of_file(run)])[:32]}.npz") for run in runs
+    ]
+    with held(folder):
+        with progress("scoring", len(batches)) as advance:
+            map_batches(Measuring(absolute, sha256, measures), batches, advance=advance)
+        parts = ((batch.given, _read(batch.part)) for batch in batches)
+        found = joined(parts, _judgements(absolute, sha256), measures)
+        if not any(len(scores.values) for scores in found.values()):
+            raise InvalidArm(f"{qrels}: the run answers none of the judged queries")
+        shutil.rmtree(folder, ignore_errors=True)
+        return found
+
+
+def write_partitioned(path: Path, found: Mapping[str, Scores]) -> None:
+    """Write every value as a table of scores, a measure at a time."""
+    schema = score_columns([])
+    with replacing(path) as beside, pq.ParquetWriter(beside, schema, compression="zstd") as file:
+        for name, scores in found.items():
+            lost = [(query_id, why) for why, ids in scores.undefined.items() for query_id in ids]
+            ids = [*scores.query_ids, *(query_id for query_id, _ in lost)]
+            empty = [None] * len(lost)
+            columns = [
+                pa.array([name] * len(ids), pa.string()),
+                pa.array(ids, pa.string()),
+                pa.array([*scores.values.tolist(), *empty], pa.float64()),
+                pa.array([*[None] * len(scores.values), *(why for _, why in lost)], pa.string()),
+            ]
+            file.write_table(pa.table(columns, schema=schema))
+
+
+@lru_cache(maxsize=1)
+def _judgements(path: Path, sha256: str) -> EncodedQrels:  # noqa: ARG001  other contents, other key
+    return EncodedQrels.of(trec.qrels(path))
+
+
+def _read(path: Path) -> Partial:
+    with path.open("rb") as file, np.load(file) as part:
+        return Partial(part["rows"], part["status"], part["values"])
+
+
+FEWEST = 2
+"""An interval needs at least two queries."""
+
+
+def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: int = 1) -> Means:
+    """Write the values by query, and the means of all queries and of each slice.
+
+    Intervals are drawn on so many threads, and are the same on any number.
+    """
+    data = Prepared.open(layout.data)
+    for arm in arms:
+        check_run(layout, arm)
+    queries = data.queries()
+    judged = Judged(tuple(query.query_id for query in queries), data.qrels())
+    found = _scored(layout, arms, params, judged)
+    layout.write(Layout.per_query, found)
+    clusters = data.clusters()
+    by_arm = {arm: found[(arm,)] for arm in arms}
+    inference = params.inference(threads)
+    means = estimates(by_arm, clusters, inference)
+    layout.write(Layout.scores, means)
+    write_text(layout.means_plot, as_csv(means, params.measures))
+    by_slice = {
+        name: estimates(
+            {arm: {m: s.only(ids) for m, s in of.items()} for arm, of in by_arm.items()},
+            clusters,
+            inference,
+        )
+        for name, ids in slices(queries).items()
+    }
+    layout.write(Layout.slices, by_slice)
+    receipts.write(layout.score_receipt, _files(layout, arms))
+    return means
+
+
+def _scored(
+    layout: Layout, arms: Sequence[str], params: ScoreParams, judged: Judged
+) -> dict[Key, dict[str, Scores]]:
+    """Score each arm in a batch of its own."""
+    files = [of_file(layout.data / name) for name in (QUERIES, QRELS)]
+    here = current().folder is None
+    scoring = Scoring(
+        (lambda: judged) if here else partial(judged_in, layout.data.absolute(), of_json(files)),
+        params.measures,
+    )
+    own = [code_sha256(), *files, params.measures]
+    batches = []
+    for arm in arms:
+        run = layout.run(arm).absolute()
+        name = f"{of_json([*own, of_file(run)])[:32]}.npz"
+        batches.append(Batch(run, layout.score_parts / name))
+    with held(layout.score_parts):
+        map_batches(scoring, batches)
+        values = [read(batch.part, judged.asked, params.measures) for batch in batches]
+        shutil.rmtree(layout.score_parts, ignore_errors=True)
+    return {(arm,): dict(of) for arm, of in zip(arms, values, strict=True)}
+
+
+def check_scores(layout: Layout, arms: Sequence[str]) -> None:
+    """Hold the scores against the runs and judgements, as they are now."""
+    for arm in arms:
+        check_run(layout, arm)
+    hint = (
+        "See that every arm is among the arms of params.yaml, and run:"
+        f" harness stage score --dataset {layout.root.name}"
+    )
+    receipts.check(layout.score_receipt, _files(layout, arms), hint)
+
+
+def _files(layout: Layout, arms: Sequence[str]) -> tuple[Path, ...]:
+    judged = (layout.data / name for name in (QUERIES, QRELS, CLUSTERS))
+    runs = (layout.run(arm) for arm in arms)
+    return (*judged, layout.per_query, layout.scores, layout.slices, *runs)
+
+
+def slices(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
+    """Query ids by slice, slices in byte order."""
+    found: dict[str, set[str]] = {}
+    for query in queries:
+        for name in query.slices:
+            found.setdefault(name, set()).add(query.query_id)
+    return {name: frozenset(found[name]) for name in sorted(found)}
+
+
+def estimates(
+    scores: Mapping[str, Mapping[str, Scores]],
+    clusters: Mapping[str, str],
+    inference: Inference,
+) -> dict[str, dict[str, Estimate]]:
+    """Mean with interval of each measure that has a value for two queries or more.
+
+    Where no span of the measure is known, these must be of two clusters: a resampled interval needs
+    a spread.
+    """
+    sure = [
+        (arm, measure, found)
+        for arm, by_measure in scores.items()
+        for measure, found in by_measure.items()
+        if _units(found, clusters) >= FEWEST
+    ]
+    means = summarise_each(
+        [(found, span_of(measure)) for _, measure, found in sure],
+        inference=inference,
+        clusters=clusters,
+    )
+    by_arm: dict[str, dict[str, Estimate]] = {arm: {} for arm in scores}
+    for (arm, measure, _), mean in zip(sure, means, strict=True):
+        by_arm[arm][measure] = mean
+    return by_arm
+
+
+def _units(found: Scores, clusters: Mapping[str, str]) -> int:
+    spanned = span_of(found.measure) is not None
+    return len(found.query_ids) if spanned else independent(found.query_ids, clusters)
+
+
+class Judged(NamedTuple):
+    """What all arms are scored against."""
+
+    asked: tuple[str, ...]
+    """Queries in their order."""
+    qrels: Qrels
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Scores the run of one arm."""
+
+    judged: Callable[[], Judged]
+    measures: tuple[str, ...]
+
+    def __call__(self, run_file: Path, beside: Path) -> Iterator[int]:
+        asked, qrels = self.judged()
+        run = read_run(run_file)
+        found = score_run(run, qrels, self.measures, asked)
+        write_score(beside, asked, [found[name] for name in self.measures])
+        yield 1
+
+
+@lru_cache(maxsize=1)
+def judged_in(data: Path, sha256: str) -> Judged:  # noqa: ARG001  other contents, other key
+    """Read prepared data, once a process."""
+    prepared = Prepared.open(data)
+    return Judged(tuple(query.query_id for query in prepared.queries()), prepared.qrels())
+
+
+def write_score(path: Path, asked: Sequence[str], scores: Sequence[Scores]) -> None:
+    """Write values and reasons, shape (measures, queries) both."""
+    place = {query_id: at for at, query_id in enumerate(asked)}
+    values = np.full((len(scores), len(asked)), np.nan)
+    reasons = np.full(values.shape, -1, dtype=np.int8)
+    for row, one in enumerate(scores):
+        values[row, [place[query_id] for query_id in one.query_ids]] = one.values
+        for why, query_ids in one.undefined.items():
+            reasons[row, [place[query_id] for query_id in query_ids]] = REASONS.index(why)
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, values=values, reasons=reasons)
+
+
+def read(path: Path, asked: Sequence[str], measures: Sequence[str]) -> Mapping[str, Scores]:
+    """Read what ``write`` wrote, by measure."""
+    with path.open("rb") as file, np.load(file) as part:
+        values, reasons = part["values"], part["reasons"]
+    found = {}
+    for name, row, why in zip(measures, values, reasons, strict=True):
+        undefined: dict[str, list[str]] = {}
+        for at in np.flatnonzero(why >= 0).tolist():
+            undefined.setdefault(REASONS[why[at]], []).append(asked[at])
+        kept = np.flatnonzero(why < 0)
+        found[name] = Scores(
+            name,
+            tuple(asked[at] for at in kept.tolist()),
+            row[kept],
+            {reason: tuple(ids) for reason, ids in undefined.items()},
+        )
+    return found

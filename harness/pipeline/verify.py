@@ -1,0 +1,313 @@
+"""Everything that a decision rests on: its digests recomputed, and its values derived again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.core import digest
+from harness.core.batches import code_sha256
+from harness.core.engine import IMPORTED
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.files import json_text
+from harness.core.folders import RUN, mark
+from harness.core.formats import json_file
+from harness.core.printable import many
+from harness.core.run import Status
+from harness.corpus import card, trec
+from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
+from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
+from harness.corpus.runs import read_run
+from harness.pipeline import receipts as custody_receipts
+from harness.pipeline.compare import ties
+from harness.pipeline.derive import PREFIX, check_times, derive, judged_in
+from harness.pipeline.gate import read_decision, rests_on
+from harness.pipeline.layout import Layout
+from harness.pipeline.oneshot import TIES
+from harness.pipeline.race import read_race
+from harness.pipeline.receipts import read_manifest
+from harness.pipeline.report import as_decided
+from harness.report.decision.files import texts
+from harness.report.inputs import Links, ReportInput
+from harness.trust.reproduce import LOCK, check_recorded
+from harness.trust.requery import check_values
+
+DECISION = "decision.json"
+OWN = (".", mark(Path(), RUN).name)
+"""What the program keeps for itself."""
+SHOWN = 5
+"""Files that were not checked and are named; the others are counted."""
+
+
+class Verified(NamedTuple):
+    """One thing that is as it was when the decision was made."""
+
+    what: str
+    said: str
+
+
+def verify(layout: Layout, *, threads: int = 1, deep: bool = True) -> tuple[Verified, ...]:
+    """Compute the decision in ``layout`` again from its raw evidence, and compare.
+
+    Receipts tell of bytes; the data's manifest and the decision itself tell of content. Whoever
+    edits a decision can write all of these anew. So everything that follows from runs, judgements,
+    raw times and policy is computed again (``derive``), and if ``deep`` every measure by
+    ir-measures. Nothing is written.
+    """
+    hint = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
+    read_decision(layout)
+    about, subject = judged_in(layout, threads)
+    arms = judged_arms(layout)
+    files = tuple(dict.fromkeys(rests_on(layout, arms, subject.policy_file)))
+    custody_receipts.check(layout.decision_receipt, files, hint)
+    receipts = (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
+    noted = {path for one in receipts for path in custody_receipts.check_all(one, hint)}
+    clusters = _data(layout, about["provenance"], hint)
+    answers = sum(_answers(layout, arm, about["provenance"], hint) for arm in arms)
+    race = read_race(layout)
+    same = code_sha256() == about["provenance"]["code_version"]
+    check_times(layout, about, subject)
+    try:
+        again = derive(layout, about, subject)
+        twice = check_values(layout) if deep else None
+    except EvidenceError as exc:
+        why = "" if same else " The code changed since it was decided, so this may be why."
+        raise EvidenceError(f"{exc}.{why} {hint}") from exc
+    return (
+        Verified("decision", f"{layout.decision}, of {about['provenance']['decided_at']}"),
+        Verified("policy", f"{about['policy']['name']}, {about['policy']['sha256'][:PREFIX]}"),
+        *(Verified(f"{of} sha256", sha) for of, sha in about["provenance"]["sha256"].items()),
+        *(
+            Verified(f"arm {arm}", f"{row['engine']} {row['fingerprint'][:PREFIX]}")
+            for arm, row in about["provenance"]["arms"].items()
+        ),
+        clusters,
+        Verified("answers", f"{answers}, each by its own arm's fingerprint"),
+        Verified("race", f"of {race.raced_at}" if race else "none was run"),
+        Verified("files", f"{len(noted.union(files))} held byte by byte against receipts"),
+        Verified(
+            "derived again",
+            f"{many(again.values, 'value')} by query, {many(again.findings, 'finding')}",
+        ),
+        Verified("taken as stated", _stated(about)),
+        Verified(
+            "counted twice",
+            "nothing (--no-deep)" if twice is None else f"{many(twice, 'value')} by ir-measures",
+        ),
+        Verified("code", "the same" if same else "changed since; every value is still the same"),
+    )
+
+
+def _stated(about: dict[str, Any]) -> str:
+    """Name what is believed, for nothing that is here could derive it."""
+    asked = about["provenance"]["replayed_at"].items()
+    when = ", ".join(f"{arm} {at}" for arm, at in sorted(asked)) or "time not recorded"
+    raw = "the race's raw times, " if about["latency"] else ""
+    return (
+        f"what the engines answered, {raw}when they were run ({when}), machine and packages."
+        " --requery asks the engines again; a signature says who stands for it"
+    )
+
+
+def verify_with_files(
+    layout: Layout, left: Path | None, root: Path, *, threads: int = 1, deep: bool = True
+) -> tuple[Verified, ...]:
+    """Verify a decision, and the files beside it: in ``left`` by one run, or in the project."""
+    found = verify(layout, threads=threads, deep=deep)
+    if left:
+        return (*found, *verify_exports(left, layout))
+    return (*found, *verify_sources(root, layout), *verify_pages(root / "reports", layout))
+
+
+def judged_arms(layout: Layout) -> tuple[str, ...]:
+    """Name the arms that the decision in ``layout`` speaks of."""
+    written = json_file(layout.decision)
+    return tuple(written["datasets"][0]["provenance"]["arms"])
+
+
+def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
+    """Hold a pipeline's own files against its data: judgements, card, and what DVC recorded."""
+    name = layout.root.name
+    data = Prepared.open(layout.data).manifest
+    hint = f"Bring the file back, or run: harness stage prepare --dataset {name}"
+    about = card.read(root / "datasets" / name)
+    said = {"corpus": data.corpus_sha256, "queries": data.queries_sha256}
+    for kind, sha in {**said, "qrels": data.qrels_sha256}.items():
+        if getattr(about.sha256, kind) != sha:
+            path = root / "datasets" / name / card.FILE
+            raise EvidenceError(f"{path}: names other {kind} than {layout.data} holds. {hint}")
+    if (about.complete or "") != data.complete:
+        raise EvidenceError(
+            f"{root / 'datasets' / name / card.FILE}: says other things of the completeness of its"
+            f" judgements than {layout.data}. {hint}"
+        )
+    judged = root / "qrels" / name / f"{about.split}.qrels"
+    if card.of_qrels(trec.qrels(judged)) != data.qrels_sha256:
+        raise EvidenceError(f"{judged}: are not the judgements in {layout.data}. {hint}")
+    recorded = check_recorded(root, name)
+    return (
+        Verified("card and judgements", f"{judged}"),
+        Verified(LOCK, many(len(recorded), "path") if recorded else "records none"),
+    )
+
+
+def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
+    """Make the files that ``harness run`` put into ``out`` again, and compare."""
+    hint, arms, runs = "Run the same harness run again", judged_arms(layout), out / "runs"
+    copies = {
+        out / "scores.json": layout.scores,
+        out / "per_query.parquet": layout.per_query,
+        out / QUERIES: layout.data / QUERIES,
+        **{runs / f"{arm}.parquet": layout.run(arm) for arm in arms},
+    }
+    made = {runs / f"{arm}.trec": trec.run_text(read_run(layout.run(arm))) for arm in arms}
+    if (out / TIES).is_file():
+        made[out / TIES] = _ties(layout, arms)
+    for file, sha256 in {
+        **{file: digest.of_file(of) for file, of in copies.items()},
+        **{file: _sha256(text) for file, text in made.items()},
+    }.items():
+        _check(file, sha256, hint)
+    checked = {*copies, *made, *_check_pages(out, [layout], hint)}
+    own = (path for path in sorted(out.rglob("*")) if path.is_file() and path not in checked)
+    names = [path.relative_to(out).as_posix() for path in own]
+    left = [name for name in names if not name.startswith(("work/", *OWN))]
+    more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
+    return (
+        Verified(
+            "files to be read", f"{many(len(checked), 'file')} in {out}, rebuilt and compared"
+        ),
+        Verified("not checked", f"{', '.join(left[:SHOWN])}{more}" if left else "nothing"),
+    )
+
+
+def _ties(layout: Layout, arms: Sequence[str]) -> str:
+    """Count the ties of imported runs again."""
+    imported = [arm for arm in arms if read_manifest(layout, arm).engine == IMPORTED]
+    (about,) = json_file(layout.decision)["datasets"]
+    return json_text(
+        ties(layout, imported, about["provenance"]["settings"]["score"]["measures"])[1]
+    )
+
+
+def verify_pages(out: Path, layout: Layout) -> tuple[Verified, ...]:
+    """Write the pages of a pipeline in ``out`` again, and compare."""
+    file = out / DECISION
+    if not any((out / name).exists() for name in ("index.html", "report.md", DECISION)):
+        return (Verified("pages", "none was written"),)
+    try:
+        names = [str(one["dataset"]) for one in json_file(file)["datasets"]]
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise BadFile(file, f"cannot be read ({exc})", "Write it again: harness report") from exc
+    found = _check_pages(out, [_beside(layout, name) for name in names], "Run: harness report")
+    of = f"of {', '.join(names)} in {out}, rebuilt and compared"
+    return (Verified("pages", f"{many(len(found), 'file')} {of}"),)
+
+
+def _beside(layout: Layout, dataset: str) -> Layout:
+    """Return the layout of another data set of the same project."""
+    kept = layout.kept_log and layout.kept_log.with_name(f"{dataset}.jsonl")
+    root, today, cache = (at.with_name(dataset) for at in (layout.root, layout.today, layout.cache))
+    return Layout(root, today, cache, kept_log=kept)
+
+
+def _check_pages(out: Path, layouts: Sequence[Layout], hint: str) -> tuple[Path, ...]:
+    """Write the pages of these decisions again, and compare them with those in ``out``.
+
+    Whatever was left beside a page after it was written (a load, a history) is tried both ways.
+    """
+    reports = [as_decided(layout, judged_in(layout, 1)[1], out) for layout in layouts]
+    found: dict[str, str] = {}
+    for one in _as_linked(reports):
+        written = {name: _sha256(text) for name, text in texts(one).items()}
+        found = found or written
+        same = {n: sha for n, sha in written.items() if _is(out / n, sha)}
+        found |= same
+        if len(same) == len(written):
+            break
+    if {one.provenance.code_version for one in reports} != {code_sha256()}:
+        hint = f"The code changed since, so this may be why. {hint}"
+    for name, sha256 in found.items():
+        _check(out / name, sha256, hint)
+    return tuple(out / name for name in found)
+
+
+def _sha256(text: str) -> str:
+    return digest.of_bytes(text.encode())
+
+
+def _is(file: Path, sha256: str) -> bool:
+    return file.is_file() and digest.of_file(file) == sha256
+
+
+def _check(file: Path, sha256: str, hint: str) -> None:
+    if not file.is_file():
+        raise EvidenceError(f"{file}: is gone. {hint}")
+    if not _is(file, sha256):
+        raise EvidenceError(f"{file}: is not what its evidence gives. {hint}")
+
+
+def _as_linked(reports: Sequence[ReportInput]) -> Iterator[list[ReportInput]]:
+    """Return the reports with all that was left beside them, and then with less of it."""
+    left = (
+        any(one.load for one in reports),
+        any(one.apart for one in reports),
+        any(one.links.load for one in reports),
+        any(one.links.history for one in reports),
+    )
+    for load, apart, loads, history in product(
+        *((True, False) if is_ else (True,) for is_ in left)
+    ):
+        yield [
+            replace(
+                one,
+                load=one.load if load else None,
+                apart=one.apart if apart else (),
+                links=Links(one.links.load if loads else "", one.links.history if history else ""),
+            )
+            for one in reports
+        ]
+
+
+def _data(layout: Layout, said: dict[str, Any], hint: str) -> Verified:
+    """Count the digests of the data from its content, and find its clusters again."""
+    data = Prepared.open(layout.data)
+    found = {
+        CORPUS: ("corpus", data.manifest.corpus_sha256, digest.of_documents(data.documents())),
+        QUERIES: ("queries", data.manifest.queries_sha256, digest.of_queries(data.queries())),
+        QRELS: ("qrels", data.manifest.qrels_sha256, card.of_qrels(data.qrels())),
+    }
+    for file, (kind, noted, counted) in found.items():
+        if counted != noted:
+            path = layout.data / file
+            raise EvidenceError(f"{path}: is not what {layout.data / MANIFEST} says. {hint}")
+        if said["sha256"][kind] != noted:
+            raise EvidenceError(f"{layout.decision}: was made from other {kind}. {hint}")
+    kept, of = data.found(), (data.queries(), data.qrels(), data.found().similar)
+    if kept.near_duplicates != near_duplicates(*of) or kept.parted != parted(*of):
+        raise EvidenceError(f"{layout.data / CLUSTERS}: is not what the queries give. {hint}")
+    pairs = many(len(kept.similar.pairs), "pair")
+    model = f"; {pairs} of {kept.similar.model}, as recorded" if kept.similar.pairs else ""
+    return Verified("clusters", f"found again by words and judged documents{model}")
+
+
+def _answers(layout: Layout, arm: str, said: dict[str, Any], hint: str) -> int:
+    """Count the answers of an arm; each must be its own, and its index of this corpus."""
+    manifest = read_manifest(layout, arm)
+    fingerprint = manifest.fingerprint
+    if fingerprint != said["arms"][arm]["fingerprint"]:
+        raise EvidenceError(f"{layout.decision}: was made with another index of {arm}. {hint}")
+    if manifest.corpus_sha256 != said["sha256"]["corpus"]:
+        raise EvidenceError(f"{layout.manifest(arm)}: is of other documents. {hint}")
+    count = 0
+    for path in (layout.run(arm), layout.again(arm)):
+        run = read_run(path)
+        served = zip(run.served_by, run.status, strict=True)
+        own = [who == fingerprint for who, how in served if how == Status.ANSWERED]
+        count += len(own)
+        if run.arm != arm or not all(own):
+            raise EvidenceError(f"{path}: holds answers of another engine than {arm}. {hint}")
+    return count

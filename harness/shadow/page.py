@@ -1,0 +1,369 @@
+"""The page of a shadow log: figures, and divergences side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from harness.core.printable import counted, one_line
+from harness.core.run import Status
+from harness.core.scores import Estimate
+from harness.report import html
+from harness.report.doc import (
+    Block,
+    Card,
+    Cards,
+    Code,
+    Figure,
+    Items,
+    Section,
+    Text,
+    table,
+    time_cell,
+)
+from harness.report.page.figures import WIDTH, distributions
+from harness.report.page.queries import DEPTH, TITLE, move
+from harness.report.page.queries import QUERY as PAGE_QUERY
+from harness.report.rounding import milliseconds, number, watched
+from harness.report.svg import ARMS, INK, MUTED, draw, logarithmic, quiet
+from harness.shadow import words as shadow_words
+from harness.shadow.alarms import ARMS as ALARM_ARMS
+from harness.shadow.counts import Point
+from harness.shadow.divergences import BLOCKING, Standing, Trace
+from harness.shadow.record import Divergence, LoggedAnswer
+from harness.shadow.words import Shadowed, troubles, what_was_typed
+
+SIZE = WIDTH, 4.6
+"""Inches of the picture of the sequences."""
+TITLES = {
+    "overlap": "overlap (mean Jaccard)",
+    "failures": "failures of the candidate",
+    "slow": "slow pairs",
+    "ratio": "median time ratio",
+}
+RATIO = "ratio"
+OPEN_END = 4
+"""An axis whose upper end is unbounded reaches so many times as far as the value."""
+ROOM = 0.01
+"""Height of an axis on which nothing moves."""
+
+
+def sequences(name: str, tracks: Mapping[str, Sequence[Point]]) -> str | None:
+    """Draw each estimate and its confidence sequence over the pairs seen; None without any."""
+    shown = {what: points for what, points in tracks.items() if points}
+    if not shown:
+        return None
+    return draw(name, say(shown), SIZE, partial(paint, shown))
+
+
+def say(shown: Mapping[str, Sequence[Point]]) -> str:
+    """Describe what ``paint`` draws."""
+    said = "; ".join(
+        f"{TITLES[what]} {number(points[-1].estimate.value)} {watched(points[-1].estimate)}"
+        for what, points in shown.items()
+    )
+    return f"Confidence sequences, as they stand: {said}"
+
+
+def paint(shown: Mapping[str, Sequence[Point]], figure: Drawing) -> None:
+    """Paint at most four sequences, a panel each; each has a point."""
+    panels = figure.subplots(2, 2, squeeze=True).ravel()
+    for axes, (what, points) in zip(panels, shown.items(), strict=False):
+        _panel(axes, what, points)
+    for axes in panels[len(shown) :]:
+        axes.set_visible(False)
+    figure.subplots_adjust(0.07, 0.10, 0.98, 0.93, wspace=0.18, hspace=0.5)
+
+
+def _panel(axes: Axes, what: str, points: Sequence[Point]) -> None:
+    quiet(axes, grid="y")
+    pairs = [point.estimate.n for point in points]
+    values = [point.estimate.value for point in points]
+    floor, ceiling = _range(points)
+    floor = max(floor, ceiling / 1e3) if what == RATIO else floor
+    low = [max(point.estimate.low, floor) for point in points]
+    high = [min(point.estimate.high, ceiling) for point in points]
+    axes.fill_between(pairs, low, high, color=ARMS[0], alpha=0.22, linewidth=0)
+    axes.plot(pairs, low, color=ARMS[0], linewidth=0.8)
+    axes.plot(pairs, high, color=ARMS[0], linewidth=0.8)
+    axes.plot(pairs, values, color=INK, linewidth=1.5)
+    if what == RATIO:
+        logarithmic(axes, "y")
+        axes.axhline(1, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)))
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set(xlim=(0, max(pairs)), ylim=(floor, ceiling), title=TITLES[what], xlabel="pairs")
+
+
+def _range(points: Sequence[Point]) -> tuple[float, float]:
+    """Return the ends of the axis: what all but the first quarter of the track needs."""
+    later = [point.estimate for point in points[len(points) // 4 :]]
+    low = min(min(one.low, one.value) for one in later)
+    ends = [max(one.high, one.value) for one in later if math.isfinite(one.high)]
+    high = max(ends, default=OPEN_END * max(one.value for one in later))
+    return low, high if high > low else low + ROOM
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One hit of one arm."""
+
+    rank: int
+    doc_id: str
+    score: str
+    move: str
+    """From control to candidate: ``up 3``, ``down 2``, ``same``, ``new``, ``gone``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """What one arm showed."""
+
+    arm: str
+    about: str
+    """How long it took, and what it said of its answer."""
+    hits: tuple[Hit, ...]
+    instead: str
+    """Why there are none, in words; empty where there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """One query that diverged, in one class."""
+
+    query: str
+    """Its key."""
+    text: str
+    outcome: str
+    about: str
+    standing: str
+    blocks: bool
+    control: ShownAnswer | None
+    """None where the log has no such divergence."""
+    candidate: ShownAnswer | None
+
+
+def side_by_side(
+    shown: Sequence[tuple[Trace, Standing]], divergences: Mapping[tuple[str, int], Divergence]
+) -> tuple[Both, ...]:
+    """Join traces with their divergences, by writer and number."""
+    return tuple(
+        _both(trace, standing, divergences.get((trace.writer, trace.number)))
+        for trace, standing in shown
+    )
+
+
+def _both(trace: Trace, standing: Standing, divergence: Divergence | None) -> Both:
+    about = [counted(trace.times, "time")]
+    if trace.jaccard is not None:
+        about.append(f"lowest Jaccard {number(trace.jaccard)}")
+    about += [*trace.slices, trace.query]
+    if divergence:
+        about += [f"{name} = {value}" for name, value in sorted(divergence.params.items())]
+    return Both(
+        query=trace.query,
+        text=what_was_typed(trace, PAGE_QUERY),
+        outcome=trace.outcome,
+        about=" · ".join(about),
+        standing=standing,
+        blocks=standing in BLOCKING,
+        control=_shown("control", divergence.control, divergence.candidate) if divergence else None,
+        candidate=_shown("candidate", divergence.candidate, divergence.control)
+        if divergence
+        else None,
+    )
+
+
+def _shown(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> ShownAnswer:
+    ranks: dict[str, int] = {}
+    for at, hit in enumerate(other.hits, start=1):
+        ranks.setdefault(hit.doc_id, at)
+    hits = tuple(
+        Hit(
+            rank=rank,
+            doc_id=one_line(hit.doc_id, TITLE),
+            score=number(hit.score),
+            move=move(rank, ranks.get(hit.doc_id), candidate=arm == "candidate"),
+        )
+        for rank, hit in enumerate(side.hits[:DEPTH], start=1)
+    )
+    took = "time unknown" if side.elapsed_ns is None else f"{milliseconds(side.elapsed_ns)} ms"
+    about = [took, counted(len(side.hits), "hit")]
+    about += [one_line(side.note, PAGE_QUERY)] if side.note else []
+    return ShownAnswer(arm, " · ".join(about), hits, "" if hits else _instead(side))
+
+
+def _instead(side: LoggedAnswer) -> str:
+    match side.status:
+        case Status.ANSWERED:
+            return "found nothing"
+        case Status.FAILED:
+            return one_line(f"failed: {side.error or 'no reason given'}", PAGE_QUERY)
+        case Status.TIMED_OUT:
+            return one_line(f"was given up: {side.error or 'too slow'}", PAGE_QUERY)
+        case _:
+            return "was not asked"
+
+
+QUERY = 200
+"""Longest text of a query in the table."""
+LISTED = 100
+"""Queries in the table; all are in the JSON."""
+Percentiles = Mapping[str, Mapping[str, Estimate | None]]
+
+
+ALARMS = (
+    "None of them needs a judgement. An alarm on a share is raised when its whole confidence"
+    " sequence lies beyond the bound. An alarm on change is raised when a window differs from the"
+    " first by more than the bound, and significantly."
+)
+BAND = (
+    "The line: the mean, or the median, so far. The band: where it lies, over all times together"
+    " with the confidence of the table above. Each panel shows what the later three quarters need."
+)
+CLOCKS = (
+    "Pairs in which both arms were timed, each on its own clock; the control was timed as it"
+    " served, the candidate beside it. A candidate that was given up counts with the time after"
+    " which it was. Intervals are for one look."
+)
+WORST = (
+    "Open divergences come first, the severest at the top: lost answers, and lists that share"
+    " nothing. Failures come last; their share is bounded by itself."
+)
+
+
+def to_page(
+    shadowed: Shadowed,
+    divergences: Mapping[tuple[str, int], Divergence],
+    percentiles: Percentiles,
+    *,
+    today: date,
+    top: int,
+    commands: Sequence[str],
+) -> str:
+    """Write the page; the same bytes for the same log, register and day.
+
+    ``divergences`` holds those of the first ``top`` queries at least, by writer and number;
+    ``percentiles`` by arm and name, nanoseconds.
+    """
+    sides = side_by_side(shadowed.judged.standing[:top], divergences)
+    return html.to_page(document(shadowed, sides, percentiles, today, commands))
+
+
+def document(
+    shadowed: Shadowed,
+    sides: Sequence[Both],
+    percentiles: Percentiles,
+    today: date,
+    commands: Sequence[str],
+) -> Section:
+    """Describe the state of a log, the answer first."""
+    summary, words = shadowed.summary, shadow_words
+    tracks = sequences("sequences", {name: one.points for name, one in summary.tracks.items()})
+    timed = {arm: summary.elapsed_ns(arm) for arm in ALARM_ARMS}
+    known = {arm: {name: one for name, one in row.items() if one}
+             for arm, row in percentiles.items()}  # fmt: skip
+    drawn = distributions("curves", timed, {}, known)
+    accepted = words.accepted(shadowed, today.isoformat())
+    wrong = troubles(summary)
+    names = tuple(dict.fromkeys(name for row in percentiles.values() for name in row))
+    times = table(
+        "Milliseconds per query, each arm on its own clock",
+        ("arm", *names),
+        [(arm, *(time_cell(row.get(name)) for name in names)) for arm, row in percentiles.items()],
+    )
+    said = words.standing_counts(shadowed)
+    parts: Sequence[tuple[str, str, Sequence[Block]]] = (
+        ("Alarms", "alarms", (Text(ALARMS, "lead"), words.alarms(shadowed))),
+        ("Over time", "sequences", (_drawn(tracks, BAND, "Nothing was compared yet."),)),
+        ("Classes", "classes", (words.classes(summary, by_slice=True),)),
+        ("Latency", "latency", (
+            Text(CLOCKS, "lead"), times,
+            _drawn(drawn, "Share of answers within a time.", "No pair was timed yet."))),
+        ("Divergences", "divergences", (
+            Text(WORST, "lead"), words.divergences(shadowed, LISTED, text=QUERY),
+            *([Section("Side by side", tuple(map(_both_shown, sides)))] if sides else []))),
+        ("Register", "register", (
+            Text(said, "lead"), accepted if accepted.rows else Text("Nothing is accepted."))),
+        ("The rest", "rest", (
+            *((wrong,) if wrong.rows else ()), words.who(summary),
+            *((Section("To reproduce it", (Code(tuple(commands)),)),) if commands else ()))),
+    )  # fmt: skip
+    return Section(
+        words.title(shadowed),
+        (
+            Text(words.headline(shadowed), "headline"),
+            Cards((_card(shadowed),)),
+            Text(f"{words.span(summary)}. The register as of {today.isoformat()}.", "about"),
+            words.tally(summary),
+            words.estimates(summary),
+            *(Section(title, tuple(blocks), anchor) for title, anchor, blocks in parts),
+        ),
+    )
+
+
+def _card(shadowed: Shadowed) -> Card:
+    """Show how alike the answers are and how fast, and what remains before the next step."""
+    tracks = shadowed.summary.tracks
+    seen = {"overlap": "mean Jaccard of the first hits", "ratio": "median time ratio",
+            "failures": "failures of the candidate"}  # fmt: skip
+    blocks: list[Block] = [
+        Text(f"{what} {number(now.value)} {watched(now)}", "measured")
+        for name, what in seen.items()
+        if (now := tracks[name].now)
+    ]
+    open_ = {trace.query for trace in shadowed.judged.blocking}
+    needs = []
+    if shadowed.raised:
+        needs.append(f"look at {counted(len(shadowed.raised), 'alarm')}: see Alarms")
+    if open_:
+        needs.append(f"look at {counted(len(open_), 'query')}, and accept: harness shadow accept")
+    if shadowed.early:
+        needs.append("more traffic: an alarm has too little to go by")
+    blocks += [
+        Items(tuple(needs), "What remains", "remains"),
+        Text(shadow_words.standing_counts(shadowed), "effect"),
+    ]
+    words = {"hold": "ALARM", "unsure": "NOT YET", "promote": "QUIET"}
+    tone = _tone(shadowed)
+    return Card("The candidate so far", words[tone], tuple(blocks), tone)
+
+
+def _tone(shadowed: Shadowed) -> str:
+    """Red is for alarms: answers that differ may be as good, and wait for a person."""
+    if shadowed.raised:
+        return "hold"
+    return "unsure" if shadowed.early or shadowed.judged.blocking else "promote"
+
+
+def _drawn(svg: str | None, caption: str, instead: str) -> Block:
+    return Figure(svg, caption) if svg else Text(instead, "instead")
+
+
+def _both_shown(both: Both) -> Section:
+    """Show both answers to a query under its text."""
+    sides = [one for one in (both.control, both.candidate) if one]
+    missing = Text("The log does not hold this divergence.", "instead")
+    return Section(
+        f"{both.outcome}: {both.text}",
+        (Text(f"{both.standing} · {both.about}", "meta"), *(map(_ranking, sides) if sides
+                                                            else (missing,))),
+        kind="moved",
+        fold="closed",
+    )  # fmt: skip
+
+
+def _ranking(of: ShownAnswer) -> Block:
+    if not of.hits:
+        return Text(f"{of.arm}: {of.instead} ({of.about})", "instead")
+    rows = [(str(hit.rank), hit.doc_id, hit.move, hit.score) for hit in of.hits]
+    return table(f"{of.arm}: {of.about}", ("rank", "document", "move", "score"), rows)

@@ -1,1 +1,0 @@
-"""What the harness asks of every engine, as checks that name what they saw."""

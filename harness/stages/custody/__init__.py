@@ -1,1 +1,0 @@
-"""How evidence is kept: receipts, proofs, signatures, and everything checked or derived again."""

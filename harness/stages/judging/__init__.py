@@ -1,1 +1,0 @@
-"""Judgements: the pool to judge, and judging it."""

@@ -1,1 +1,0 @@
-"""The load test: its trials, its files, and what follows from them."""

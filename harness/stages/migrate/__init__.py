@@ -1,1 +1,0 @@
-"""The moves of a migration: its ledger, switch, evidence and drill."""

@@ -1,1 +1,0 @@
-"""Commands of the live comparison: run, replay, watch, report."""

@@ -1,0 +1,1 @@
+"""Signatures, requests repeated, and results reproduced."""

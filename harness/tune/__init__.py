@@ -1,0 +1,1 @@
+"""Settings of an engine chosen on judged queries."""

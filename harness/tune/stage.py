@@ -1,0 +1,419 @@
+"""Search an arm's settings on judged queries, and write the arm, and what the search has seen."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines import registry
+from engines.contract import value_keys
+from engines.registry import Arm
+from harness.core.batches import code_sha256
+from harness.core.digest import of_files, of_json
+from harness.core.engine import Answer, Manifest, Recombines, Searcher
+from harness.core.errors import BadFile, BadPolicy, EvidenceError, InvalidArm, UnknownName
+from harness.core.files import replacing_folder, write_json, write_text
+from harness.core.formats import json_file
+from harness.core.progress import progress
+from harness.core.records import Qrels, Query, Scalar
+from harness.core.run import Row, Run, Status
+from harness.core.scores import BY_TEXT
+from harness.corpus.prepared import Prepared
+from harness.corpus.tuning import SUFFIX, Difference, Elsewhere, Seen, TuningRecord, digests_of
+from harness.measures.quality import score
+from harness.pipeline.index import sources
+from harness.pipeline.params import ReplayParams
+from harness.replay.drive import observe
+from harness.stats.bootstrap import bca
+from harness.stats.selection import Floats, Ints, Rows, Search, Selection, select
+from harness.tune.files import SearchTable, Space, arm_text
+
+NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Judged queries of one split."""
+
+    data: Prepared
+    queries: tuple[Query, ...]
+    """Those for which the measure is defined."""
+    qrels: Qrels
+
+    @property
+    def sha256(self) -> str:
+        """Digest of documents, queries and judgements."""
+        of = self.data.manifest
+        return of_json([of.corpus_sha256, of.queries_sha256, of.qrels_sha256])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """Runs queries on candidates.
+
+    A stack that can repeat its last step is queried once for all candidates that differ in nothing
+    else; any other is indexed and queried for each.
+    """
+
+    arms: Sequence[Arm]
+    """One for each candidate: the same stack under other settings."""
+    k: int
+    time_limit_s: float
+    folder: Path
+    """Where indexes are kept."""
+    code: str
+    """Digest of the code that indexes are built by."""
+    _legs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    """What the last step starts from: by settings before it and collection, by query."""
+
+    def of(self, candidate: int, at: Collection, queries: Sequence[Query]) -> Iterator[Row]:
+        """Yield the answer to each query."""
+        arm = self.arms[candidate]
+        if not isinstance(arm.engine, Recombines):
+            with self._open(arm, at) as searcher:
+                yield from (self._row(searcher, query) for query in queries)
+            return
+        legs = self._legs.setdefault((before_last_step(arm), at.sha256), {})
+        lacking = [query for query in queries if query.query_id not in legs]
+        failed: dict[str, Row] = {}
+        if lacking:
+            with self._open(self._first_of(arm), at) as searcher:
+                for query in lacking:
+                    noting = _Noting(arm.engine, searcher, searcher.manifest)
+                    row = self._row(noting, query)
+                    if row.status is Status.ANSWERED:
+                        legs[query.query_id] = noting.found[0]
+                    else:
+                        failed[query.query_id] = row
+        for query in queries:
+            if query.query_id in failed:
+                yield failed[query.query_id]
+            else:
+                hits = arm.engine.combined(legs[query.query_id], self.k)
+                yield Row(query.query_id, Status.ANSWERED, hits)
+
+    def _row(self, searcher: Searcher, query: Query) -> Row:
+        return observe(searcher, query, self.k, round(self.time_limit_s * NS)).row
+
+    def _first_of(self, arm: Arm) -> Arm:
+        """Return the first candidate that differs from ``arm`` in the last step at most."""
+        wanted = before_last_step(arm)
+        return next(one for one in self.arms if before_last_step(one) == wanted)
+
+    @contextmanager
+    def _open(self, arm: Arm, at: Collection) -> Iterator[Searcher]:
+        """Open an index; build it first where it is not there as a whole."""
+        name = of_json([self.code, settings_of(arm.settings), at.data.manifest.corpus_sha256])
+        index = self.folder / name[:16]
+        if not index.is_dir():
+            with replacing_folder(index) as beside:
+                arm.build(at.data.documents(), beside)
+        with arm.open(index) as searcher:
+            yield searcher
+
+
+def before_last_step(arm: Arm) -> str:
+    """Digest of the settings that the last step does not depend on alone."""
+    last = arm.engine.last_step if isinstance(arm.engine, Recombines) else frozenset()
+    return of_json({k: v for k, v in settings_of(arm.settings).items() if k not in last})
+
+
+def settings_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return each value by its dotted key."""
+    found = {}
+    for key in value_keys(settings):
+        value: Any = settings
+        for part in key.split("."):
+            value = value[part]
+        found[key] = value
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Noting:
+    """Answers as a searcher does, and notes what its last step started from."""
+
+    engine: Recombines
+    searcher: Searcher
+    manifest: Manifest
+    found: list[Any] = field(default_factory=list)
+
+    def search(self, text: str, k: int) -> Answer:
+        self.found.append(self.engine.candidates(self.searcher, text, k))
+        return Answer(self.engine.combined(self.found[-1], k), self.manifest.fingerprint)
+
+
+AT_ONCE = 100
+"""Queries between two writes: a killed search loses no more."""
+
+
+class CandidateFailed(Exception):
+    """A candidate failed at a query, so it has no mean."""
+
+    def __init__(self, candidate: int, told: str) -> None:
+        super().__init__(told)
+        self.candidate = candidate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """A table with a row for each query of all collections, and a column for each candidate."""
+
+    answers: Answers
+    collections: Sequence[Collection]
+    measure: str
+    folder: Path
+    """Where values are kept."""
+    advance: Callable[[int], object]
+    """Told how many queries were run."""
+    _known: dict[tuple[int, int], dict[str, float]] = field(default_factory=dict)
+
+    def __call__(self, candidate: int, rows: Ints) -> Floats:
+        """Return the values of some rows under a candidate."""
+        found, start = np.zeros(len(rows)), 0
+        for at, collection in enumerate(self.collections):
+            here = (rows >= start) & (rows < start + len(collection.queries))
+            asked = [collection.queries[row - start] for row in rows[here].tolist()]
+            if asked:
+                found[here] = self._values(candidate, at, asked)
+            start += len(collection.queries)
+        return found
+
+    def _values(self, candidate: int, at: int, asked: Sequence[Query]) -> list[float]:
+        path = self._path(candidate, at)
+        if (candidate, at) not in self._known:
+            self._known[candidate, at] = _read(path)
+        known = self._known[candidate, at]
+        missing = [query for query in asked if query.query_id not in known]
+        for begin in range(0, len(missing), AT_ONCE):
+            part = missing[begin : begin + AT_ONCE]
+            known |= self._scored(candidate, at, part)
+            write_json(path, known)
+            self.advance(len(part))
+        return [known[query.query_id] for query in asked]
+
+    def _scored(self, candidate: int, at: int, queries: Sequence[Query]) -> dict[str, float]:
+        collection = self.collections[at]
+        rows = tuple(self.answers.of(candidate, collection, queries))
+        for row in rows:
+            if row.status is not Status.ANSWERED:
+                raise CandidateFailed(candidate, f"query {row.query_id}: {row.error}")
+        run = Run.of(self.answers.arms[candidate].name, rows)
+        asked = [row.query_id for row in rows]
+        return dict(score(run, collection.qrels, [self.measure], asked)[self.measure].by_query)
+
+    def _path(self, candidate: int, at: int) -> Path:
+        """Name the file of a column by all that its values depend on."""
+        answers = self.answers
+        settings = settings_of(answers.arms[candidate].settings)
+        rests = [answers.code, settings, answers.k, answers.time_limit_s, self.measure]
+        return self.folder / f"{of_json([rests, self.collections[at].sha256])[:32]}.json"
+
+
+def _read(path: Path) -> dict[str, float]:
+    """Read what is known of a column; what is no column is as good as nothing."""
+    try:
+        return {str(query_id): float(value) for query_id, value in json_file(path).items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class TuneRequest:
+    """What to tune, and on what."""
+
+    arm: str
+    """Name, or path to a TOML file."""
+    space: Space
+    space_file: Path
+    data: Sequence[Prepared]
+    replay: ReplayParams
+    to: Path
+    """The TOML file to write; the record is written beside it."""
+    folder: Path
+    """Where indexes and values are kept; a killed search goes on from there."""
+    cache: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What came out."""
+
+    record: TuningRecord
+    path: Path
+    """Of the record."""
+
+
+def tune(wanted: TuneRequest) -> Tuned:
+    """Choose among all combinations of the space, and write the arm and its record."""
+    search = wanted.space.search
+    given = registry.load(wanted.arm, wanted.cache)
+    candidates = wanted.space.candidates
+    arms = [_candidate(wanted, one) for one in candidates]
+    arm_text(given.path, candidates[0], wanted.to.stem + SUFFIX)
+    collections = tuple(_collection(data, search.measure) for data in wanted.data)
+    names = [one.data.manifest.name for one in collections]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise EvidenceError(f"two data sets are called {twice[0]}; name each once")
+    rows = _rows(collections, search.seed)
+    code = of_json([code_sha256(), of_files(sources(given))])
+    queries = sum(len(one.queries) for one in collections)
+    with progress(f"tuning {given.name}", queries * (len(arms) + 1)) as advance:
+        k, limit, indexes = wanted.replay.k, wanted.replay.time_limit_s, wanted.folder / "index"
+        answers = Answers((*arms, given), k, limit, indexes, code)
+        cells = Cells(answers, collections, search.measure, wanted.folder / "values", advance)
+        try:
+            before = cells(len(arms), rows.everything)
+        except CandidateFailed as exc:
+            raise InvalidArm(f"{given.path}: fails as it is given, at {exc}") from exc
+        left, found, failed = _selected(cells, rows, len(arms), search)
+    chosen = [candidates[at] for at in left]
+    text = arm_text(given.path, chosen[found.best], wanted.to.stem + SUFFIX)
+    gain = _difference(rows.weights() * (found.held_out - before), rows.cluster, search)
+    record = TuningRecord(
+        arm=given.name,
+        base=of_files(sources(given)),
+        measure=search.measure,
+        k=wanted.replay.k,
+        seed=search.seed,
+        folds=search.folds,
+        confidence=search.confidence,
+        resamples=search.resamples,
+        first=search.first,
+        keep=search.keep,
+        space={key: tuple(values) for key, values in wanted.space.values.items()},
+        settings=chosen[found.best],
+        candidates=len(arms),
+        failed={said(candidates[at]): told for at, told in failed.items()},
+        given=rows.mean(rows.everything, before),
+        apparent=found.apparent,
+        expected=found.expected,
+        gain=gain,
+        collections=tuple(
+            _seen(one, _elsewhere(at, found, chosen, rows, cells, left, before, search))
+            for at, one in enumerate(collections)
+        ),
+    )
+    path = wanted.to.with_name(wanted.to.stem + SUFFIX)
+    write_text(path, record.model_dump_json(indent=2) + "\n")
+    write_text(wanted.to, text)
+    shutil.rmtree(indexes, ignore_errors=True)
+    return Tuned(record, path)
+
+
+def said(settings: Mapping[str, Scalar]) -> str:
+    """Return a candidate's values in one line."""
+    return ", ".join(f"{key} = {value}" for key, value in settings.items())
+
+
+def _candidate(wanted: TuneRequest, one: Mapping[str, Scalar]) -> Arm:
+    try:
+        return registry.load(wanted.arm, wanted.cache, one)
+    except BadPolicy as exc:
+        problem = f"{said(one)}: {exc.problem}"
+        raise BadFile(wanted.space_file, problem, "Give values that the arm may have") from exc
+    except UnknownName as exc:
+        hint = "Search settings that the arm's file has"
+        raise BadFile(wanted.space_file, str(exc), hint) from exc
+
+
+def _collection(data: Prepared, measure: str) -> Collection:
+    """Take the judged queries for which the measure is defined."""
+    qrels, queries = data.qrels(), data.queries()
+    judged = [query for query in queries if query.query_id in qrels.grades]
+    if not judged:
+        raise EvidenceError(f"{data.manifest.name}: has no judged query to tune on")
+    ids = [query.query_id for query in judged]
+    nothing = Run.of("nothing", (Row(query_id, Status.ANSWERED) for query_id in ids))
+    defined = score(nothing, qrels, [measure], ids)[measure].by_query
+    kept = tuple(query for query in judged if query.query_id in defined)
+    if not kept:
+        raise EvidenceError(f"{data.manifest.name}: has no judged query with a value of {measure}")
+    return Collection(data, kept, qrels)
+
+
+def _rows(collections: Sequence[Collection], seed: int) -> Rows:
+    """Return a row to each query; near duplicates and queries of one intent are one cluster."""
+    names, labels = [], []
+    for one in collections:
+        clusters = one.data.clusters(BY_TEXT)
+        for query in one.queries:
+            names.append(one.data.manifest.name)
+            labels.append(clusters.get(query.query_id, f"query {query.query_id}"))
+    return Rows.of(names, labels, seed)
+
+
+def _selected(
+    cells: Cells, rows: Rows, candidates: int, search: SearchTable
+) -> tuple[list[int], Selection, dict[int, str]]:
+    """Select among the candidates that fail at no query; begin anew without one that does."""
+    left, failed = list(range(candidates)), {}
+    while left:
+        first = search.first or len(rows.everything)
+
+        def values(candidate: int, asked: Ints, among: Sequence[int] = tuple(left)) -> Floats:
+            return cells(among[candidate], asked)
+
+        try:
+            found = select(values, rows, Search(len(left), first, search.keep), search.folds)
+        except CandidateFailed as exc:
+            failed[exc.candidate] = str(exc)
+            left.remove(exc.candidate)
+        else:
+            return left, found, failed
+    raise EvidenceError(f"each candidate failed; the last one at {[*failed.values()][-1]}")
+
+
+def _elsewhere(  # noqa: PLR0917  all of it is the search
+    at: int,
+    found: Selection,
+    chosen: Sequence[dict[str, Scalar]],
+    rows: Rows,
+    cells: Cells,
+    left: Sequence[int],
+    before: Floats,
+    search: SearchTable,
+) -> Elsewhere | None:
+    """Judge the choice of the other collections on collection ``at``; None for a single one."""
+    if not found.elsewhere:
+        return None
+    code = rows.collection[_first_row(cells.collections, at)]
+    mine, choice = np.flatnonzero(rows.collection == code), found.elsewhere[code]
+    values = cells(left[choice], mine)
+    gain = _difference(values - before[mine], rows.cluster[mine], search)
+    return Elsewhere(settings=chosen[choice], value=float(values.mean()), gain=gain)
+
+
+def _first_row(collections: Sequence[Collection], at: int) -> int:
+    return sum(len(one.queries) for one in collections[:at])
+
+
+def _difference(values: Floats, clusters: Ints, search: SearchTable) -> Difference:
+    estimate = bca(
+        values,
+        confidence=search.confidence,
+        resamples=search.resamples,
+        seed=search.seed,
+        clusters=clusters,
+    )
+    return Difference(value=estimate.value, low=estimate.low, high=estimate.high)
+
+
+def _seen(collection: Collection, elsewhere: Elsewhere | None) -> Seen:
+    of = collection.data.manifest
+    judged = collection.qrels.grades.keys()
+    return Seen(
+        dataset=of.name,
+        split=of.split,
+        corpus=of.corpus_sha256,
+        queries=of.queries_sha256,
+        qrels=of.qrels_sha256,
+        words=digests_of(query for query in collection.data.queries() if query.query_id in judged),
+        left_out=elsewhere,
+    )

@@ -1,0 +1,270 @@
+"""Each check of the contract finds the engine that breaks its promise."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from threading import current_thread, main_thread
+
+import pytest
+
+from harness.check import answers, checks
+from harness.check.checks import CONTRACT_CHECKS
+from harness.check.subject import (
+    LISTED,
+    LONGEST,
+    Check,
+    NotChecked,
+    Outcome,
+    Subject,
+    examine,
+    examine_all,
+    quoted,
+    standing,
+)
+from harness.core.engine import Answer, Engine, Hit
+from harness.core.errors import RunError
+from tests.docs.pages import page
+from tests.make.toy_engine import FILE, Answers, Toy, ToySearcher, keeps
+
+BY_NAME = {check.name: check for check in CONTRACT_CHECKS}
+
+
+def changed(change: object) -> Answers:
+    """Let a toy answer what ``change`` makes of the hits of a query that finds something."""
+
+    def answer(searcher: ToySearcher, text: str, k: int) -> Answer:
+        right = keeps(searcher, text, k)
+        return replace(right, hits=change(right.hits, k)) if right.hits else right  # type: ignore[operator]
+
+    return answer
+
+
+def raises(when: object) -> Answers:
+    def answer(searcher: ToySearcher, text: str, k: int) -> Answer:
+        if when(text):  # type: ignore[operator]
+            raise ValueError("fts5: syntax error")
+        return keeps(searcher, text, k)
+
+    return answer
+
+
+def random(searcher: ToySearcher, text: str, k: int) -> Answer:
+    """Answer every second time with other scores, in the same order."""
+    right = keeps(searcher, text, k)
+    if searcher.asked % 2:
+        return right
+    return replace(right, hits=tuple(hit._replace(score=hit.score / 2) for hit in right.hits))
+
+
+def off_the_main_thread(searcher: ToySearcher, text: str, k: int) -> Answer:
+    if current_thread() is not main_thread():
+        raise RunError("SQLite objects created in a thread can only be used in that same thread")
+    return keeps(searcher, text, k)
+
+
+def by_place(searcher: ToySearcher, text: str, k: int) -> Answer:
+    """Break ties by the place of a document in the index."""
+    right = keeps(searcher, text, len(searcher.known))
+    place = {doc_id: at for at, doc_id in enumerate(searcher.known)}
+    ordered = sorted(right.hits, key=lambda hit: (-hit.score, place[hit.doc_id]))
+    return replace(right, hits=tuple(ordered[:k]))
+
+
+def cut_before_order(searcher: ToySearcher, text: str, k: int) -> Answer:
+    """Cut the list while ties stand the other way around, and order them after that."""
+    right = keeps(searcher, text, len(searcher.known))
+    cut = sorted(right.hits, key=lambda hit: (-hit.score, [-ord(c) for c in hit.doc_id]))[:k]
+    return replace(right, hits=tuple(sorted(cut, key=lambda hit: (-hit.score, hit.doc_id))))
+
+
+def served_by_another(searcher: ToySearcher, text: str, k: int) -> Answer:
+    return replace(keeps(searcher, text, k), served_by="f" * 64)
+
+
+def always_something(searcher: ToySearcher, text: str, k: int) -> Answer:
+    right = keeps(searcher, text, k)
+    return right if right.hits else replace(right, hits=(Hit(min(searcher.known), 1.0, 1.0),))
+
+
+def logs(index: Path) -> None:
+    (index / f"log-{len(list(index.glob('log-*'))) + 1}").touch()
+
+
+BROKEN: tuple[tuple[str, str, Engine], ...] = (
+    ("answers", "answered list instead", Toy(lambda *_: [])),  # type: ignore[arg-type]
+    ("answers", "raised ValueError: fts5", Toy(raises(lambda text: "bees" in text))),
+    ("answers", "21 hits were shown, 20 were", Toy(changed(lambda hits, k: hits[:1] * (k + 1)))),
+    ("finds", "none of", Toy(lambda it, *_: Answer((), it.manifest.fingerprint))),
+    ("identity", "served by 'ffffffffffff'", Toy(served_by_another)),
+    ("ids", "'x' is the id of no document", Toy(changed(lambda *_: (Hit("x", 1, 1),)))),
+    ("ids", "shown 2 times", Toy(changed(lambda hits, _: (hits[0], hits[0])))),
+    ("scores", "score 7.0", Toy(changed(lambda hits, _: (hits[0]._replace(score=7.0),)))),
+    ("order", "stands below", Toy(changed(lambda hits, _: hits[::-1]))),
+    ("ties", "with equal scores", Toy(by_place)),
+    ("equal documents", "instead of ['twin-a']", Toy(cut_before_order)),
+    ("k", "the first of k = 20 are", Toy(cut_before_order)),
+    ("more than all", "raised ValueError", Toy(
+        lambda it, text, k: keeps(it, text, k) if k < 10**9 else raises(bool)(it, text, k))),
+    ("empty text", "shows 1 document", Toy(always_something)),
+    ("hostile text", "one quote: '\"' (k = 5): raised ValueError: fts5: syntax error",
+     Toy(raises(lambda text: text == '"'))),
+    ("long text", "one word, 100,000 characters", Toy(raises(lambda text: len(text) > 10**4))),
+    ("repetitions", "at repetition 2", Toy(random)),
+    ("threads", "on thread 1 of 3", Toy(off_the_main_thread)),
+    ("manifest", "99 documents, 15 were given", Toy(
+        built=lambda made: replace(made, documents=99))),
+    ("no index", "an empty folder: opens", Toy(checks=False)),
+    ("damaged index", "other settings: opens", Toy(checks=False)),
+    ("read only", "log-2 was added", Toy(opened=logs)),
+    ("fingerprint", "the one fingerprint", Toy(
+        built=lambda made: replace(made, corpus_sha256=""))),
+    ("document order", "in reverse order", Toy(by_place)),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+    with standing(Toy(), tmp_path_factory.mktemp("sound")) as subject:
+        yield subject
+
+
+@pytest.mark.parametrize("check", [one for one in CONTRACT_CHECKS if not one.by_name], ids=str)
+def test_an_engine_that_keeps_a_promise_passes(sound: Subject, check: Check) -> None:
+    finding = examine(check, sound)
+    assert finding.outcome is Outcome.HOLDS, str(finding)
+    assert str(finding) == f"{check.name}: holds. {check.promise}"
+
+
+@pytest.mark.parametrize(("name", "said", "engine"), BROKEN, ids=[name for name, *_ in BROKEN])
+def test_an_engine_that_breaks_a_promise_is_named(
+    tmp_path: Path, name: str, said: str, engine: Engine
+) -> None:
+    with standing(engine, tmp_path) as subject:
+        finding = examine(BY_NAME[name], subject)
+    assert finding.broken
+    assert said in str(finding)
+    assert f"To fix: {finding.check.hint}" in str(finding)
+    assert len(finding.violations) <= LISTED
+
+
+def test_each_check_finds_an_engine_that_breaks_it() -> None:
+    elsewhere = {"opened again", "empty corpus", "processes"}
+    assert {name for name, *_ in BROKEN} | elsewhere == set(BY_NAME)
+    assert len(BY_NAME) == len(CONTRACT_CHECKS)
+    assert (
+        *answers.ANSWER_CHECKS,
+        *answers.SAMENESS_CHECKS,
+        *answers.PROCESS_CHECKS,
+        *checks.INDEX_CHECKS,
+    ) == CONTRACT_CHECKS
+
+
+def test_an_index_that_answers_otherwise_when_it_is_opened_again(tmp_path: Path) -> None:
+    turn = count()
+
+    def forgets(index: Path) -> None:
+        if next(turn) == 1:
+            path = index / FILE
+            path.write_text(path.read_text("utf-8").replace("honey", "sugar"), "utf-8")
+
+    with standing(Toy(opened=forgets), tmp_path) as subject:
+        finding = examine(BY_NAME["opened again"], subject)
+    assert "opened again" in finding.violations[0]
+
+
+def test_an_engine_that_cannot_index_nothing(tmp_path: Path) -> None:
+    engine = Toy(takes=lambda given: given[: len(given) + (1 // len(given))])
+    with standing(engine, tmp_path) as subject:
+        finding = examine(BY_NAME["empty corpus"], subject)
+    assert finding.violations == ("raised ZeroDivisionError: integer division or modulo by zero",)
+
+
+def test_where_no_query_is_answered_the_rest_is_not_checked(tmp_path: Path) -> None:
+    with standing(Toy(raises(bool)), tmp_path) as subject:
+        found = {
+            one.check.name: one for one in examine_all(CONTRACT_CHECKS, subject, own_documents=True)
+        }
+    assert found["answers"].broken
+    assert found["answers"].count == len(subject.texts)
+    assert "and 10 more" in str(found["answers"])
+    assert found["ties"].outcome is Outcome.NOT_CHECKED
+    assert found["ties"].reason == "no query was answered"
+
+
+def test_checks_of_the_sample_documents_wait_for_them(sound: Subject) -> None:
+    found = list(examine_all(CONTRACT_CHECKS, sound, own_documents=False))
+    left = {one.check.name for one in found if one.outcome is Outcome.NOT_CHECKED}
+    assert left == {check.name for check in CONTRACT_CHECKS if check.own_documents or check.by_name}
+    left -= {"processes"}
+    assert all("--dataset" in str(one) for one in found if one.check.name in left)
+
+
+@pytest.mark.parametrize("exit_by", [KeyboardInterrupt, GeneratorExit])
+def test_an_interrupt_is_no_violation(tmp_path: Path, exit_by: type[BaseException]) -> None:
+    def interrupted(*_: object) -> Answer:
+        raise exit_by
+
+    with standing(Toy(interrupted), tmp_path) as subject, pytest.raises(exit_by):
+        examine(BY_NAME["answers"], subject)
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'")]),
+    ],
+    ids=["written", "copied"],
+)
+def test_a_full_disk_is_no_violation(sound: Subject, full: Exception) -> None:
+    def violations(_: Subject) -> Iterator[str]:
+        raise full
+        yield ""
+
+    with pytest.raises(OSError, match="No space left"):
+        examine(replace(CONTRACT_CHECKS[0], violations=violations), sound)
+
+
+def test_an_exit_of_the_engine_is_a_violation(tmp_path: Path) -> None:
+    with standing(Toy(lambda *_: sys.exit(0)), tmp_path) as subject:
+        finding = examine(BY_NAME["answers"], subject)
+        with pytest.raises(NotChecked):
+            subject.answered()
+    assert "raised SystemExit: 0" in finding.violations[0]
+
+
+def test_a_long_query_is_quoted_by_its_beginning() -> None:
+    assert quoted("x" * 100) == repr("x" * 40 + "…")
+    assert quoted("\0") == "'\\x00'"
+
+
+def test_what_is_quoted_of_an_engine_is_short_and_printable(tmp_path: Path) -> None:
+    """An id of a million characters filled a message with a line of a million."""
+    strange = "\x1b[31m\u202e" + "x" * 1_000_000
+    with standing(Toy(lambda *_: sys.exit(strange)), tmp_path) as subject:
+        (said,) = examine(BY_NAME["answers"], subject).violations[:1]
+    assert len(said) <= LONGEST
+    assert said.isprintable()
+
+
+def test_the_page_lists_every_check_with_its_promise() -> None:
+    text = page("docs/how-to/check-engine.md").section("What is checked")
+    for check in CONTRACT_CHECKS:
+        assert f"| `{check.name}` | {check.promise} | {check.hint} |" in text
+    assert text.count("\n| `") == len(CONTRACT_CHECKS)
+
+
+def test_an_engine_that_answers_nothing_is_told_so_once(tmp_path: Path) -> None:
+    with standing(Toy(raises(lambda _: True)), tmp_path) as subject:
+        first, *rest = examine_all(CONTRACT_CHECKS, subject, own_documents=True)
+    assert first.broken
+    assert "raised ValueError: fts5: syntax error" in str(first)
+    assert {(one.outcome, one.reason) for one in rest} == {
+        (Outcome.NOT_CHECKED, "no query was answered")
+    }

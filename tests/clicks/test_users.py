@@ -1,0 +1,110 @@
+"""Which engine users prefer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from benchmarks.verdict_families import FAMILIES
+from benchmarks.verdicts import cell
+from harness.clicks.credit import ALIKE, HOURLY, Clicks, ShownList, preferences
+from harness.core.errors import EvidenceError
+from tests.clicks.test_log import AT, shown
+from tests.make.chances import chance
+
+ALONE = ShownList("alone", AT, "q", ("fts5",), ("a",), (0,), user="s")
+
+
+def clicks(lists: Iterable[ShownList], on: str = "", strays: int = 0) -> Clicks:
+    """Give lists of which all were clicked on one document, where ``on`` names it."""
+    given = (*lists,)
+    return Clicks(given, {one.id: frozenset(on) for one in given} if on else {}, strays)
+
+
+def test_all_lists_of_a_user_count_once() -> None:
+    lists = (shown("1"), shown("2"), shown("3", "t"), shown("4", "u"))
+    on = {"1": frozenset("a"), "2": frozenset("b"), "3": frozenset("a")}
+    found = preferences(Clicks(lists, on, 0), confidence=0.95)
+    one = found.candidates["tantivy"]
+    assert (one.wins, one.losses, one.ties) == (1, 0, 2)
+    assert one.estimate.value == pytest.approx(1 / 3)
+    assert (found.users, found.lists, found.clicks) == (3, 4, 3)
+
+
+def test_a_thousand_lists_of_one_user_weigh_no_more_than_one() -> None:
+    """Sessions of one user agree, so they are no independent evidence."""
+    late = [replace(shown(f"{at}", "eager"), at=AT + timedelta(hours=at)) for at in range(1_000)]
+    few = clicks([shown(f"few {at}", f"{at}") for at in range(30)], "a")
+    both = Clicks((*few.shown, *late), {**few.clicked, "0": frozenset("a")}, 0)
+    eager = preferences(both, confidence=0.95).candidates["tantivy"].estimate
+    alike = replace(shown("one", "eager"), at=AT)
+    once = Clicks((*few.shown, alike), {**few.clicked, "one": frozenset("a")}, 0)
+    assert eager == preferences(once, confidence=0.95).candidates["tantivy"].estimate
+
+
+def test_failed_and_unmixed_lists_give_no_credit_and_are_counted() -> None:
+    failed = replace(shown("2", "t"), failed="tantivy: down", teams=(0, 0))
+    on = {"1": frozenset("a"), "2": frozenset("b"), "alone": frozenset("a")}
+    lists = (shown("1"), shown("3", "u"), failed, ALONE)
+    found = preferences(Clicks(lists, on, 1), confidence=0.95)
+    assert (found.users, found.failed, found.unmixed, found.strays) == (2, 1, 1, 1)
+    assert found.candidates["tantivy"].losses == 0
+
+
+def test_several_candidates_are_corrected() -> None:
+    arms = ("a0", "a1", "a2")
+    lists = [
+        ShownList(f"{at}", AT, "q", arms, ("x", "y", "z"), (0, 1, 2), user=f"{at}")
+        for at in range(8)
+    ]
+    found = preferences(clicks(lists, "y"), confidence=0.9)
+    won, tied = found.candidates["a1"], found.candidates["a2"]
+    assert (won.wins, tied.ties) == (8, 8)
+    alone = [replace(one, arms=arms[:2], documents=("x", "y"), teams=(0, 1)) for one in lists]
+    pair = preferences(clicks(alone, "y"), confidence=0.95)
+    assert won.estimate == pair.candidates["a1"].estimate
+
+
+def test_robots_are_left_out_by_rate_and_by_pattern() -> None:
+    people = [shown(f"p{at}", f"{at}") for at in range(5)]
+    fast = [shown(f"f{at}", "fast") for at in range(HOURLY + 1)]
+    slow = [replace(shown(f"s{at}", "slow"), at=AT + timedelta(hours=at)) for at in range(ALIKE)]
+    found = preferences(clicks([*people, *fast, *slow], "a"), confidence=0.95)
+    assert found.users == len(people)
+    assert dict(found.robots) == {
+        "more than 60 lists within an hour": 1,
+        "clicks on the same ranks of all lists, 20 or more": 1,
+    }
+    kept = preferences(clicks([*people, *fast[1:], *slow[1:]], "a"), confidence=0.95)
+    assert kept.users == len(people) + 1, "60 lists within an hour, and of the same ranks"
+    idle = preferences(Clicks((*people, *slow), {}, 0), confidence=0.95)
+    assert not idle.robots, "who clicks nothing prefers neither"
+
+
+def test_without_users_nothing_is_preferred() -> None:
+    lists = [shown(f"{at}", "") for at in range(100)]
+    with pytest.raises(EvidenceError, match=r"0 users are known.*log who sees each list: .*user="):
+        preferences(clicks(lists, "a"), confidence=0.95)
+    some = preferences(clicks([*lists, shown("x", "x"), shown("y", "y")], "a"), confidence=0.95)
+    assert (some.users, some.lists, some.anonymous) == (2, 2, 100)
+
+
+def test_a_log_without_a_comparison_is_refused() -> None:
+    with pytest.raises(EvidenceError, match=r"no mixed list; switch interleaving on"):
+        preferences(clicks([ALONE]), confidence=0.95)
+    other = replace(shown("2"), arms=("fts5", "dense"))
+    with pytest.raises(EvidenceError, match="lists of fts5, tantivy and of fts5, dense are in one"):
+        preferences(clicks([shown("1"), other]), confidence=0.95)
+
+
+@pytest.mark.parametrize(
+    "name", ["five agreeing sessions a user", "a robot, a tenth of the sessions"]
+)
+def test_sessions_that_agree_are_called_a_preference_as_rarely_as_is_promised(name: str) -> None:
+    family = next(one for one in FAMILIES if one.name == name)
+    found = cell(family, 300, 200, "test")
+    assert found.false <= chance(family.promised, 200)
+    assert found.power > 0.5

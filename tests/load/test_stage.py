@@ -1,0 +1,295 @@
+"""A load from end to end on a small project: history, receipt, resuming, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.errors import BadFile, EvidenceError, HarnessError, IndexNotReady
+from harness.core.gate import Verdict
+from harness.core.run import Row, Run, Status
+from harness.corpus.runs import read_run, write_run
+from harness.load import stage as module
+from harness.load import trials as loading
+from harness.load.files import (
+    TRIALS,
+    Opener,
+    Parts,
+    history_of,
+    page_of,
+    parts_of,
+    receipt_of,
+)
+from harness.load.stage import load, verdict
+from harness.load.trials import LoadRequest
+from harness.load.workers import Part, Plan, WallClock, WorkerPool, work
+from harness.pipeline.receipts import note_run, read_manifest
+from harness.report.inputs import LoadReport
+from tests.make.toy import Toy
+
+pytestmark = pytest.mark.slow
+MS = 1_000_000
+WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
+"""Two arms and the first one's twin, in a closed loop and at one rate: six trials."""
+
+
+def loaded(project: Toy, wanted: LoadRequest = WANTED, **changed: Any) -> LoadReport:  # noqa: ANN401
+    params = project.params.load.model_copy(update=changed)
+    return load(project.layout, wanted, project.cache, params, 10.0)
+
+
+class Alone:
+    """What a crew shares that is one process: this one, for a process takes long to start."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+
+    def take(self) -> int:
+        return next(self._numbers)
+
+    def begin(self) -> int:
+        return WallClock().now_ns()
+
+
+RAN: list[str] = []
+"""Arms of the trials that were run."""
+
+
+def in_here(opener: Opener, plan: Plan, pool: WorkerPool) -> tuple[Part, ...]:
+    RAN.append(opener.arm)
+    return (work(opener, plan, pool.threads, 0, Alone()),)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loading, "run_pool", in_here)
+        patched.setattr(loading, "LOOK_S", 0.01)
+        patched.setattr("gc.get_freeze_count", lambda: 1)  # the tests are frozen: a long count
+        yield
+
+
+@pytest.fixture
+def counted() -> list[str]:
+    RAN.clear()
+    return RAN
+
+
+@pytest.fixture(scope="module")
+def done(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> tuple[Toy, LoadReport]:
+    project = measured.copied(tmp_path_factory.mktemp("loaded") / "project")
+    return project, loaded(project)
+
+
+def test_each_arm_is_tried_at_each_rate_and_the_first_one_twice(
+    done: tuple[Toy, LoadReport],
+) -> None:
+    project, report = done
+    places = {(p.arm, p.twin, p.rate) for p in report.points}
+    assert places == {
+        (arm, twin, rate)
+        for arm, twin in (("fts5", False), ("fts5", True), ("tantivy", False))
+        for rate in (None, 40.0)
+    }
+    assert all(point.overall.count for point in report.points)
+    assert set(report.noise) == {40.0}
+    assert report.arms == ("fts5", "tantivy")
+    assert report.index_bytes["fts5"] > 1000
+    assert page_of(project.layout).read_text().startswith("<!doctype html>")
+
+
+def test_arms_get_the_same_arrivals_in_a_round(done: tuple[Toy, LoadReport]) -> None:
+    _, report = done
+    counts = {(p.arm, p.twin): p.records[0].trial.arrivals for p in report.points if p.rate == 40.0}
+    assert len(set(counts.values())) == 1
+    assert 5 <= next(iter(counts.values())) <= 40
+
+
+def test_the_history_holds_every_trial_and_says_where_it_ran(
+    done: tuple[Toy, LoadReport],
+) -> None:
+    project, report = done
+    records = TRIALS.read(history_of(project.layout))
+    assert len(records) == 6
+    for record in records:
+        assert record.about["machine"] == report.machine
+        assert record.about["fingerprint"] == read_manifest(project.layout, record.arm).fingerprint
+        assert 0 <= record.about["busy"] <= 1
+        assert record.trial.cpu_ns > 0
+        point = report.point(record.arm, record.rate, twin=record.twin)
+        assert point is not None
+        assert point.overall.encoded() == record.trial.overall.encoded()
+
+
+def test_the_receipt_has_no_times(done: tuple[Toy, LoadReport]) -> None:
+    project, _ = done
+    told = json.loads(receipt_of(project.layout).read_text())
+    assert set(told["arms"]) == {"fts5", "tantivy"}
+    assert set(told) == {
+        "arms", "arrivals_sha256", "budget_ns", "mix", "params", "queries_sha256", "rates", "runs",
+    }  # fmt: skip
+
+
+def test_an_interrupted_load_goes_on_and_a_finished_one_begins_anew(
+    project: Toy, counted: list[str]
+) -> None:
+
+    def four(opener: Opener, plan: Plan, pool: WorkerPool) -> tuple[Part, ...]:
+        if len(counted) == 4:
+            raise KeyboardInterrupt
+        return in_here(opener, plan, pool)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loading, "run_pool", four)
+        with pytest.raises(KeyboardInterrupt):
+            loaded(project)
+    assert len(counted) == 4
+    assert not history_of(project.layout).exists()
+    loaded(project)
+    assert len(counted) == 6
+    assert len(TRIALS.read(history_of(project.layout))) == 6
+    assert not list(parts_of(project.layout).glob("*/*"))
+    loaded(project)
+    assert len(counted) == 12
+    assert len(TRIALS.read(history_of(project.layout))) == 12
+
+
+def test_parts_of_another_load_or_of_yesterday_are_not_gone_on_with(
+    tmp_path: Path, done: tuple[Toy, LoadReport]
+) -> None:
+    record = done[1].points[0].records[0]
+    folder = tmp_path / "parts"
+    made: list[int] = []
+
+    def make() -> Any:  # noqa: ANN401
+        made.append(1)
+        return record
+
+    for _ in range(2):
+        assert Parts(folder, 1.0).get("one", make).line() == record.line()
+    assert len(made) == 1
+    (folder / "one.json").write_text("{half")
+    Parts(folder, 1.0).get("one", make)
+    assert len(made) == 2
+    Parts(folder, 0.0).get("one", make)
+    assert len(made) == 3
+
+
+def test_where_no_rate_is_named_shares_of_the_closed_loop_are_taken(project: Toy) -> None:
+    report = loaded(project, replace(WANTED, arms=("tantivy",), rates=()), seconds=1.0)
+    closed = report.point("tantivy", None)
+    assert closed is not None
+    assert report.rates[0] == pytest.approx(closed.records[0].trial.rate * 0.1, rel=0.01)
+
+
+def test_recorded_arrivals_are_asked_as_they_came(project: Toy, tmp_path: Path) -> None:
+    path = tmp_path / "day.jsonl"
+    path.write_text("".join(f'{{"at_s": {at / 50}, "query_id": "q{at:02}"}}\n' for at in range(21)))
+    report = loaded(project, replace(WANTED, arms=("fts5",), rates=(), arrivals=path))
+    assert report.rates[0] == pytest.approx(50.0)
+    point = report.point("fts5", report.rates[0])
+    assert point is not None
+    assert point.records[0].trial.arrivals == 21
+
+
+def test_a_mix_asks_only_what_it_names(project: Toy) -> None:
+    report = loaded(project, replace(WANTED, arms=("fts5",), mix={"identifier": 1.0}))
+    for point in report.points:
+        assert set(point.response) == {"identifier"}
+
+
+def test_an_answer_that_is_not_the_runs_stops_it(project: Toy) -> None:
+    path = project.layout.run("tantivy")
+    rows = [Row(row.query_id, Status.ANSWERED, (), row.served_by) for row in read_run(path).rows()]
+    write_run(Run.of("tantivy", rows), path)
+    note_run(project.layout, "tantivy")
+    with pytest.raises(EvidenceError, match=r"tantivy: \d+ of \d+ answers were not those of"):
+        loaded(project)
+
+
+def test_an_arm_that_was_not_replayed_is_refused(project: Toy) -> None:
+    project.layout.run_receipt("tantivy").unlink()
+    with pytest.raises(EvidenceError, match="Run: harness stage replay"):
+        loaded(project)
+
+
+def test_no_arm_or_one_twice_is_refused(project: Toy) -> None:
+    for arms in ((), ("fts5", "fts5")):
+        with pytest.raises(HarnessError, match="name at least one arm"):
+            loaded(project, replace(WANTED, arms=arms))
+
+
+def test_a_worker_opens_only_the_index_that_was_replayed(project: Toy) -> None:
+    index = project.layout.index("fts5")
+    opener = Opener("fts5", index, project.cache, "0" * 64)
+    with pytest.raises(IndexNotReady, match="is not the index that fts5 was replayed on"), opener():
+        pass
+    shutil.rmtree(index)
+    with pytest.raises(IndexNotReady), opener():
+        pass
+
+
+def test_a_search_finds_a_rate_or_says_why_not(
+    project: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FEWEST_ARRIVALS", 8)
+    one = replace(WANTED, arms=("tantivy",), budget_ns=40 * MS)
+    report = loaded(project, one, resolution=4.0)
+    found = report.highest["tantivy"]
+    assert len(found.tried) > 1
+    assert found.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
+    purposes = {record.purpose for record in TRIALS.read(history_of(project.layout))}
+    assert purposes == {"curve", "search"}
+    hopeless = loaded(project, replace(one, budget_ns=1), resolution=4.0)
+    assert hopeless.highest["tantivy"].verdict is Verdict.FAIL
+    assert verdict(hopeless) is Verdict.FAIL
+
+
+def test_a_noisy_machine_is_not_searched(project: Toy, counted: list[str]) -> None:
+    one = replace(WANTED, arms=("tantivy",), budget_ns=40 * MS)
+    report = loaded(project, one, max_noise=1.0000001)
+    found = report.highest["tantivy"]
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "too noisy" in found.reason
+    assert found.tried == ()
+    assert len(counted) == 4
+    assert verdict(report) is Verdict.INCONCLUSIVE
+
+
+def test_a_trial_that_does_not_count_is_no_pass(done: tuple[Toy, LoadReport]) -> None:
+    _, report = done
+    assert verdict(replace(report, noise={})) is Verdict.INCONCLUSIVE
+    spoilt = replace(report.points[0], objections=("late",))
+    assert verdict(replace(report, points=(spoilt,))) is Verdict.INCONCLUSIVE
+    quiet = {40.0: report.noise[40.0]._replace(verdict=Verdict.PASS)}
+    assert verdict(replace(report, noise=quiet)) is Verdict.PASS
+    assert module.PERCENT == 99.0
+
+
+def test_a_history_that_was_tampered_with_names_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "load.jsonl"
+    with pytest.raises(BadFile, match="missing file"):
+        TRIALS.read(path)
+    path.write_text('{"format": 99}\n')
+    with pytest.raises(BadFile, match=r"load.jsonl:1: not a trial .a trial of format 99"):
+        TRIALS.read(path)
+    path.write_text("[]\n")
+    with pytest.raises(BadFile, match=r"load.jsonl:1: not a trial"):
+        TRIALS.read(path)
+
+
+def test_the_history_only_grows(tmp_path: Path, done: tuple[Toy, LoadReport]) -> None:
+    path = tmp_path / "deep" / "load.jsonl"
+    record = done[1].points[0].records[0]
+    TRIALS.append(path, [record])
+    before = path.read_bytes()
+    TRIALS.append(path, [record, record])
+    assert path.read_bytes().startswith(before)
+    assert [one.line() for one in TRIALS.read(path)] == [record.line()] * 3

@@ -1,0 +1,120 @@
+"""SEARCH_ENGINE=shadow writes a log: FTS5 is served, and Tantivy is asked in its own process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import sleep
+
+import pytest
+
+from engines import registry as arms
+from engines.stacks.agent_mail.mcp_tools.arguments import InProject
+from engines.stacks.agent_mail.mcp_tools.server import Switched
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness.agreement import Class
+from harness.cli.project import Project
+from harness.core.errors import EvidenceError
+from harness.pipeline.index import index
+from harness.pipeline.mail import mail_service
+from harness.shadow import log as shadow_log
+from harness.shadow.comparison import ShadowLog
+from harness.shadow.divergences import Now, again, questions
+from harness.shadow.files import read_settings
+from harness.shadow.log import Read
+from harness.shadow.record import AGREED, Kind
+from tests.make.mail.project import ARM, NAME, write
+from tests.source import ROOT
+
+SETTINGS = read_settings(ROOT / "policy" / "shadow.toml")
+MORE: tuple[dict[str, object], ...] = (
+    {}, {"importance": "high,urgent"}, {"sender": "Ann"}, {"ranking": "recency"},
+    {"min_score": 0.5}, {"ack_required": False}, {"mode": "hybrid"},
+)  # fmt: skip
+TEXTS = ("review plan", "token broker", "br-2tnl", "nowhere to be found", '"review plan" -lunch')
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = write(tmp_path_factory.mktemp("letters"))
+    for arm in (ARM, "mail-fts5"):
+        index(project.layout(NAME), arm, project.cache)
+    return project
+
+
+@pytest.fixture(scope="module")
+def log(letters: Project, tmp_path_factory: pytest.TempPathFactory) -> Read:
+    """Serve under the shadow, and under another value of the switch before and after."""
+    folder = tmp_path_factory.mktemp("log")
+    switch = [KillSwitch.TANTIVY]
+    layout = letters.layout(NAME)
+    shadow = ShadowLog(folder, SETTINGS)
+    with mail_service(layout, ARM, letters.cache, lambda: switch[0], shadow) as service:
+        search(service, "review")
+        switch[0] = KillSwitch.FTS5
+        alone = [search(service, text, more) for text in TEXTS for more in MORE]
+        switch[0] = KillSwitch.SHADOW
+        with pytest.raises(EvidenceError, match="another"):
+            mail_service(layout, ARM, letters.cache, lambda: None, shadow).__enter__()
+        assert [search(service, text, more) for text in TEXTS for more in MORE] == alone
+        switch[0] = KillSwitch.TANTIVY
+        search(service, "review")
+        wait_for(lambda: len(shadow_log.read_logs(folder).observations) == len(alone))
+    return shadow_log.read_logs(folder)
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    for _ in range(6_000):
+        if done():
+            return
+        sleep(0.01)
+    raise AssertionError("it is still not done")
+
+
+def search(service: Switched, text: str, more: dict[str, object] | None = None) -> object:
+    return service.now.search(InProject(project_key="*", query=text, **(more or {}))).result  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_every_question_under_the_switch_is_an_attempt_and_no_other(log: Read) -> None:
+    assert log.tally.attempted == len(TEXTS) * len(MORE)
+    assert log.tally.attempted == log.tally.compared
+    assert not log.degradations
+    assert not log.missing
+    assert {one.k for one in log.observations} == {20}
+
+
+def test_each_side_is_signed_by_the_arm_that_has_its_switch(log: Read, letters: Project) -> None:
+    layout = letters.layout(NAME)
+    for arm, sides in (
+        ("mail-fts5", {one.control.served_by for one in log.observations if one.control}),
+        ("mail-tantivy", {one.candidate.served_by for one in log.observations if one.candidate}),
+    ):
+        with arms.load(arm, letters.cache).engine.open(layout.index(arm)) as searcher:
+            assert sides == {searcher.manifest.fingerprint}
+
+
+def test_filters_are_part_of_the_question_and_the_mode_is_not(log: Read) -> None:
+    keys = [one.query for one in log.observations]
+    assert len(set(keys)) == len(TEXTS) * (len(MORE) - 1)
+    assert all(one.params.get("ranking", "recency") == "recency" for one in log.divergences)
+    assert {"ranking", "min_score"} & {name for one in log.divergences for name in one.params}
+
+
+def test_both_engines_find_the_same_letters_here(log: Read) -> None:
+    by_class = {one.outcome for one in log.observations}
+    assert by_class & AGREED
+    assert Class.ERROR not in by_class
+    assert not {one.kind for one in log.degradations} & {Kind.FALLBACK}
+
+
+def test_what_diverged_can_be_asked_again_of_the_arms(log: Read, letters: Project) -> None:
+    layout = letters.layout(NAME)
+    with (
+        arms.load("mail-fts5", letters.cache).engine.open(layout.index("mail-fts5")) as control,
+        arms.load(ARM, letters.cache).engine.open(layout.index(ARM)) as candidate,
+    ):
+        asked = questions(log.divergences)
+        found = list(again(asked, control, candidate, time_limit_ns=10**11))
+    assert asked
+    assert {one.now for one in found} == {Now.STILL}
+    assert not any(one.control_moved for one in found)

@@ -1,0 +1,243 @@
+"""All stages in one go, and again in another folder with the same result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engines import registry as arms
+from engines.stacks.text.tantivy import TantivySearcher
+from harness.core.errors import EvidenceError, HarnessError, InvalidArm, UnknownName
+from harness.core.gate import Outcome, StepDecision, Verdict
+from harness.corpus import trec
+from harness.corpus.runs import read_run
+from harness.pipeline.imports import load_folder
+from harness.pipeline.layout import Layout
+from harness.pipeline.oneshot import RESULTS, TIES, RunRequest, oneshot
+from tests.make.toy import GATES, HEAD, STEP, Toy
+
+pytestmark = pytest.mark.slow
+STRAIGHT = """
+[[step.gate]]
+name = "Who answers"
+rule = "identity"
+"""
+
+
+class Shot:
+    """One folder for everything that comes out."""
+
+    def __init__(self, project: Toy, out: Path) -> None:
+        self.out = out
+        self.project = project
+        work = out / "work"
+        self.layout = Layout(work / "build", work / "perf", work / "cache")
+        self.wanted = RunRequest(
+            arms=("fts5", "tantivy", "hash-hybrid"),
+            runs={},
+            control="fts5",
+            policy_file=project.root / "policy" / "pairwise.toml",
+            by_steps=False,
+            until="",
+            timed=False,
+            licence="CC0-1.0",
+            source="made by a test",
+            command="harness run",
+        )
+        self.told: list[str] = []
+
+    def fire(self, **changed: object) -> tuple[StepDecision, ...]:
+        load_folder(self.project.root / "beir", "test", self.layout.data)
+        return oneshot(
+            self.layout,
+            replace(self.wanted, **changed),  # type: ignore[arg-type]
+            self.project.params,
+            out=self.out,
+            cache=self.project.cache,
+            tell=self.told.append,
+        )
+
+    def steady(self) -> dict[str, bytes]:
+        """Everything below the work folder that must be the same from day to day."""
+        root = self.layout.root
+        return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def shot(project: Toy, tmp_path: Path) -> Shot:
+    return Shot(project, tmp_path / "out")
+
+
+def test_every_other_arm_is_judged_against_the_control(shot: Shot) -> None:
+    decisions = shot.fire()
+    outcome = {decision.step: decision.outcome for decision in decisions}
+    assert outcome["tantivy"] is Outcome.PROMOTE
+    assert set(outcome) == {"tantivy", "hash-hybrid"}
+    assert {path.name for path in shot.out.iterdir()} == {*RESULTS, "runs", "work"} - {TIES}
+    assert shot.told[-2:] == [
+        "scoring and comparing",
+        "judging",
+    ]
+
+
+def test_the_scores_are_there_for_other_tools(shot: Shot) -> None:
+    shot.fire()
+    scores = json.loads((shot.out / "scores.json").read_text())
+    assert set(scores) == set(shot.wanted.arms)
+    assert set(scores["fts5"]["nDCG@10"]) == {"mean", "low", "high", "queries"}
+    for arm in shot.wanted.arms:
+        run = read_run(shot.out / "runs" / f"{arm}.parquet")
+        again = trec.read_run(shot.out / "runs" / f"{arm}.trec", arm, run.query_ids)
+        assert [again.ranking(q) for q in run.query_ids] == [run.ranking(q) for q in run.query_ids]
+
+
+def test_two_folders_give_the_same_bytes(shot: Shot, project: Toy, tmp_path: Path) -> None:
+    shot.fire()
+    other = Shot(project, tmp_path / "elsewhere" / "out")
+    other.fire()
+    first = shot.steady()
+    assert first == other.steady()
+    assert {"runs/fts5.parquet", "scores/scores.json", "findings.json"} <= first.keys()
+    assert "compare/agreement.parquet" in first
+
+
+def test_without_a_control_nothing_is_decided(shot: Shot) -> None:
+    shot.fire()
+    assert shot.fire(control="") == ()
+    assert {path.name for path in shot.out.iterdir()} == {
+        "index.html", "explore.html", "report.md", "scores.json", "per_query.parquet",
+        "queries.jsonl", "runs",
+        "work",
+    }  # fmt: skip
+
+
+def test_a_race_is_of_this_run_and_not_of_an_earlier_one(shot: Shot, tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    text = arms.path_of("fts5").read_text()
+    own.write_text(text.replace("title_weight = 2.0", "title_weight = 3.0"))
+    shot.fire(arms=("fts5", str(own)), timed=True)
+    latency = json.loads((shot.out / "decision.json").read_text())["datasets"][0]["latency"]
+    assert set(latency["percentiles"]) == {"fts5", "mine"}
+    own.write_text(text.replace("title_weight = 2.0", "title_weight = 9.0"))
+    shot.fire(arms=("fts5", str(own)))
+    assert json.loads((shot.out / "decision.json").read_text())["datasets"][0]["latency"] is None
+
+
+def test_a_run_that_fails_leaves_no_earlier_decision(
+    shot: Shot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("broken pipe")
+
+    shot.fire()
+    monkeypatch.setattr(TantivySearcher, "search", fails)
+    with pytest.raises(InvalidArm, match="tantivy: not one of 41 queries was answered"):
+        shot.fire()
+    assert not any((shot.out / name).exists() for name in RESULTS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        ({"control": "dense"}, UnknownName, "no arm to be the control named 'dense'; .*fts5"),
+        ({"arms": ()}, HarnessError, "no arm is named"),
+        ({"arms": ("fts5", "tantivy", "tantivy")}, HarnessError, "two arms are named tantivy"),
+        ({"arms": ("fts5",)}, EvidenceError, "no arm is compared with fts5; name one more"),
+        ({"arms": ("fts5", "nope")}, UnknownName, "no arm named 'nope'"),
+        ({"control": "fts5", "by_steps": True}, HarnessError, "leave --control out"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_anything_is_touched(
+    shot: Shot, changed: dict[str, object], error: type[HarnessError], says: str
+) -> None:
+    shot.out.mkdir()
+    (shot.out / "decision.json").write_text("kept")
+    if "control" not in changed and not changed.get("arms"):
+        changed = {**changed, "control": ""}
+    with pytest.raises(error, match=says):
+        shot.fire(**changed)
+    assert (shot.out / "decision.json").read_text() == "kept"
+
+
+def test_a_policy_of_several_steps_is_refused(shot: Shot, project: Toy) -> None:
+    text = (project.root / "policy" / "pairwise.toml").read_text()
+    two = project.root / "two.toml"
+    two.write_text(text + text[text.index("[[step]]") :].replace('"tantivy"', '"other"'))
+    with pytest.raises(EvidenceError, match=r"has 2 steps, .*leave --control out"):
+        shot.fire(policy_file=two)
+
+
+def test_the_steps_of_a_policy_name_their_arms_and_are_judged_in_order(
+    shot: Shot, project: Toy
+) -> None:
+    decisions = shot.fire(arms=(), control="", by_steps=True, policy_file=steps(project))
+    assert [(found.step, found.control, found.candidate) for found in decisions] == [
+        ("first", "fts5", "tantivy"),
+        ("second", "tantivy", "fts5-porter"),
+    ]
+    assert [found.outcome for found in decisions] == [Outcome.HOLD] * 2
+    assert decisions[1].blocked_by == "first"
+    written = json.loads((shot.out / "decision.json").read_text())["datasets"][0]
+    assert written["policy"]["name"] == "toy migration"
+    assert set(json.loads((shot.out / "scores.json").read_text())) == {
+        "fts5", "tantivy", "hash-hybrid", "fts5-porter",
+    }  # fmt: skip
+
+
+def test_steps_after_the_last_one_asked_for_need_no_arm(shot: Shot, project: Toy) -> None:
+    chosen = {"arms": (), "control": "", "by_steps": True, "policy_file": steps(project)}
+    (found,) = shot.fire(**chosen, until="first")
+    assert found.step == "first"
+    scores = json.loads((shot.out / "scores.json").read_text())
+    assert set(scores) == {"fts5", "tantivy", "hash-hybrid"}
+    with pytest.raises(UnknownName, match="no step named 'third'; there is first, second"):
+        shot.fire(**chosen, until="third")
+
+
+def test_an_arm_of_one_s_own_stands_for_the_one_that_the_policy_names(
+    shot: Shot, project: Toy
+) -> None:
+    own = project.root / "tantivy.toml"
+    own.write_text(arms.path_of("tantivy").read_text().replace("2.0", "7.0"))
+    chosen = {"control": "", "by_steps": True, "policy_file": steps(project), "until": "first"}
+    shot.fire(**chosen, arms=(str(own), "fts5-porter"))
+    assert f"replaying {own}" in shot.told
+    assert "replaying tantivy" not in shot.told
+    scores = json.loads((shot.out / "scores.json").read_text())
+    assert set(scores) == {"fts5", "tantivy", "hash-hybrid", "fts5-porter"}
+
+
+def test_only_arms_of_steps_race_in_a_migration(shot: Shot, project: Toy) -> None:
+    chosen = {"control": "", "by_steps": True, "policy_file": steps(project), "until": "first"}
+    shot.fire(**chosen, arms=(), timed=True)
+    latency = json.loads((shot.out / "decision.json").read_text())["datasets"][0]["latency"]
+    assert set(latency["percentiles"]) == {"fts5", "tantivy"}
+
+
+def steps(project: Toy) -> Path:
+    """Two steps: the first fails, the second passes and waits; a gate names a fourth arm."""
+    strict = GATES.replace("floor = 0.6", "floor = 0.999")
+    also = strict.replace('rule = "identity"', 'rule = "identity"\nalso = ["hash-hybrid"]')
+    second = STEP.replace('candidate = "tantivy"', 'candidate = "fts5-porter"')
+    second = second.replace('control = "fts5"', 'control = "tantivy"')
+    text = HEAD + STEP.replace('name = "tantivy"', 'name = "first"') + also
+    text += second.replace('name = "tantivy"', 'name = "second"') + STRAIGHT
+    path = project.root / "steps.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_run_of_another_engine_is_judged_like_an_arm(shot: Shot, tmp_path: Path) -> None:
+    shot.fire(arms=("fts5",), control="")
+    exported = tmp_path / "other.trec"
+    exported.write_bytes((shot.out / "runs" / "fts5.trec").read_bytes())
+    (found,) = shot.fire(arms=("tantivy",), runs={"old": exported}, control="old")
+    assert (found.control, found.candidate) == ("old", "tantivy")
+    identity = next(one for one in found.findings if one.rule == "identity")
+    assert identity.verdict is Verdict.INCONCLUSIVE
+    assert "no index of old was counted" in identity.reason
+    scores = json.loads((shot.out / "scores.json").read_text(encoding="utf-8"))
+    assert set(scores) == {"old", "tantivy"}
