@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import ast
+import errno
 import os
+import sqlite3
 import stat
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engines import registry
 from harness.core import files
+from harness.core.errors import BadFile, InvalidArm
 from harness.core.files import (
+    DISK,
+    FULL,
+    NO_ROOM,
+    REMEDIES,
     append_text,
+    check_leads,
+    held,
     make_private,
+    naming,
+    refusal,
     remove,
     replacing,
     replacing_folder,
@@ -25,7 +40,12 @@ from harness.core.files import (
     write_json,
     write_text,
 )
+from harness.core.records import Document
 from tests.make.killed import killed as in_a_process
+from tests.make.room import little_room
+from tests.source import Module, known
+
+# Files are replaced whole or not at all
 
 
 def names(folder: Path) -> set[str]:
@@ -338,3 +358,301 @@ def test_a_new_cache_is_closed_to_others(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o755)
     make_private(tmp_path / "open")
     assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o700
+
+
+# What a disk refuses names its file, whichever library was told
+
+REFUSED = "No space|too large|Input/output"
+ROOM = 8_000
+"""Bytes that a file may have: a library is refused as by a full disk."""
+
+
+@pytest.fixture
+def full() -> Iterator[None]:
+    with little_room(ROOM):
+        yield
+
+
+def by_sqlite(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE text (text)")
+        db.execute("INSERT INTO text VALUES (zeroblob(100000))")
+        db.commit()
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "python": lambda path: path.write_bytes(bytes(100_000)),
+    "sqlite": by_sqlite,
+    "numpy": lambda path: np.save(path, np.zeros(100_000)),
+    "pyarrow": lambda path: pq.write_table(pa.table({"a": np.random.rand(100_000)}), path),  # noqa: NPY002  any
+}
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_file_for_which_there_is_no_room_is_named(tmp_path: Path, writer: str) -> None:
+    path = tmp_path / "file"
+    path.write_text("as it was")
+    with pytest.raises(OSError, match=REFUSED) as told, replacing(path) as beside:
+        WRITERS[writer](beside)
+    assert told.value.errno in DISK
+    assert told.value.filename == str(path)
+    assert path.read_text() == "as it was"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def documents() -> list[Document]:
+    return [Document(f"d{at}", "salt", f"water {at} boat " * 400, {}) for at in range(60)]
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("arm", ["fts5", "tantivy", "hash-hybrid", "mail-fts5", "code-sqlite"])
+def test_an_index_for_which_there_is_no_room_is_named(tmp_path: Path, arm: str) -> None:
+    engine = registry.load(arm, tmp_path / "cache")
+    index = tmp_path / "index"
+    with pytest.raises(OSError, match=REFUSED) as told, replacing_folder(index) as folder:
+        engine.build(documents(), folder)
+    assert told.value.errno in DISK
+    assert told.value.filename == str(index)
+    assert not index.exists()
+
+
+def test_a_file_that_is_read_keeps_its_name(tmp_path: Path) -> None:
+    there = tmp_path / "read"
+    with pytest.raises(OSError, match=REFUSED) as told, naming(tmp_path / "written"):
+        raise OSError(errno.EIO, "Input/output error", str(there))
+    assert told.value.filename == str(there)
+    with pytest.raises(BadFile, match="read: it cannot be read"), naming(tmp_path / "written"):
+        raise BadFile(there, "it cannot be read", "Look") from OSError(errno.EIO, "no")
+
+
+def test_other_errors_pass() -> None:
+    with pytest.raises(ValueError, match="no"), naming(Path("file")):
+        raise ValueError("no")
+    with pytest.raises(FileNotFoundError), naming(Path("file")):
+        Path("absent").read_text(encoding="utf-8")
+    assert refusal(sqlite3.OperationalError("no such table")) is None
+    assert refusal(ValueError("(os error 2)")) is None
+
+
+def test_an_error_that_is_its_own_cause_comes_to_an_end() -> None:
+    alone = ValueError("odd")
+    alone.__cause__ = alone
+    assert refusal(alone) is None
+
+
+def test_sqlite_calls_a_full_disk_a_failing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = sqlite3.OperationalError("disk I/O error")
+    failing.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    with pytest.raises(OSError, match=REFUSED) as told, naming(tmp_path / "new" / "file"):
+        raise failing
+    assert told.value.errno == errno.EIO
+    monkeypatch.setattr("harness.core.files.ROOM", sys.maxsize)
+    with pytest.raises(OSError, match=REFUSED) as told, naming(tmp_path / "new" / "file"):
+        raise failing
+    assert told.value.errno == errno.ENOSPC
+
+
+def test_each_answer_has_its_remedy() -> None:
+    assert {REMEDIES[number] for number in FULL} == {NO_ROOM}
+    assert "can be written" in REMEDIES[errno.EROFS]
+    cause = ValueError("'No space left on device (os error 28)'")
+    wrapped = InvalidArm("its index cannot be built")
+    wrapped.__cause__ = cause
+    found = refusal(wrapped)
+    assert found is not None
+    assert found.errno == errno.ENOSPC
+
+
+@pytest.mark.usefixtures("full")
+def test_a_text_for_which_there_is_no_room_names_its_lasting_place(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=REFUSED) as told:
+        write_text(tmp_path / "text", "x" * 100_000)
+    assert told.value.filename == str(tmp_path / "text")
+
+
+def test_sqlite_does_not_say_why_it_makes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = sqlite3.OperationalError("unable to open database file")
+    failing.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+    with pytest.raises(sqlite3.OperationalError, match="unable"), naming(tmp_path / "file"):
+        raise failing
+    monkeypatch.setattr("harness.core.files.ROOM", sys.maxsize)
+    with pytest.raises(OSError, match=REFUSED) as told, naming(tmp_path / "file"):
+        raise failing
+    assert told.value.errno == errno.ENOSPC
+    with pytest.raises(OSError, match=REFUSED), naming(tmp_path / "file"):
+        raise InvalidArm("its index cannot be built") from failing
+
+
+def test_a_library_that_sorts_on_a_full_disk_is_told_by_the_folder_in_which_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    index = tmp_path / "index"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    for room, place in ((index, tmp_path / "temporary"), (None, index)):
+        monkeypatch.setattr("harness.core.files._has_room", lambda path, room=room: path == room)
+        with pytest.raises(OSError, match=REFUSED) as told, naming(index):
+            raise full
+        assert told.value.filename == str(place)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_file_that_is_waited_for_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, folder: bool
+) -> None:
+    def refused(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", refused)
+    replaced = replacing_folder if folder else replacing
+    with (
+        pytest.raises(OSError, match=REFUSED) as told,
+        replaced(tmp_path / "kept", durable=True) as beside,
+    ):
+        (beside / "file" if folder else beside).write_text("x")
+    assert told.value.filename == str(tmp_path / "kept")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_beside_which_nothing_can_be_locked_is_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, _: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("harness.core.files.claimed", refused)
+    with pytest.raises(OSError, match=REFUSED) as told:
+        write_text(tmp_path / "kept", "x")
+    assert told.value.filename == str(tmp_path / "kept")
+    assert list(tmp_path.iterdir()) == []
+
+
+# A path that leads nowhere is refused before anything is made of it
+
+Open = Callable[[Path], AbstractContextManager[Any]]
+
+
+@pytest.mark.parametrize("opened", [held, replacing, replacing_folder])
+def test_nothing_is_made_on_the_way_to_nowhere(tmp_path: Path, opened: Open) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone" / "file")
+    for path, says in (
+        (tmp_path / "new" / ".." / "file", "new is not a folder, so '..' has no meaning"),
+        (tmp_path / "link", "is a link to nothing"),
+    ):
+        with pytest.raises(BadFile, match=says), opened(path):
+            pass
+    assert [one.name for one in tmp_path.iterdir()] == ["link"]
+
+
+def test_a_way_up_from_a_folder_is_a_way(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    for path in (tmp_path / "there" / ".." / "file", tmp_path / "link", tmp_path / "no" / "file"):
+        check_leads(path)
+
+
+# What a stranger may have written is read by the one reader with bounds, and by nothing else
+
+PARSERS = {
+    ("json", "load"), ("json", "loads"), ("tomllib", "load"), ("tomllib", "loads"),
+    ("yaml", "safe_load"), ("yaml", "load"), ("gzip", "open"), ("pickle", "load"),
+    ("pickle", "loads"), ("marshal", "loads"), ("csv", "reader"), ("csv", "DictReader"),
+    ("pq", "ParquetFile"), ("pq", "read_table"), ("pq", "read_metadata"),
+}  # fmt: skip
+READS = {"read_text", "read_bytes"}
+READERS = {"harness/core/reading.py", "harness/core/formats.py", "harness/core/files.py",
+           "harness/corpus/parquet.py"}  # fmt: skip
+OURS = {
+    "harness/report/html.py": "templates of this package",
+    "harness/report/explorer.py": "templates of this package",
+    "harness/serve/pages.py": "templates of this package",
+    "harness/pipeline/init.py": "templates of this package",
+    "harness/replay/machine.py": "files of the kernel",
+    "engines/stacks/keeper.py": "commands of the process that started it, and logs of servers",
+    "engines/stacks/postgres/embedded.py": "files of the server that it started",
+    "engines/stacks/code/reading/documents.py": "text of a document, indexed whatever it is",
+    "harness/core/mcp_pipes.py": "the id of a request, in a line within a bound",
+    "harness/core/batches.py": "work of the process that started it",
+    "harness/shadow/worker.py": "questions of the process that started it",
+    "harness/check/answers.py": "questions and answers between two processes of ours",
+    "engines/stacks/documents/library.py": "the folder of an index, which the stack wrote",
+    "engines/stacks/documents/pdf.py": "texts of the process that it started",
+    "engines/stacks/agent_mail/sqlite/store.py": "rows of a database that the stack wrote",
+}
+"""What reads without bounds, and why it may."""
+
+
+def unbounded(module: Module) -> list[str]:
+    """Name the calls that read without a bound, by their lines."""
+    found = []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute):
+            whose = node.value.id if isinstance(node.value, ast.Name) else ""
+            if (whose, node.attr) in PARSERS or node.attr in READS:
+                found.append(f"{module.file}:{node.lineno}: {whose}.{node.attr}")
+    return found
+
+
+def test_nothing_else_reads_what_a_stranger_may_have_written() -> None:
+    outside = [module for module in known().values() if module.file not in READERS | OURS.keys()]
+    assert len(outside) > 150
+    assert [call for module in outside for call in unbounded(module)] == []
+
+
+@pytest.mark.parametrize("file", OURS)
+def test_what_is_excused_still_needs_it(file: str) -> None:
+    (module,) = (one for one in known().values() if one.file == file)
+    assert unbounded(module)
+
+
+MODELS = {
+    "harness/core/mcp_pipes.py": "a line within a bound, as the SDK is about to read it",
+    "harness/report/decision/decision_json.py": "a decision, written as JSON once more",
+    "harness/migrate/ledger.py": "an entry of what was read, written as JSON once more",
+    "harness/shadow/engine_file.py": "settings of an arm, written as JSON once more",
+}
+"""Where pydantic reads JSON that was not checked, and why it may: of two equal keys it takes one,
+and it knows no bound of depth or digits."""
+
+
+def called(module: Module) -> set[str]:
+    """Name what a module calls, without what it is called of."""
+    calls = [node.func for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    return {
+        name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "") for name in calls
+    }
+
+
+TIMES = {
+    "harness/core/formats.py": "the reader of times",
+    "harness/policy/age.py": "says in words of its own what lacks",
+    "engines/stacks/agent_mail/mcp_tools/arguments.py": "a client's filter, answered in its words",
+}
+"""Where a time is read in another way, and why."""
+
+
+def test_a_time_that_no_zone_can_tell_is_refused_by_one_reader() -> None:
+    """``0001-01-01T00:00:00+14:00`` was a time to Python, and ended whoever told it in UTC."""
+    own = {
+        module.file
+        for module in known().values()
+        if {"fromisoformat", "AwareDatetime"}
+        & {getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(module.tree)}
+    }
+    assert own == TIMES.keys()
+
+
+def test_json_is_checked_before_a_model_reads_it() -> None:
+    reading = {
+        module.file: called(module)
+        for module in known().values()
+        if called(module) & {"validate_json", "model_validate_json"}
+    }
+    assert len(reading) > 5
+    assert {file for file, names in reading.items() if "checked" not in names} == MODELS.keys()

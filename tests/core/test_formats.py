@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
+from email import message_from_bytes
+from html.parser import HTMLParser
 from pathlib import Path
 from time import thread_time
 from typing import Any
+from unittest import mock
 
+import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import given
+import yaml
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.core import digest, markup, reading
+from harness.core.elementary import exp, expm1, log, log1p, log2, powers
+from harness.core.errors import BadFile
 from harness.core.formats import (
     MAX_DEPTH,
     MAX_DIGITS,
+    Loader,
+    cell,
     json_file,
     json_of,
     moment_of,
@@ -24,7 +43,20 @@ from harness.core.formats import (
     yaml_file,
     yaml_of,
 )
-from harness.core.reading import Malformed
+from harness.core.markup import paragraphs, words
+from harness.core.reading import (
+    MAX_LINE_BYTES,
+    UNPACKED_ANYWAY,
+    Malformed,
+    numbered,
+    opened,
+    text_of,
+    whole,
+)
+from harness.corpus.parquet import table_of
+from tests.source import imported, known
+
+# JSON, TOML and YAML within bounds; what is beyond them is one sentence and no traceback
 
 Read = Callable[[str], Any]
 
@@ -141,3 +173,482 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     for read in (json_of, toml_of, yaml_of):
         with suppress(Malformed):
             json.dumps(read(text), default=str).encode()
+
+
+# YAML within bounds: no key twice, no alias, no number without an end
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{chr(98 + at)}: &{chr(98 + at)} [{', '.join([f'*{chr(97 + at)}'] * 9)}]\n" for at in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [", "expected the node content"),
+        ("a: 1\na: 2", "the key 'a' comes twice"),
+        ("{1: 1, 1: 2}", "the key 1 comes twice"),
+        ("[" * 500, "nested more than 100 deep"),
+        ("[" * 101 + "]" * 101, "nested more than 100 deep"),
+        ("a: " + "9" * 5_000, "digits"),
+        ("a: " + "1:" * 300_000 + "1", "digits"),
+        ("a: .inf", "not a finite number"),
+        ("a: .nan", "not a finite number"),
+        ("a: 1.0e+999", "not a finite number"),
+        ("a: 2026-13-45", "month must be in"),
+        (BOMB, "an alias"),
+        ("&a [*a]", "an alias"),
+        ("a: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
+        ("a: 1\n---\nb: 2", "found another document"),
+        ("{[1]: 2}", "unhashable"),
+        ('"\\ud800"', "half of a surrogate pair"),
+        ("a: \x07", "special characters are not allowed"),
+    ],
+)
+def test_what_is_beyond_the_bounds_of_yaml_is_named(text: str, says: str) -> None:
+    with pytest.raises(Malformed, match=says):
+        yaml_of(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [1, 2.5]\nb: {c: x}", "", "- 2026-01-01\n- yes\n- 0x1f", "1: a\n2: b"]
+)
+def test_what_is_within_the_bounds_is_read_as_by_any_safe_loader(text: str) -> None:
+    assert yaml_of(text) == yaml.safe_load(text)
+    assert issubclass(Loader, yaml.SafeLoader)
+
+
+# Files are read within bounds, and what is wrong with one is named by its line
+
+
+def all_of(path: Path) -> list[tuple[int, str]]:
+    return list(numbered(path))
+
+
+@pytest.mark.parametrize("read", [all_of, whole, text_of, opened, digest.of_file])
+def test_only_regular_files_are_read(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        for path, is_a in ((tmp_path / "pipe", "a pipe"), (Path("/dev/zero"), "a device"),
+                           (tmp_path, "a folder")):  # fmt: skip
+            with pytest.raises((Malformed, BadFile), match=f"it is {is_a}, and no regular file"):
+                read(path)
+        with pytest.raises((OSError, BadFile)):
+            read(tmp_path / "socket")
+    with pytest.raises((FileNotFoundError, BadFile)):
+        read(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("raw", "line", "says"),
+    [
+        ("Ünïcode\n".encode("utf-16"), 1, "it is UTF-16"),
+        ("Ünïcode\n".encode("utf-32"), 1, "it is UTF-32"),
+        ("a\nb".encode("utf-16-le"), 1, "NUL byte, so it is UTF-16 or no text"),
+        (b"fine\n\x00", 2, "NUL byte"),
+        (b"fine\ncaf\xe9\n", 2, "byte 4 of the line, 0xe9, is not UTF-8"),
+        (b"half \xed\xa0\x80", 1, "0xed, is not UTF-8"),
+        (b"\xff", 1, "0xff, is not UTF-8"),
+    ],
+)
+def test_another_encoding_is_named(tmp_path: Path, raw: bytes, line: int, says: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(raw)
+    with pytest.raises(BadFile, match=says) as told:
+        all_of(path)
+    assert told.value.line == line
+    with pytest.raises(Malformed, match=says) as malformed:
+        text_of(path)
+    assert malformed.value.line == line
+
+
+def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"\xef\xbb\xbfa\r\n\xef\xbb\xbfb")
+    assert text_of(tmp_path / "file") == "a\r\n\ufeffb"
+    assert all_of(tmp_path / "file") == [(1, "a"), (2, "\ufeffb")]
+
+
+def peak(path: Path) -> int:
+    """Read until it is refused; give the bytes that took."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadFile, match="more than") as told:
+            all_of(path)
+        assert told.value.line is not None
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_line_without_an_end_costs_no_more_than_its_bound(tmp_path: Path) -> None:
+    path = tmp_path / "zeros"
+    with path.open("wb") as file:
+        for _ in range(2 * MAX_LINE_BYTES >> 20):
+            file.write(bytes(1 << 20))
+    assert peak(path) < 4 * MAX_LINE_BYTES
+
+
+def test_a_small_archive_of_one_long_line_costs_no_more_either(tmp_path: Path) -> None:
+    path = tmp_path / "file.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(64):
+            file.write(bytes(1 << 20))
+    assert path.stat().st_size < 1 << 17
+    assert peak(path) < 4 * MAX_LINE_BYTES
+
+
+def test_an_archive_that_unpacks_to_much_more_is_a_bad_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "UNPACKED_ANYWAY", 1 << 16)
+    path = tmp_path / "file.gz"
+    path.write_bytes(gzip.compress(b"a line\n" * (1 << 15)))
+    assert peak(path) < 1 << 22
+    monkeypatch.setattr(reading, "UNPACKED_ANYWAY", 1 << 20)
+    assert len(all_of(path)) == 1 << 15
+
+
+def test_a_file_read_whole_has_a_bound(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    assert whole(tmp_path / "file", most=5) == b"12345"
+    with pytest.raises(Malformed, match="it has more than 4 bytes"):
+        whole(tmp_path / "file", most=4)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(raw=st.binary(max_size=80), packed=st.booleans())
+def test_any_bytes_are_lines_or_a_named_fault(tmp_path: Path, raw: bytes, *, packed: bool) -> None:
+    path = tmp_path / ("file.gz" if packed else "file")
+    path.write_bytes(raw)
+    with suppress(BadFile):
+        found = all_of(path)
+        if not packed:
+            text = raw.decode().removeprefix("\ufeff")
+            assert [line for _, line in found] == [
+                one.rstrip("\r\n") for one in text.split("\n") if one.strip()
+            ]
+
+
+def test_a_reader_that_says_no_more_of_a_file_names_it_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    broken: list[tuple[Callable[[Path], object], bytes]] = [
+        (json_file, b'{"a": 1,\n"a"}'),
+        (toml_file, b"\na = "),
+        (text_of, b"\n\xff"),
+    ]
+    for read, raw in broken:
+        path.write_bytes(raw)
+        with pytest.raises(Malformed) as told:
+            read(path)
+        assert str(told.value.told()).startswith(f"{path}:2: ")
+    with pytest.raises(Malformed) as of_table:
+        table_of(path, pa.schema([]))
+    assert of_table.value.path == path
+
+
+@pytest.mark.parametrize("beginning", [0, 10_000], ids=["whole", "but-its-beginning"])
+@pytest.mark.parametrize("read", [whole, digest.of_file, text_of])
+def test_a_file_that_is_all_hole_is_refused(
+    tmp_path: Path, read: Callable[[Path], object], beginning: int
+) -> None:
+    """A terabyte that takes no room on the disk; to digest it took a quarter of an hour."""
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        file.write(b"x" * beginning)
+        file.flush()
+        os.fsync(file.fileno())
+        file.truncate(1 << 40)
+    with pytest.raises((Malformed, BadFile), match="it has 1099511627776 bytes, of which the disk"):
+        read(path)
+
+
+def test_a_file_system_that_counts_no_blocks_is_believed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(UNPACKED_ANYWAY + 1))
+    uncounted = os.stat_result((*path.stat()[:10],), {"st_blocks": 0})
+    with mock.patch("os.fstat", return_value=uncounted), opened(path) as file:
+        assert len(file.read()) == UNPACKED_ANYWAY + 1
+
+
+@pytest.mark.parametrize("read", [whole, digest.of_file, text_of])
+def test_a_file_that_breaks_while_it_is_read_is_named(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "file"
+    path.symlink_to("/proc/self/mem")
+    with pytest.raises(OSError, match="Input/output error") as told:
+        read(path)
+    assert told.value.filename == str(path)
+
+
+def test_what_is_no_regular_file_is_named_where_nobody_says_more(tmp_path: Path) -> None:
+    with pytest.raises(Malformed) as told:
+        opened(tmp_path)
+    assert str(told.value.told()).startswith(f"{tmp_path}: it is a folder")
+
+
+# No cell of a table is a formula
+
+RUN = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "=", "--1"]
+SHOWN = ["", "a", "a=1", " =1", "-1.5", "+2e3", "'=1", -1.5, 0, None, True]
+
+
+@pytest.mark.parametrize("text", RUN)
+def test_what_a_spreadsheet_would_run_is_quoted(text: str) -> None:
+    assert cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("value", SHOWN)
+def test_what_it_would_not_is_left_alone(value: object) -> None:
+    assert cell(value) is value
+
+
+def test_whoever_writes_a_table_asks_for_its_cells() -> None:
+    writers = [
+        module
+        for module in known().values()
+        if re.search(r"csv\.(writer|DictWriter)\(|\.to_csv\(", module.path.read_text("utf-8"))
+    ]
+    assert len(writers) >= 3
+    without = [m.file for m in writers if "harness.core.formats" not in set(imported(m.tree))]
+    assert without == []
+
+
+# Statistics have the same bits whatever vector instructions numpy finds
+
+ROOT = Path(__file__).resolve().parents[2]
+EXACT = ("stats", "agreement", "measures", "gates")
+TIMED = {"times.py"}
+"""Times are other ones at each run."""
+BY_INSTRUCTIONS = re.compile(
+    r"np\.(log\w*|exp\w*|power|cosh?|sinh?|tanh?|arc\w+|cbrt|float_power|dot|inner|matmul)\("
+    r"|[a-z_)\]] ?\*\* ?(?:[3-9]\b|\d*\.\d)"
+)
+NEWER = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR X86_V4"
+DRAWN = """
+import numpy as np
+from harness.agreement import rbo
+from harness.stats.sequential import NS_PER_S, blocks
+from harness.stats.bounded import Span
+from harness.stats.sequential import p_above
+from harness.stats.inference import Inference
+from harness.stats.interval import interval_each
+from tests.agreement.strategies import pair_of
+
+rng = np.random.default_rng(7)
+values, clusters = rng.random((1100, 60)) ** 2, np.sort(rng.integers(0, 900, 1100))
+span = Span(0.0, 1.0)
+sure = Inference(confidence=0.95, resamples=300, seed=1, threads=1)
+one = values[:, 0]
+for few in (1100, 300):
+    some, codes = values[:few], clusters[:few]
+    print(interval_each(some, span=span, inference=sure, clusters=codes))
+at = np.arange(len(one)) * NS_PER_S
+print(blocks(one, at, block_s=2, period_s=20).interval(0.95))
+print(p_above(one, 0.3, span=span, clusters=clusters))
+lists = ([str(at) for at in rng.permutation(200)[:100]] for _ in range(2))
+print(rbo(pair_of(*lists), 100, 0.9))
+"""
+
+
+def _drawn(without: str) -> str:
+    env = {**os.environ, "NPY_DISABLE_CPU_FEATURES": without, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "ignore", "-c", DRAWN]
+    return subprocess.run(
+        command, env=env, check=True, capture_output=True, text=True, cwd=ROOT
+    ).stdout
+
+
+def test_statistics_have_the_same_bits_without_newer_instructions() -> None:
+    if not np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found"):
+        pytest.skip("numpy found no instructions here that could be left out")
+    assert _drawn(NEWER) == _drawn("")
+
+
+def test_no_statistic_is_computed_by_code_that_differs_between_processors() -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+        for room in EXACT
+        for file in sorted((ROOT / "harness" / room).rglob("*.py"))
+        if file.name not in TIMED
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), 1)
+        if BY_INSTRUCTIONS.search(line.partition('"""')[0])
+    ]
+    assert wrong == [], "use harness.core.elementary, or products"
+
+
+def test_an_exponential_is_a_sum_with_one() -> None:
+    """Numpy's own, whose bits differ between processors, has more digits of small values."""
+    small = exp(np.linspace(-40, -1, 199)) * 2.0**53
+    assert (small == small.round()).all()
+
+
+def test_the_functions_are_what_they_are_named() -> None:
+    values = np.array([1e-300, 1e-9, 0.3, 1.0, 7.5, 1e9])
+    np.testing.assert_allclose(log(values), np.log(values), rtol=1e-15)
+    np.testing.assert_allclose(log1p(values), np.log1p(values), rtol=1e-15)
+    np.testing.assert_allclose(exp(-values), np.exp(-values), atol=3e-16)
+    np.testing.assert_allclose(expm1(-values), np.expm1(-values), rtol=1e-15)
+    np.testing.assert_allclose(log2(np.arange(1, 99)), np.log2(np.arange(1, 99)), rtol=1e-15)
+    np.testing.assert_allclose(powers(0.9, 99), 0.9 ** np.arange(100), rtol=2e-14)
+    assert log(np.zeros(1)) == log1p(-np.ones(1)) == -np.inf
+
+
+# Headers and text of one mail: what is odd is said, and something is given all the same
+
+
+def header(line: bytes) -> tuple[str, list[str]]:
+    problems: list[str] = []
+    mail = message_from_bytes(line + b"\n\nwords\n")
+    return markup.header(mail, "Subject", problems), problems
+
+
+def test_headers_of_one_name_are_joined_and_decoded() -> None:
+    assert header(b"Subject: =?utf-8?q?caf=C3=A9?= au\nSubject: lait") == ("café au lait", [])
+    assert header(b"To: a@x") == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("line", "given", "says"),
+    [
+        (b"Subject: =?punycode?q?a-b?=", "=?punycode?q?a-b?=", "punycode is not a charset"),
+        (b"Subject: =?no-such?q?a?=", "=?no-such?q?a?=", "no-such is not a charset"),
+        (b"Subject: caf\xe9", "café", "bytes of no charset"),
+        (b"Subject: " + b"a" * 70_000, "a" * markup.MAX_HEADER, "was cut"),
+    ],
+)
+def test_what_is_odd_about_a_header_is_said(line: bytes, given: str, says: str) -> None:
+    found, problems = header(line)
+    assert found == given
+    assert [problem for problem in problems if says in problem]
+
+
+def test_a_date_without_a_zone_is_in_utc() -> None:
+    problems: list[str] = []
+    day = "Mon, 06 Jan 2025 12:00:00"
+    assert markup.moment(f"{day} -0000", problems) == 1_736_164_800_000_000
+    assert markup.moment(f"{day} +0100", problems) == 1_736_161_200_000_000
+    assert problems == []
+    assert markup.moment("", problems) is None
+    assert markup.moment("noon", problems) is None
+    assert problems == ["it has no date", "its date 'noon' cannot be read"]
+
+
+def test_addresses_too_deep_to_tell_apart_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later versions of Python read 3,000 parentheses; earlier ones went too deep."""
+
+    def too_deep(_: object) -> None:
+        raise RecursionError
+
+    problems: list[str] = []
+    assert markup.addresses(["a <a@x>, b@x"], problems) == ["a@x", "b@x"]
+    assert problems == []
+    monkeypatch.setattr(markup, "getaddresses", too_deep)
+    assert markup.addresses(["("], problems) == []
+    assert problems == ["its addresses are nested too deeply"]
+
+
+def test_plain_text_comes_before_the_words_of_a_page() -> None:
+    page = b"Content-Type: text/html\n\n<p>of a <b>page"
+    problems: list[str] = []
+    assert markup.texts(message_from_bytes(page), problems) == ["of a page"]
+    assert "text/html were taken" in problems[0]
+    both = (
+        b"Content-Type: multipart/alternative; boundary=b\n\n--b\n\nplain\n--b\n"
+        + page
+        + b"\n--b--"
+    )
+    problems.clear()
+    assert markup.texts(message_from_bytes(both), problems) == ["plain"]
+    assert problems == []
+
+
+def test_line_ends_are_written_one_way() -> None:
+    assert markup.clean("a\r\nb\rc\ud800") == "a\nb\nc?"
+
+
+# What a person reads of a page, in linear time
+
+
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        ("", ""),
+        ("<p>one<br>two</p>three", "one two three"),
+        ("a &lt;b&gt; &amp; c&nbsp;d &#233;", "a <b> & c d é"),
+        ("<script>no('<p>')</script >yes<STYLE>p{}</STYLE> and", "yes and"),
+        ('<a title="x > y" href=z>link</a>', "link"),
+        ("<!-- no <p> -->yes<!DOCTYPE html><?php no ?>", "yes"),
+        ("1 < 2 and 3 <= 4 <5", "1 < 2 and 3 <= 4 <5"),
+        ("before <b after", "before"),
+        ("<script>never closed", ""),
+        ("&#" + "9" * 5_000 + ";", "\ufffd"),
+        ("Upp<b>sala</b><option>Oslo<option>Rome</html>late", "Uppsala Oslo Rome late"),
+        ("<ruby>\u6f22<rp>(</rp><rt>kan</rt>\u5b57<rt>ji</ruby>.", "\u6f22\u5b57(kanji)."),
+    ],
+)
+def test_words_of_a_page(page: str, says: str) -> None:
+    assert words(page) == says
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        *("<a" * 500_000, "<script>" + "</script " * 100_000, "<a '" * 300_000, "<!" * 500_000),
+        "<div>" * 80_000 + "</p>" * 80_000,
+    ],
+)
+def test_markup_that_never_ends_takes_no_longer_than_the_page(page: str) -> None:
+    """An end tag is looked for in all elements that are open, so their number is bounded."""
+    before = time.process_time()
+    words(page)
+    assert time.process_time() - before < 5
+
+
+def test_what_is_nested_too_deep_ends_the_page() -> None:
+    assert words("<p>first" + "<b>" * 6_000 + "last") == "first"
+
+
+class Parsed(HTMLParser):
+    """Text as the standard library finds it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def handle_starttag(self, tag: str, _: object) -> None:
+        self.text += " " * (tag in {"p", "br"})
+
+    def handle_endtag(self, tag: str) -> None:
+        self.handle_starttag(tag, None)
+
+
+TEXT = st.text("ab é&;<\n", max_size=8).map(lambda text: text.replace("<", "&lt;"))
+TAGS = st.sampled_from([
+    "<p>",
+    "<p>x</p>",
+    "<b x='y>z'>",
+    '<a href="<">',
+    "<br/>",
+    "<!-- c -->",
+    "<i >",
+])
+
+
+@given(st.lists(TEXT | TAGS, max_size=12).map("".join))
+def test_a_well_formed_page_has_the_words_that_a_parser_finds(page: str) -> None:
+    parser = Parsed()
+    parser.feed(page)
+    parser.close()
+    assert words(page).split() == parser.text.split()
+
+
+def test_a_run_of_blanks_takes_no_time() -> None:
+    begun = time.perf_counter()
+    found = paragraphs("<pre>a" + " " * 80_000 + "b\n" + " \n" * 50_000 + "c</pre>")
+    assert found.endswith("b\n\nc")
+    assert time.perf_counter() - begun < 5

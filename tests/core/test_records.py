@@ -2,8 +2,49 @@
 
 from __future__ import annotations
 
+import inspect
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from harness.core import errors
+from harness.core import progress as module
 from harness.core.digest import of_json, of_queries
-from harness.core.records import Query
+from harness.core.engine import Answer, Hit, Manifest
+from harness.core.errors import LONGEST as LONGEST_ERRORS
+from harness.core.errors import (
+    PROBLEM,
+    BadFile,
+    BadName,
+    BadPolicy,
+    DatasetError,
+    EvidenceError,
+    HarnessError,
+    MismatchedQueries,
+    RunError,
+    UnknownName,
+)
+from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
+from harness.core.names import LONGEST, Label, Name, check_distinct, checked, fault, labelled
+from harness.core.progress import progress
+from harness.core.records import Judgement, Qrels, Query
+from harness.core.run import Row, Run, Status
+from harness.core.scores import Dependence, Estimate, Paired, Scores, codes, independent
+from harness.report.decision.decision_json import schema
+from tests.make.rows import rows
+from tests.source import ROOT
+
+# Queries with parameters beside their text
 
 
 def test_a_query_without_params_has_the_digest_it_had_before_there_were_any() -> None:
@@ -27,3 +68,584 @@ def test_the_order_of_params_says_nothing() -> None:
     assert left == right
     assert hash(left) == hash(right)
     assert of_queries([left]) == of_queries([right])
+
+
+# A name is one word that a file can be called by; whatever else is refused, and says why
+
+HOSTILE = {
+    "": "empty",
+    ".": "may have",
+    "..": "may have",
+    "../x": "may have",
+    "a/b": "may have",
+    "/etc": "may have",
+    "a\\b": "may have",
+    ".hidden": "may have",
+    "-x": "may have",
+    "--force": "may have",
+    "a b": "may have",
+    " a": "may have",
+    "a,b": "may have",
+    "a=b": "may have",
+    "a~b": "may have",
+    "a:b": "may have",
+    "*": "may have",
+    "a\0b": "control",
+    "a\nb": "control",
+    "a\u202eb": "control",
+    "\udcff": "control",
+    "e\u0301": "composed",
+    "x" * (LONGEST + 1): "bytes",
+    "ö" * 51: "bytes",
+    "\U0001f600": "may have",
+}
+GOOD = ("toy", "python-docs", "fts5", "bm25+rm3", "v1.2", "_x", "données", "メール", "a..b", "9",
+        "x" * LONGEST)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_no_name_is_refused_with_its_reason(name: str) -> None:
+    with pytest.raises(BadName, match=HOSTILE[name]) as refused:
+        checked("a split", name)
+    assert "is not a name of a split: " in str(refused.value)
+    assert str(refused.value).endswith("Give another name")
+    with pytest.raises(ValidationError):
+        TypeAdapter(Name).validate_python(name)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_name_is_given_back_as_it_is(name: str) -> None:
+    assert checked("an arm", name) == name
+    assert TypeAdapter(Name).validate_python(name) == name
+
+
+@given(st.text(max_size=20))
+def test_a_name_never_leaves_its_folder(name: str) -> None:
+    if not fault(name):
+        for made in (name, f"{name}.json", f".{name}.lock"):
+            path = Path("/a/b") / made
+            assert path.parent == Path("/a/b")
+            assert not set(path.parts) & {".", ".."}
+            assert path.name == made
+
+
+def test_names_that_differ_by_their_case_are_one() -> None:
+    check_distinct("an arm", "fts5", ["fts5", "tantivy"])
+    with pytest.raises(BadName, match="FTS5 differs from it only by its case"):
+        check_distinct("an arm", "fts5", ["FTS5"])
+
+
+@pytest.mark.parametrize("text", ["two editors", "Ada (2026)", "ПРОВЕРКА"])
+def test_a_label_is_a_line_for_people(text: str) -> None:
+    assert TypeAdapter(Label).validate_python(text) == text
+    assert labelled("who judged", text) == text
+
+
+@pytest.mark.parametrize("text", ["", "  ", "a\nb", "\x1b[31m", "x" * 201])
+def test_what_is_no_label_is_refused(text: str) -> None:
+    with pytest.raises(BadName, match="not a name of who judged"):
+        labelled("who judged", text)
+    with pytest.raises(ValidationError):
+        TypeAdapter(Label).validate_python(text)
+
+
+# Runs keep what was shown, and refuse what cannot be
+
+FEW = [
+    Row("q1", Status.ANSWERED, (Hit("b", 1.0, 9.0), Hit("a", 0.5, 4.5)), "me"),
+    Row("q2", Status.ANSWERED, (), "me"),
+    Row("q3", Status.FAILED, error="ValueError: no"),
+    Row("q4", Status.TIMED_OUT, error="late"),
+    Row("q5", Status.NOT_ASKED),
+]
+
+
+def test_compressed_rows() -> None:
+    run = Run.of("arm", FEW)
+    assert run.vocabulary == ("a", "b")
+    assert run.offsets.tolist() == [0, 2, 2, 2, 2, 2]
+    assert run.docs.tolist() == [1, 0]
+    assert run.score.tolist() == [1.0, 0.5]
+    assert run.raw_score.tolist() == [9.0, 4.5]
+    assert run.lengths.tolist() == [2, 0, 0, 0, 0]
+    assert len(run) == 5
+
+
+def test_four_ends_are_four_things() -> None:
+    run = Run.of("arm", FEW)
+    assert [run.count(status) for status in Status] == [2, 1, 1, 1]
+    assert [row.status for row in run.rows()] == [row.status for row in FEW]
+
+
+def test_views_of_one_query() -> None:
+    run = Run.of("arm", FEW)
+    assert run.ranking("q1") == ("b", "a")
+    assert run.ranking("q1", 1) == ("b",)
+    assert run.ranking("q1", 9) == ("b", "a")
+    assert run.ranking("q2") == ()
+    assert run.hits("q1", 1) == (Hit("b", 1.0, 9.0),)
+    with pytest.raises(KeyError):
+        run.ranking("q9")
+
+
+@given(rows())
+def test_rankings_of_many_are_those_of_each(given_rows: Sequence[Row]) -> None:
+    run = Run.of("arm", given_rows)
+    for k in (None, 0, 1, 3):
+        assert run.rankings(run.query_ids, k) == {q: run.ranking(q, k) for q in run.query_ids}
+    with pytest.raises(KeyError):
+        run.rankings(["nobody asked this"])
+
+
+def test_a_second_showing_is_taken_out_and_counted() -> None:
+    hits = [Hit("a", 1.0, 1.0), Hit("b", 0.9, 0.9), Hit("a", 0.8, 0.8), Hit("a", 0.7, 0.7)]
+    run = Run.of("arm", [Row("q", Status.ANSWERED, hits, "me", duplicates=3)])
+    assert run.ranking("q") == ("a", "b")
+    assert run.hits("q")[0].score == 1.0
+    assert run.duplicates.tolist() == [5]
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("place", ["score", "raw_score"])
+def test_a_score_that_is_no_number_is_refused(score: float, place: str) -> None:
+    hit = Hit("a", score, 0.5) if place == "score" else Hit("a", 0.5, score)
+    with pytest.raises(RunError, match="query q: the score of a"):
+        Run.of("arm", [Row("q", Status.ANSWERED, (Hit("b", 1.0, 1.0), hit))])
+
+
+def test_also_in_a_second_showing() -> None:
+    hits = (Hit("a", 1.0, 1.0), Hit("a", float("nan"), 1.0))
+    with pytest.raises(RunError):
+        Run.of("arm", [Row("q", Status.ANSWERED, hits)])
+
+
+def test_a_query_twice_is_refused() -> None:
+    with pytest.raises(RunError, match="query q1 is in the run twice"):
+        Run.of("arm", [*FEW, FEW[0]])
+
+
+def test_a_run_of_no_queries() -> None:
+    run = Run.of("arm", [])
+    assert (len(run), run.offsets.tolist(), list(run.rows())) == (0, [0], [])
+
+
+def test_ids_are_in_byte_order() -> None:
+    ids = ["é", "z", "9", "10", "\U0001f600", "\uffee", "Z"]
+    run = Run.of("arm", [Row("q", Status.ANSWERED, [Hit(d, 1.0, 1.0) for d in ids])])
+    assert run.vocabulary == tuple(sorted(ids, key=str.encode))
+    assert run.ranking("q") == tuple(ids)
+
+
+@given(rows())
+def test_rows_go_in_and_out(given_rows: Sequence[Row]) -> None:
+    run = Run.of("arm", given_rows)
+    out = list(run.rows())
+    assert [row.query_id for row in out] == [row.query_id for row in given_rows]
+    for before, after in zip(given_rows, out, strict=True):
+        shown = list(dict.fromkeys(hit.doc_id for hit in before.hits))
+        assert [hit.doc_id for hit in after.hits] == shown
+        assert set(after.hits) <= set(before.hits)
+        repeated = len(before.hits) - len(shown)
+        assert after.duplicates == before.duplicates + repeated
+        assert after[3:5] == before[3:5]
+        assert run.ranking(before.query_id) == tuple(shown)
+    again = Run.of("arm", out)
+    assert list(again.rows()) == out
+
+
+@given(rows())
+def test_the_vocabulary_is_sorted_and_used(given_rows: Sequence[Row]) -> None:
+    run = Run.of("arm", given_rows)
+    assert list(run.vocabulary) == sorted(set(run.vocabulary))
+    assert np.array_equal(np.unique(run.docs), np.arange(len(run.vocabulary)))
+    assert len(run.docs) == run.offsets[-1] == run.lengths.sum()
+
+
+@given(st.integers(0, 5))
+def test_status_has_no_truth_of_its_own(code: int) -> None:
+    known = code in set(Status)
+    assert known is (code < 4)
+
+
+# Judgements in rows
+
+
+def test_queries_and_documents_are_in_byte_order() -> None:
+    qrels = Qrels.of(Judgement(q, d, 1) for q in ("é", "z", "10", "9") for d in ("b", "a"))
+    assert qrels.query_ids == ("10", "9", "z", "é")
+    assert list(qrels.grades["9"]) == ["a", "b"]
+
+
+def test_a_query_of_grades_of_zero_and_below_is_negative() -> None:
+    qrels = Qrels.of([
+        Judgement("a", "d", 0),
+        Judgement("a", "e", 2),
+        Judgement("b", "d", 0),
+        Judgement("c", "d", -1),
+    ])
+    assert qrels.answerable == ("a",)
+    assert qrels.negative == ("b", "c")
+
+
+def test_a_document_judged_twice_is_refused_even_if_both_agree() -> None:
+    with pytest.raises(DatasetError, match="d is judged twice for query q"):
+        Qrels.of([Judgement("q", "d", 1), Judgement("q", "d", 1)])
+
+
+@pytest.mark.parametrize("grade", [0.5, 1.0, "1", None, True])
+def test_a_grade_is_an_integer(grade: Any) -> None:  # noqa: ANN401  what is not one
+    with pytest.raises(DatasetError, match="not an integer"):
+        Qrels.of([Judgement("q", "d", grade)])
+
+
+def test_no_judgement_is_no_query() -> None:
+    empty = Qrels.of([])
+    assert (empty.query_ids, empty.answerable, empty.negative) == ((), (), ())
+
+
+@given(st.dictionaries(st.tuples(st.text(max_size=3), st.text(max_size=3)), st.integers(-2, 4)))
+def test_rows_go_in_and_out_qrels(grades: dict[tuple[str, str], int]) -> None:
+    rows = [Judgement(q, d, grade) for (q, d), grade in grades.items()]
+    qrels = Qrels.of(rows)
+    assert sorted(qrels.rows()) == sorted(rows)
+    assert list(qrels.rows()) == list(Qrels.of(rows[::-1]).rows())
+    assert set(qrels.answerable) | set(qrels.negative) == set(qrels.query_ids)
+    assert not set(qrels.answerable) & set(qrels.negative)
+
+
+# Scores of queries, and pairs of them by id
+
+
+def scores(
+    values: Mapping[str, float],
+    undefined: Mapping[str, Sequence[str]] | None = None,
+    measure: str = "nDCG@10",
+) -> Scores:
+    gone = {why: tuple(ids) for why, ids in (undefined or {}).items()}
+    return Scores(measure, tuple(values), np.array(list(values.values()), dtype=float), gone)
+
+
+def test_a_mean_is_of_what_is_defined() -> None:
+    assert scores({"a": 1.0, "b": 0.0}, {"failed": ["c"]}).mean == 0.5
+    assert scores({}, {"failed": ["c"]}).mean is None
+
+
+def test_a_slice_keeps_order_and_reasons() -> None:
+    some = scores({"a": 1.0, "b": 2.0, "c": 3.0}, {"failed": ["d", "e"]}).only(["e", "c", "a", "x"])
+    assert some.by_query == {"a": 1.0, "c": 3.0}
+    assert some.query_ids == ("a", "c")
+    assert some.undefined == {"failed": ("e",)}
+    assert some.measure == "nDCG@10"
+
+
+def test_a_slice_of_nothing_is_empty() -> None:
+    none = scores({"a": 1.0}).only([])
+    assert none.mean is None
+    assert none.query_ids == ()
+
+
+def test_pairs_go_by_id_and_not_by_place() -> None:
+    paired = Paired.of(
+        scores({"a": 0.1, "b": 0.2, "c": 0.3}), scores({"c": 1.3, "a": 1.1, "b": 1.2})
+    )
+    assert paired.query_ids == ("a", "b", "c")
+    assert paired.difference == pytest.approx([1.0, 1.0, 1.0])
+    assert paired.unpaired == ()
+
+
+def test_a_query_that_one_arm_has_no_value_for_is_lost_and_not_zero() -> None:
+    control = scores({"a": 1.0, "b": 0.5}, {"failed": ["c"], "negative_query": ["n"]})
+    candidate = scores({"c": 1.0, "b": 0.5}, {"timed_out": ["a"], "negative_query": ["n"]})
+    paired = Paired.of(control, candidate)
+    assert paired.query_ids == ("b",)
+    assert paired.difference.tolist() == [0.0]
+    assert paired.unpaired == ("a", "c")
+
+
+@pytest.mark.parametrize("why", ["failed", "timed_out", "not_asked"])
+def test_a_query_that_neither_arm_answered_is_lost_and_no_tie(why: str) -> None:
+    control = scores({"a": 1.0}, {why: ["b"], "negative_query": ["n"], "unjudged": ["u"]})
+    candidate = scores({"a": 1.0}, {"failed": ["b"], "negative_query": ["n"], "unjudged": ["u"]})
+    assert Paired.of(control, candidate).unpaired == ("b",)
+
+
+def test_other_queries_are_refused_on_either_side() -> None:
+    more, fewer = scores({"a": 1.0, "b": 1.0}), scores({"a": 1.0})
+    with pytest.raises(MismatchedQueries, match="1 query only on the left, 0 only on the right"):
+        Paired.of(more, fewer)
+    with pytest.raises(MismatchedQueries, match="0 queries only on the left, 1 only on the right"):
+        Paired.of(fewer, more)
+
+
+def test_other_measures_are_refused() -> None:
+    with pytest.raises(EvidenceError, match=r"RR@10 .* nDCG@10"):
+        Paired.of(scores({"a": 1.0}, measure="RR@10"), scores({"a": 1.0}))
+
+
+@given(
+    st.dictionaries(st.text(max_size=3), st.tuples(st.floats(0, 1), st.floats(0, 1)), max_size=9),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_of_either_side_is_of_no_account(
+    values: dict[str, tuple[float, float]], rng: random.Random
+) -> None:
+    left = {q: pair[0] for q, pair in values.items()}
+    right = {q: pair[1] for q, pair in values.items()}
+    shuffled = list(right.items())
+    rng.shuffle(shuffled)
+    paired = Paired.of(scores(left), scores(dict(shuffled)))
+    assert paired.query_ids == tuple(values)
+    assert paired.difference.tolist() == [b - a for a, b in values.values()]
+
+
+# Codes of clusters, and what clusters cost
+
+
+def test_queries_of_one_cluster_share_a_code() -> None:
+    found = codes(["a", "b", "c", "d"], {"a": "x", "c": "x", "elsewhere": "y"})
+    assert found is not None
+    assert found.tolist() == [0, 1, 0, 2]
+
+
+def test_where_all_stand_alone_there_are_no_codes() -> None:
+    assert codes(["a", "b"], {"a": "x", "z": "x"}) is None
+
+
+def test_a_query_that_is_named_as_a_cluster_is_another_one() -> None:
+    assert codes(["a", "x"], {"a": "x"}) is None
+
+
+@pytest.mark.parametrize(("ids", "count"), [("abcd", 3), ("bd", 2), ("", 0)])
+def test_independent_queries_are_counted(ids: str, count: int) -> None:
+    assert independent(list(ids), {"a": "x", "c": "x"}) == count
+
+
+@pytest.mark.parametrize(("effect", "effective"), [(2.0, 50.0), (1.0, 100.0), (0.5, 100.0)])
+def test_queries_are_never_worth_more_than_there_are(effect: float, effective: float) -> None:
+    assert Dependence(100, 60, 4, effect).effective == effective
+
+
+# A manifest's fingerprint is its identity
+
+MANIFEST = Manifest("sqlite-fts5", "3.40.1", 2, "c0", "5e")
+
+
+def test_the_fingerprint_is_the_same_from_day_to_day() -> None:
+    assert MANIFEST.fingerprint == (
+        "9d12318b9713fba50f6cabf67d454dc21e8bcaacd659155552d1e8290c65c803"
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"engine": "tantivy"},
+        {"version": "3.40.2"},
+        {"documents": 3},
+        {"corpus_sha256": "c1"},
+        {"settings_sha256": "5f"},
+    ],
+)
+def test_every_part_of_a_manifest_counts(changed: dict[str, str]) -> None:
+    assert replace(MANIFEST, **changed).fingerprint != MANIFEST.fingerprint  # type: ignore[arg-type]  # one at a time
+
+
+def test_answers_are_values() -> None:
+    one = Answer((Hit("a", 1.0, 2.0),), "me")
+    assert one == Answer((Hit("a", 1.0, 2.0),), "me")
+    assert hash(one) == hash(Answer((Hit("a", 1.0, 2.0),), "me"))
+    assert one != Answer((Hit("a", 1.0, 2.0),), "you")
+
+
+# Verdicts have no truth value, and a step is decided by all of them
+
+PASS, FAIL, OPEN = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
+
+
+def finding(verdict: Verdict, gate: str = "gate") -> Finding:
+    return Finding(
+        gate, "rule", verdict, OF_VERDICT[verdict], "because", "a bound", None, None, "share"
+    )
+
+
+def step(*verdicts: Verdict, taken: bool = False, blocked_by: str = "") -> StepDecision:
+    found = tuple(finding(verdict, f"gate {at}") for at, verdict in enumerate(verdicts))
+    return StepDecision("tantivy", "fts5", "tantivy", taken, found, blocked_by)
+
+
+@pytest.mark.parametrize(("verdict", "cause"), list(product(Verdict, Cause)))
+def test_a_cause_belongs_to_one_verdict(verdict: Verdict, cause: Cause) -> None:
+    own = {Cause.KEPT: Verdict.PASS, Cause.BROKEN: Verdict.FAIL}.get(cause, OPEN)
+    if own is verdict:
+        assert replace(finding(own), verdict=verdict, cause=cause).cause is cause
+    else:
+        with pytest.raises(ValueError, match=f"gate: {verdict} has the cause {cause}"):
+            replace(finding(own), verdict=verdict, cause=cause)
+
+
+def test_the_causes_that_are_told_are_those_that_are_given() -> None:
+    page = (ROOT / "docs/api.md").read_text("utf-8")
+    told = dict(re.findall(r"(?m)^\| `(\w+)` \| (pass|fail|inconclusive) \|", page))
+    own = {Cause.KEPT: Verdict.PASS, Cause.BROKEN: Verdict.FAIL}
+    assert told == {cause.value: own.get(cause, OPEN).value for cause in Cause}
+    kept = schema()["$defs"]["Cause"]["enum"]
+    assert kept == [cause.value for cause in Cause]
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_verdict_is_neither_true_nor_false(verdict: Verdict) -> None:
+    with pytest.raises(TypeError, match="neither true nor false"):
+        bool(verdict)
+    with pytest.raises(TypeError):
+        assert not verdict
+
+
+@pytest.mark.parametrize("verdicts", list(product(Verdict, repeat=3)))
+def test_one_fail_fails_and_one_open_leaves_open(verdicts: tuple[Verdict, ...]) -> None:
+    said = step(*verdicts).verdict
+    if FAIL in verdicts:
+        assert said is FAIL
+    elif OPEN in verdicts:
+        assert said is OPEN
+    else:
+        assert said is PASS
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "taken", "blocked_by", "outcome"),
+    [
+        ([PASS, PASS], False, "", Outcome.PROMOTE),
+        ([PASS, PASS], True, "", Outcome.PROMOTE),
+        ([PASS, FAIL], False, "", Outcome.HOLD),
+        ([PASS, FAIL], True, "", Outcome.ROLLBACK),
+        ([OPEN, FAIL], True, "", Outcome.ROLLBACK),
+        ([FAIL], True, "shadow", Outcome.ROLLBACK),
+        ([PASS, OPEN], False, "", Outcome.HOLD),
+        ([PASS, OPEN], True, "", Outcome.HOLD),
+        ([PASS], False, "shadow", Outcome.HOLD),
+        ([], False, "", Outcome.HOLD),
+        ([], True, "", Outcome.HOLD),
+    ],
+)
+def test_what_follows(
+    verdicts: list[Verdict],
+    taken: bool,  # noqa: FBT001  a case
+    blocked_by: str,
+    outcome: Outcome,
+) -> None:
+    assert step(*verdicts, taken=taken, blocked_by=blocked_by).outcome is outcome
+
+
+def test_a_step_without_gates_is_not_passed() -> None:
+    assert step().verdict is OPEN
+
+
+def test_failures_stand_before_what_is_open() -> None:
+    blocking = step(PASS, OPEN, FAIL, PASS, OPEN, FAIL).blocking
+    assert [f.verdict for f in blocking] == [FAIL, FAIL, OPEN, OPEN]
+    assert [f.gate for f in blocking] == ["gate 2", "gate 5", "gate 1", "gate 4"]
+    assert step(PASS).blocking == ()
+
+
+def test_what_was_measured_stands_before_what_was_not() -> None:
+    held = step(OPEN, OPEN, FAIL)
+    measured = replace(held.findings[1], estimate=Estimate(0.0, -0.1, 0.1, 40))
+    blocking = replace(held, findings=(held.findings[0], measured, held.findings[2])).blocking
+    assert [f.gate for f in blocking] == ["gate 2", "gate 1", "gate 0"]
+
+
+# Errors are one tree, and say where and what to do
+
+CLASSES = {
+    name: found
+    for name, found in vars(errors).items()
+    if inspect.isclass(found) and issubclass(found, Exception)
+}
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    drawn = re.findall(r"^( *)[*-] (\w+)", errors.__doc__ or "", re.MULTILINE)
+    assert {name for _, name in drawn} == set(CLASSES)
+    above: list[str] = ["Exception"]
+    for indent, name in drawn:
+        depth = len(indent) // 2
+        above[depth + 1 :] = [name]
+        assert [base.__name__ for base in CLASSES[name].__bases__] == [above[depth]]
+
+
+@pytest.mark.parametrize("found", CLASSES.values(), ids=CLASSES.keys())
+def test_all_can_be_caught_as_one(found: type[Exception]) -> None:
+    assert issubclass(found, HarnessError)
+
+
+def test_a_bad_file_names_file_line_and_hint() -> None:
+    told = BadPolicy("p.toml", "m is missing", "Add it", 7)
+    assert str(told) == "p.toml:7: m is missing. Add it"
+    assert (told.path, told.line, told.hint) == (Path("p.toml"), 7, "Add it")
+    assert str(BadFile("p.toml", "no such file", "Make it")) == "p.toml: no such file. Make it"
+
+
+def test_a_message_is_one_printable_line_of_some_length() -> None:
+    """Names, ids and texts of strangers are in messages, and a terminal obeys what it shows."""
+    said = str(HarnessError("an id \x1b[31m\u202e\u2028\x9b\n of a stranger"))
+    assert said.isprintable()
+    assert said.endswith(" of a stranger")
+    assert "U+2028" in said
+    long = str(HarnessError("x" * 10_000 + " the remedy"))
+    assert (len(long), long[-10:]) == (LONGEST_ERRORS, "the remedy")
+    assert len(str(BadFile("file", "x" * 10_000, "the remedy"))) < PROBLEM + 30
+
+
+def test_an_unknown_name_says_what_there_is() -> None:
+    assert str(UnknownName("arm", "x", ["a", "b"])) == "no arm named 'x'; there is a, b"
+    assert str(UnknownName("arm", "x", [])).endswith("there is none")
+    near = UnknownName("arm", "fts4", ["dense", "fts5", "fts5-porter"])
+    assert str(near).endswith("fts5-porter. Did you mean fts5?")
+
+
+def test_mismatched_queries_are_counted_with_examples() -> None:
+    told = str(MismatchedQueries({"b", "a", "c", "d"}, set()))
+    assert "4 queries only on the left, 0 only on the right" in told
+    assert "['a', 'b', 'c']" in told
+
+
+@pytest.mark.parametrize(("name", "meant"), [("FTS5", "fts5"), ("Tantvy", "tantivy"), ("ö", "")])
+def test_the_nearest_name_is_suggested_whatever_its_case(name: str, meant: str) -> None:
+    said = str(UnknownName("arm", name, ("fts5-porter", "fts5", "tantivy")))
+    assert said.endswith(f". Did you mean {meant}?" if meant else "fts5-porter, fts5, tantivy")
+
+
+# A bar for people, and a line now and then for a log
+
+
+def test_a_pipe_sees_nothing_of_short_work(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("asking", 3) as advance:
+        advance(1)
+        advance(2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_sees_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress("asking fts5", 3) as advance:
+        advance(3)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "asking fts5" in shown.err
+    assert "3/3" in shown.err
+
+
+def test_a_pipe_sees_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 20.0, 35.0, 50.0, 400.0, 401.0])
+    monkeypatch.setattr(module, "monotonic", lambda: next(clock))
+    with progress("embedding", 2_000) as advance:
+        for steps in (100, 100, 200, 100, 1_500):
+            advance(steps)
+    assert capsys.readouterr().err.splitlines() == [
+        "embedding: 200 of 2,000 (10%), about 5 min left",
+        "embedding: 500 of 2,000 (25%), about 20 min left",
+    ]

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import json
 import os
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from harness.core import reading
+from harness.core import digest, files, folders, reading
 from harness.core.errors import BadFile
+from harness.core.folders import changing, cut_off, journal_of
+from harness.core.records import Document, Query
 from harness.core.store import Artifact, Journal, Json, JsonLines
 from tests import cold
+from tests.make.killed import killed
+
+# Kinds of files: read once, written whole, refused by name
 
 REMEDY = "Run: harness score."
 
@@ -172,3 +184,325 @@ def test_a_line_that_is_no_record_is_named(tmp_path: Path, text: str, said: str)
     path.write_text(f'{{"by": "me"}}\n{text}\n')
     with pytest.raises(BadFile, match=said):
         NOTES.read(path)
+
+
+# Digests: the same for the same, another for anything else, and the same tomorrow
+
+DOCUMENT = Document("d1", "Title", "Text é", {"year": 1999, "kind": None})
+QUERY = Query("q1", "what?", ("natural",), "i1")
+
+
+def test_published_values(tmp_path: Path) -> None:
+    abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert digest.of_bytes(b"abc") == abc
+    (tmp_path / "abc").write_bytes(b"abc")
+    assert digest.of_file(tmp_path / "abc") == abc
+
+
+def test_a_file_is_read_once_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def opened(path: Path) -> IO[bytes]:
+        read.append(path)
+        return path.open("rb")
+
+    monkeypatch.setattr(digest, "opened", opened)
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    about = path.stat()
+    time.sleep(2 * digest.SETTLED_NS / 1e9)
+    assert digest.of_file(path) == digest.of_file(path) == digest.of_bytes(b"old")
+    assert read == [path]
+    path.write_bytes(b"new")
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    time.sleep(2 * digest.SETTLED_NS / 1e9)
+    assert digest.of_file(path) == digest.of_bytes(b"new")
+
+
+def test_a_change_within_one_tick_of_the_clock_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    about = path.stat()
+    monkeypatch.setattr(time, "time_ns", lambda: about.st_ctime_ns + 1)
+    monkeypatch.setattr(Path, "stat", lambda _: about)
+    assert digest.of_file(path) == digest.of_bytes(b"old")
+    path.write_bytes(b"new")
+    assert digest.of_file(path) == digest.of_bytes(b"new")
+
+
+def test_what_took_the_place_of_a_written_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two writers at once: the one who is overtaken must not take the other's file for its own."""
+    path, real = tmp_path / "file", Path.replace
+
+    def overtaken(beside: Path, to: Path) -> Path:
+        found = real(beside, to)
+        (tmp_path / "other").write_bytes(b"new")
+        real(tmp_path / "other", to)
+        return found
+
+    monkeypatch.setattr(Path, "replace", overtaken)
+    files.write_bytes(path, b"old")
+    assert digest.of_file(path) == digest.of_bytes(b"new")
+
+
+def test_values_are_the_same_from_day_to_day() -> None:
+    as_json = '["d1","Title","Text é",{"kind":null,"year":1999}]'
+    each = hashlib.sha256(as_json.encode()).hexdigest()
+    assert digest.of_documents([DOCUMENT]) == hashlib.sha256(each.encode()).hexdigest()
+    as_json = '[["q1","what?",["natural"],"i1"]]'
+    assert digest.of_queries([QUERY]) == hashlib.sha256(as_json.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(DOCUMENT, doc_id="d2"),
+        replace(DOCUMENT, title="Titl", text="eText é"),
+        replace(DOCUMENT, text=""),
+        replace(DOCUMENT, metadata={}),
+        replace(DOCUMENT, metadata={"year": 1999.5, "kind": None}),
+        replace(DOCUMENT, metadata={"year": "1999", "kind": None}),
+    ],
+)
+def test_every_part_of_a_document_counts(changed: Document) -> None:
+    assert digest.of_documents([changed]) != digest.of_documents([DOCUMENT])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(QUERY, query_id="q2"),
+        replace(QUERY, text="what"),
+        replace(QUERY, slices=()),
+        replace(QUERY, intent=None),
+    ],
+)
+def test_every_part_of_a_query_counts(changed: Query) -> None:
+    assert digest.of_queries([changed]) != digest.of_queries([QUERY])
+
+
+def test_the_order_of_documents_counts_and_that_of_metadata_does_not() -> None:
+    other = replace(DOCUMENT, doc_id="d2")
+    assert digest.of_documents([DOCUMENT, other]) != digest.of_documents([other, DOCUMENT])
+    turned = replace(DOCUMENT, metadata={"kind": None, "year": 1999})
+    assert digest.of_documents([turned]) == digest.of_documents([DOCUMENT])
+
+
+def test_documents_pass_by_unchanged() -> None:
+    watch = digest.DocumentsDigest()
+    assert list(watch.watch([DOCUMENT, DOCUMENT])) == [DOCUMENT, DOCUMENT]
+    assert watch.count == 2
+    assert watch.sha256 == digest.of_documents([DOCUMENT, DOCUMENT])
+    assert digest.DocumentsDigest().sha256 == digest.of_documents([])
+
+
+def test_files_count_by_name_and_bytes_in_any_order(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"1")
+    two.write_bytes(b"2")
+    before = digest.of_files([one, two])
+    assert before == digest.of_files([two, one])
+    two.write_bytes(b"3")
+    assert digest.of_files([one, two]) != before
+    assert digest.of_files([one]) != before
+    two.write_bytes(b"1")
+    assert digest.of_files([one]) != digest.of_files([two])
+
+
+def test_a_file_longer_than_a_chunk(tmp_path: Path) -> None:
+    data = bytes(range(256)) * (digest.CHUNK_BYTES // 256) + b"end"
+    (tmp_path / "long").write_bytes(data)
+    assert digest.of_file(tmp_path / "long") == digest.of_bytes(data)
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=5))
+def test_the_order_of_keys_is_of_no_account(value: dict[str, object]) -> None:
+    assert digest.of_json(value) == digest.of_json(dict(reversed(value.items())))
+
+
+# A change of several files is made whole or not at all, wherever it is cut off
+
+NAMES = ("thing", "beside", "new/third")
+
+
+def state(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def change(folder: Path, value: str) -> str:
+    with changing(folder / "thing", within=[folder], what=f"set to {value}") as made:
+        for name in NAMES:
+            made.write(folder / name, value)
+    return made.resumed
+
+
+def interrupted(folder: Path, *, committed: bool) -> None:
+    with changing(folder / "thing", within=[folder], what="set") as made:
+        made.write(folder / "thing", "new")
+        if committed:
+            made.commit()
+        raise KeyboardInterrupt
+
+
+def dies_at(folder: Path, step: int, value: str = "new") -> None:
+    """Change the three files in a process that is killed after so many durable steps."""
+    killed(f"""
+        from harness.core import files
+        from harness.core import folders as journal
+        step = {step}
+        def counted(call):
+            def run(*args, **more):
+                global step
+                if not step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                step -= 1
+                return call(*args, **more)
+            return run
+        journal.write_json = counted(journal.write_json)
+        journal.write_text = counted(journal.write_text)
+        journal.remove = counted(journal.remove)
+        folder = Path({str(folder)!r})
+        with journal.changing(folder / "thing", within=[folder], what="set to new") as made:
+            for name in {NAMES}:
+                made.write(folder / name, {value!r})
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+
+
+def test_all_files_change_and_nothing_is_left(tmp_path: Path) -> None:
+    assert change(tmp_path, "old") == ""
+    assert change(tmp_path, "new") == ""
+    assert state(tmp_path) == dict.fromkeys(NAMES, "new")
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
+
+
+def test_an_exception_changes_nothing(tmp_path: Path) -> None:
+    change(tmp_path, "old")
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path, committed=False)
+    assert state(tmp_path) == dict.fromkeys(NAMES, "old")
+    assert not cut_off(tmp_path / "thing")
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_change_that_was_cut_off_is_completed_or_was_never_made(
+    tmp_path: Path, step: int
+) -> None:
+    change(tmp_path, "old")
+    dies_at(tmp_path, step)
+    begun = 1 <= step < 5
+    assert cut_off(tmp_path / "thing") == begun
+    with changing(tmp_path / "thing", within=[tmp_path], what="look") as made:
+        assert made.resumed == ("set to new" if begun else "")
+        assert state(tmp_path) == dict.fromkeys(NAMES, "new" if step else "old")
+    assert not cut_off(tmp_path / "thing")
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
+
+
+def test_the_journal_is_on_the_disk_before_the_first_file_and_each_file_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut after the first file must find the journal, by its name."""
+    waited: list[str] = []
+    wait = os.fsync
+
+    def fsync(opened: int) -> None:
+        waited.append(Path(f"/proc/self/fd/{opened}").readlink().name)
+        wait(opened)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with changing(tmp_path / "thing", within=[tmp_path], what="set") as made:
+        made.write(tmp_path / "thing", "new")
+    folder = tmp_path.name
+    assert waited == [".thing.journal", folder, "thing", folder, folder]
+
+
+def test_what_was_told_and_not_closed_is_known_to_the_next(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path, committed=True)
+    assert state(tmp_path) == {"thing": "new"}
+    assert change(tmp_path, "newer") == "set"
+    assert state(tmp_path) == dict.fromkeys(NAMES, "newer")
+
+
+def test_a_file_that_somebody_changed_since_is_not_written_over(tmp_path: Path) -> None:
+    change(tmp_path, "old")
+    dies_at(tmp_path, 2)
+    (tmp_path / "beside").write_text("by hand")
+    with pytest.raises(BadFile, match="beside was changed since"):
+        change(tmp_path, "newer")
+    assert state(tmp_path) == {"thing": "new", "beside": "by hand", "new/third": "old"}
+
+
+def test_a_file_outside_is_refused_also_where_a_journal_names_it(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    with (
+        pytest.raises(ValueError, match="none of the folders"),
+        changing(inside / "thing", within=[inside], what="set") as made,
+    ):
+        made.write(inside / ".." / "outside", "new")
+    planted = {"what": "", "files": [["../outside", "", "planted"]]}
+    journal_of(inside / "thing").write_text(json.dumps(planted))
+    with pytest.raises(BadFile, match="not a journal"):
+        change(inside, "new")
+    assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"what": 1, "files": [["a"]]}', "\x00", "nul"])
+def test_what_is_no_journal_is_named(tmp_path: Path, text: str) -> None:
+    journal_of(tmp_path / "thing").write_text(text)
+    with pytest.raises(BadFile, match="not a journal of a change"):
+        change(tmp_path, "new")
+
+
+def test_a_change_of_nothing_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "write_json", None)
+    with changing(tmp_path / "thing", within=[tmp_path], what="nothing"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_dead_writer_left_is_swept_also_where_nothing_is_written(tmp_path: Path) -> None:
+    left = tmp_path / "other" / ".0123456789abcdef.partial"
+    left.mkdir(parents=True)
+    (left / ".lock").touch()
+    with changing(tmp_path / "thing", within=[left.parent, tmp_path / "none"], what="set"):
+        pass
+    assert list(left.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_journal_for_a_folder_that_does_not_stand_is_forgotten(
+    tmp_path: Path, *, stands: bool
+) -> None:
+    """A disk that is full before the folder has its place leaves nothing; after it, the rest."""
+    proof = tmp_path / "folder" / "proof"
+
+    def full() -> None:
+        with changing(tmp_path / "folder", within=[tmp_path], what="import") as made:
+            made.write(tmp_path / "beside", "new")
+            made.prepare(proof, digest.of_bytes(b"proof"))
+            if stands:
+                proof.parent.mkdir()
+                proof.write_text("proof")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        full()
+    assert cut_off(tmp_path / "folder") == stands
+    with changing(tmp_path / "folder", within=[tmp_path], what="look") as made:
+        assert made.resumed == ("import" if stands else "")
+    assert (tmp_path / "beside").exists() == stands
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]

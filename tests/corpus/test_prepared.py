@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from harness.core.digest import of_documents, of_queries
-from harness.core.errors import BadFile
+from harness.core.digest import DocumentsDigest, of_documents, of_queries
+from harness.core.errors import BadFile, DatasetError
 from harness.core.records import Document, Judgement, Qrels, Query
-from harness.corpus import beir, prepared
-from harness.corpus.prepared import Prepared
+from harness.corpus import beir, card, prepared
+from harness.corpus.card import Card, Digests
+from harness.corpus.prepared import Inventory, Moved, Prepared, changes
+from harness.corpus.tuning import Difference, Seen, TuningRecord, digest_of, digests_of, leak, read
+
+# Prepared data
 
 DOCUMENTS = [Document("2", "t", "x", {"b": 1, "a": None}), Document("1", "", "\0\u2028")]
 QUERIES = (Query("q", "why", ("a",), "need"), Query("p", "how"))
@@ -98,3 +103,245 @@ def test_queries_are_parsed_once_and_again_where_their_bytes_are_other(
     prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, asked[:2], QRELS)
     assert Prepared.open(tmp_path / "data").queries() == asked[:2]
     assert len(parsed) == 2
+
+
+# Cards: what a dataset must contain
+
+QUERIES_CARD = (Query("q", "text", ("b", "a")), Query("r", "text", ("a",)))
+QRELS_CARD = Qrels.of([Judgement("q", "d", 1)])
+
+
+def corpus(text: str = "text") -> DocumentsDigest:
+    digest = DocumentsDigest()
+    list(digest.watch([Document("d", "", text)]))
+    return digest
+
+
+def example() -> Card:
+    return Card(
+        name="toy",
+        title='A "toy" \\ with\nodd \x7f \u2028 letters',
+        source="by hand",
+        licence="CC0-1.0",
+        made_by="harness import",
+        kind="files",
+        split="test",
+        documents=1,
+        queries=2,
+        judgements=1,
+        warnings=["one", "two"],
+        sha256=Digests(
+            corpus=corpus().sha256,
+            queries=of_queries(QUERIES_CARD),
+            qrels=card.of_qrels(QRELS_CARD),
+        ),
+        slices={"a": 2, "b": 1},
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"warnings": []},
+        {"slices": {}},
+        {"slices": {"natural language": 1, "a.b": 1}},
+        {"kind": "made", "make": {"names": ["a", "b.c"], "most": 9}},
+        {"kind": "made", "make": {}, "packages": {"zoo": "1"}},
+    ],
+)
+def test_a_card_comes_back_as_it_was(tmp_path: Path, changed: dict[str, object]) -> None:
+    about = example().model_copy(update=changed)
+    card.write(tmp_path, about)
+    assert card.read(tmp_path) == about
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('licence = "CC0-1.0"\n', "", "licence: Field required. Add 'licence'"),
+        ("split =", 'colour = "red"\nsplit =', "colour: Extra inputs.*Take 'colour' out"),
+        ("documents = 1", 'documents = "1"', "documents: Input should be a valid integer"),
+        ("documents = 1", "documents = 0", "documents: Input should be greater than or equal to 1"),
+        ('kind = "files"', 'kind = "zip"', "kind: Input should be 'made' or 'files'"),
+        ('kind = "files"', 'kind = "made"', r"the card: .*a table \[make\] belongs to"),
+        ('qrels = "', 'qrels = "x', "sha256.qrels: String should match"),
+        ("a = 2", "a = 2.5", "slices.a: Input should be a valid integer"),
+        ("documents = 1", "documents = ", "it is not TOML"),
+    ],
+)
+def test_a_bad_key_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+    card.write(tmp_path, example())
+    path = tmp_path / "card.toml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(BadFile, match=rf"card\.toml(:8)?: {says}"):
+        card.read(tmp_path)
+
+
+def test_a_missing_card_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"card\.toml: missing card\. Import the data"):
+        card.read(tmp_path)
+
+
+def test_what_fits_its_card_passes() -> None:
+    found = card.counted(example(), corpus(), QUERIES_CARD, QRELS_CARD)
+    assert found == example()
+    card.check(example(), found, hint="Mend it.")
+
+
+def test_each_difference_is_named() -> None:
+    more = Qrels.of([*QRELS_CARD.rows(), Judgement("q", "e", 0)])
+    found = card.counted(example(), corpus("other"), QUERIES_CARD[:1], more)
+    with pytest.raises(DatasetError) as caught:
+        card.check(example(), found, hint="Mend it.")
+    assert str(caught.value) == (
+        "toy: not what its card says: queries 2 in the card, 1 in the data;"
+        " judgements 1 in the card, 2 in the data;"
+        " slices {'a': 2, 'b': 1} in the card, {'a': 1, 'b': 1} in the data;"
+        " content of corpus; content of queries; content of qrels. Mend it."
+    )
+
+
+def test_the_digest_of_judgements_does_not_hang_on_their_order() -> None:
+    rows = [Judgement("q", "d", 1), Judgement("q", "c", 0), Judgement("p", "d", 1)]
+    assert card.of_qrels(Qrels.of(rows)) == card.of_qrels(Qrels.of(reversed(rows)))
+    regraded = [*rows[:2], Judgement("p", "d", 2)]
+    assert card.of_qrels(Qrels.of(rows)) != card.of_qrels(Qrels.of(regraded))
+
+
+def test_installed_versions_are_read_and_what_is_absent_is_left_out() -> None:
+    assert card.installed(["pytest", "no-such-package"]) == {"pytest": version("pytest")}
+
+
+# What was added to a data set, taken out of it or changed in it is told, item by item
+
+QUERIES_INVENTORY = (Query("a", "one"), Query("b", "two", ("long",)), Query("c", "three"))
+JUDGED = (Judgement("a", "d1", 1), Judgement("a", "d2", 0), Judgement("b", "d1", 2))
+
+
+def inventory(
+    queries: tuple[Query, ...] = QUERIES_INVENTORY, judged: tuple[Judgement, ...] = JUDGED
+) -> Inventory:
+    return Inventory.of(queries, Qrels.of(judged))
+
+
+def test_the_same_data_is_the_same_inventory() -> None:
+    once, again = inventory(), inventory(QUERIES_INVENTORY, JUDGED[::-1])
+    assert once == again
+    assert once.sha256 == again.sha256
+    assert once.judged == 3
+    assert not changes(once, again)
+    assert changes(once, again).said == ()
+    assert Inventory.model_validate_json(once.model_dump_json()) == once
+
+
+def test_queries_that_came_went_and_changed() -> None:
+    other = (Query("a", "one"), Query("b", "two"), Query("d", "four"))
+    found = changes(inventory(), inventory(other))
+    assert found.queries == Moved(added=("d",), removed=("c",), changed=("b",))
+    assert found.said == (
+        "1 query removed (c)", "1 query added (d)", "1 query changed (b)",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("judged", "said"),
+    [
+        (JUDGED[:2], ("1 query without judgements that had some (b)", "2 judgements, 3 before")),
+        (
+            (*JUDGED, Judgement("c", "d9", 0)),
+            ("1 query with judgements that had none (c)", "4 judgements, 3 before"),
+        ),
+        (
+            (*JUDGED[:2], Judgement("b", "d1", 1)),
+            ("1 query with other judgements (b)", "3 judgements, 3 before"),
+        ),
+    ],
+)
+def test_judgements_that_came_went_and_changed(
+    judged: tuple[Judgement, ...], said: tuple[str, ...]
+) -> None:
+    found = changes(inventory(), inventory(judged=judged))
+    assert found
+    assert found.said == said
+
+
+def test_many_are_counted_and_the_first_few_named() -> None:
+    many = tuple(Query(f"q{at}", "x") for at in range(9))
+    assert changes(inventory(many), inventory(())).said[0] == "9 queries removed (q0, q1, q2, ...)"
+
+
+# The record of a tuning, and which queries of a decision it has seen
+
+SHA = "0" * 64
+
+
+def record(*texts: str) -> TuningRecord:
+    seen = digests_of(Query(f"t{at}", text) for at, text in enumerate(texts))
+    one = Seen(
+        dataset="a",
+        split="train",
+        corpus=SHA,
+        queries=SHA,
+        qrels=SHA,
+        words=seen,
+        left_out=None,
+    )
+    return TuningRecord(
+        arm="own",
+        base=SHA,
+        measure="nDCG@10",
+        k=10,
+        seed=1,
+        folds=5,
+        confidence=0.95,
+        resamples=1000,
+        first=None,
+        keep=0.5,
+        space={"k1": (0.9, 1.2)},
+        settings={"k1": 0.9},
+        candidates=2,
+        failed={},
+        given=0.5,
+        apparent=0.75,
+        expected=0.625,
+        gain=Difference(value=0.125, low=0.0, high=0.25),
+        collections=(one,),
+    )
+
+
+@pytest.mark.parametrize("text", ["Moving average?", "average, moving", "MOVING  average"])
+def test_a_query_is_known_by_its_words_and_not_by_its_id_case_or_order(text: str) -> None:
+    found = leak("own", record("moving average", "heat"), [Query("x", text), Query("y", "cold")])
+    assert (found.seen, found.judged, found.collections) == (1, 2, ("a/train",))
+    assert found.said == "own was tuned on 1 of the 2 judged queries (a/train)"
+
+
+def test_another_word_is_another_query() -> None:
+    assert digest_of("moving average") != digest_of("moving averages")
+    assert leak("own", record("moving average"), [Query("t0", "moving averages")]).seen == 0
+
+
+def test_what_is_written_is_read_and_optimism_is_what_the_choice_loses(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(record("heat").model_dump_json())
+    found = read(tmp_path / "r.json")
+    assert found == record("heat")
+    assert found.optimism == 0.125
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("{", "not a tuning record"), ("{}", "arm: Field required"), (None, "no such file")],
+)
+def test_what_is_no_record_is_refused_by_its_name(
+    tmp_path: Path, text: str | None, told: str
+) -> None:
+    path = tmp_path / "r.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(BadFile, match=told) as refused:
+        read(path)
+    assert str(path) in str(refused.value)
+    assert "harness tune" in str(refused.value)

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from harness.api.data import load_qrels
 from harness.core.engine import Hit
 from harness.core.errors import BadFile
-from harness.core.run import Row, Run, Status
-from harness.corpus import runs
-from harness.corpus.runs import COLUMNS, read_run, write_run
+from harness.core.records import Document, Judgement, Qrels, Query
+from harness.core.run import Conditions, Row, Run, Status
+from harness.core.scores import Scores
+from harness.corpus import beir, exchange, judgements, prepared, runs, trec
+from harness.corpus.cells import (
+    FILE,
+    Ids,
+    OwnDocuments,
+    OwnWatch,
+    examples,
+    normal,
+    read,
+    whole,
+    without_own,
+    write,
+)
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import COLUMNS, Key, read_run, read_scores, write_run, write_scores
 from tests.make.rows import rows
+
+# Runs as Parquet: what is written is read, and the same run gives the same bytes
 
 RUN = Run.of(
     "arm é",
@@ -206,3 +227,250 @@ def test_a_run_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         write_run(Run.of("other", []), path)
     assert same(read_run(path), RUN)
     assert [found.name for found in tmp_path.iterdir()] == ["run.parquet"]
+
+
+# Scores as a table: undefined values keep their reason
+
+Table = dict[Key, dict[str, Scores]]
+
+
+def scores(measure: str, values: dict[str, float], undefined: dict[str, tuple[str, ...]]) -> Scores:
+    return Scores(measure, tuple(values), np.array(list(values.values()), dtype=float), undefined)
+
+
+TABLE: Table = {
+    ("fts5",): {
+        "nDCG@10": scores("nDCG@10", {"q2": 0.5, "q1": 1.0}, {"negative_query": ("q3", "q4")}),
+        "RR": scores("RR", {"q2": 0.0}, {"failed": ("q1",), "timed_out": ("q5",)}),
+    },
+    ("dense",): {"RR": scores("RR", {}, {"failed": ("q1", "q2")})},
+}
+
+
+def plain(table: Table) -> dict[Key, dict[str, tuple[str, dict[str, float], object]]]:
+    return {
+        key: {
+            name: (found.measure, dict(found.by_query), found.undefined)
+            for name, found in by.items()
+        }
+        for key, by in table.items()
+    }
+
+
+def test_what_is_written_is_read_score_table(tmp_path: Path) -> None:
+    write_scores(tmp_path / "scores", ["arm"], TABLE)
+    read = read_scores(tmp_path / "scores", ["arm"])
+    assert plain(read) == plain(TABLE)
+    assert read["fts5",]["nDCG@10"].query_ids == ("q2", "q1")
+    assert read["dense",]["RR"].mean is None
+
+
+def test_an_undefined_value_is_null_and_not_a_number(tmp_path: Path) -> None:
+    write_scores(tmp_path / "scores", ["arm"], TABLE)
+    for row in pq.read_table(tmp_path / "scores").to_pylist():
+        assert (row["value"] is None) is (row["undefined"] is not None)
+
+
+def test_a_key_of_two_names(tmp_path: Path) -> None:
+    table: Table = {("fts5", "tantivy"): {"RBO": scores("RBO", {"q": 0.25}, {})}}
+    write_scores(tmp_path / "scores", ["control", "candidate"], table)
+    assert plain(read_scores(tmp_path / "scores", ["control", "candidate"])) == plain(table)
+
+
+def test_no_scores(tmp_path: Path) -> None:
+    write_scores(tmp_path / "scores", ["arm"], {})
+    assert read_scores(tmp_path / "scores", ["arm"]) == {}
+
+
+def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_scores(tmp_path / name, ["arm"], TABLE)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+words = st.text(st.characters(codec="utf-8"), max_size=3)
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.dictionaries(
+        words,
+        st.tuples(
+            st.dictionaries(words, st.floats(0, 1), min_size=1, max_size=4),
+            st.dictionaries(words, st.lists(words, min_size=1, max_size=3), max_size=2),
+        ),
+        max_size=3,
+    )
+)
+def test_any_scores_go_in_and_out(
+    tmp_path: Path, drawn: dict[str, tuple[dict[str, float], dict[str, list[str]]]]
+) -> None:
+    table: Table = {
+        ("arm",): {
+            name: scores(name, values, {why: tuple(ids) for why, ids in gone.items()})
+            for name, (values, gone) in drawn.items()
+        }
+    }
+    write_scores(tmp_path / "scores", ["arm"], table)
+    assert plain(read_scores(tmp_path / "scores", ["arm"])) == plain(table if drawn else {})
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"garbage" * 99])
+def test_what_is_no_table_is_refused(tmp_path: Path, damage: bytes | None) -> None:
+    if damage is not None:
+        (tmp_path / "scores").write_bytes(damage)
+    with pytest.raises(BadFile, match=r"no such file|not a score table"):
+        read_scores(tmp_path / "scores", ["arm"])
+
+
+def test_a_table_of_other_columns_is_refused(tmp_path: Path) -> None:
+    write_scores(tmp_path / "scores", ["arm"], TABLE)
+    with pytest.raises(BadFile, match=r"it lacks \["):
+        read_scores(tmp_path / "scores", ["control", "candidate"])
+    pq.write_table(pa.table({"arm": ["fts5"]}), tmp_path / "scores")
+    with pytest.raises(BadFile, match=r"it lacks \["):
+        read_scores(tmp_path / "scores", ["arm"])
+
+
+# Grades, as every reader of judgements takes them
+
+
+@pytest.mark.parametrize(
+    "found", ["2", "2.0", "2.", " 2.000 ", "+2", 2, 2.0, np.int64(2), np.float32(2)]
+)
+def test_a_whole_number_is_a_grade_however_it_is_written(found: object) -> None:
+    assert whole(found) == 2
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        "",
+        "2.5",
+        "two",
+        "2,0",
+        "1_0",
+        "1e1",
+        "\u0662",
+        "nan",
+        "9999999999",
+        2.5,
+        True,
+        None,
+        [2],
+        np.nan,
+        np.inf,
+        1e30,
+    ],
+)
+def test_all_else_is_none(found: object) -> None:
+    assert whole(found) is None
+
+
+def test_every_reader_takes_a_grade_that_a_tool_wrote_as_a_float(tmp_path: Path) -> None:
+    def file(text: str) -> Path:
+        path = tmp_path / "file"
+        path.write_text(text)
+        return path
+
+    label = {"query_id": "q", "doc_id": "d", "grade": 2.0, "kind": "person", "by": "me"}
+    requests = {
+        "requests": [{"id": "q", "params": {"s": "q"}, "ratings": [{"_id": "d", "rating": 2.0}]}]
+    }
+    ratings = {"judgmentRatings": [{"query": "q", "ratings": [{"docId": "d", "rating": "2.000"}]}]}
+    found = {
+        "trec": trec.qrels(file("q 0 d 2.0\n")).grades,
+        "beir": beir.qrels(file("q\td\t2.0\n")).grades,
+        "labels": judgements.judgements(file(json.dumps(label)), "person").grades,
+        "ltr": exchange.read_ltr(file("2.0 qid:q # d q\n")).qrels.grades,
+        "quepid": exchange.read_quepid(file("query,docid,rating\nq,d,2.0\n")).qrels.grades,
+        "rank-eval": exchange.read_rank_eval(file(json.dumps(requests))).qrels.grades,
+        "opensearch": exchange.read_opensearch(file(json.dumps(ratings))).qrels.grades,
+        "api": load_qrels({"q": {"d": 2.0}}).grades,  # type: ignore[arg-type]
+    }
+    assert {name: grades for name, grades in found.items() if grades != {"q": {"d": 2}}} == {}
+
+
+# Ids that tools write otherwise, and queries that are themselves documents
+
+DOCUMENTS = [
+    Document("same", "", "Ban  zoos now"),
+    Document("titled", "Ban zoos", "now"),
+    Document("1", "", "a wing in a slipstream"),
+    Document("other", "", "x"),
+]
+QUERIES = (
+    Query("same", "ban zoos now"),
+    Query("titled", "Ban zoos now"),
+    Query("1", "what laws hold"),
+    Query("q", "x"),
+)
+
+
+@pytest.mark.parametrize("one", ["12", "0012", "12.0", "00012.00", " 12", "\uff11\uff12"])
+def test_a_number_has_one_form(one: str) -> None:
+    assert normal(one) == "12"
+
+
+@pytest.mark.parametrize(("one", "other"), [("Q07", "q7"), ("doc-001", "doc-1"), ("MED-0", "med-")])
+def test_zeros_before_the_last_number_do_not_count(one: str, other: str) -> None:
+    assert normal(one) == normal(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("12", "120"), ("1.5", "1"), ("a1b", "a01b")])
+def test_other_ids_have_other_forms(one: str, other: str) -> None:
+    assert normal(one) != normal(other)
+
+
+def test_what_may_be_meant_is_named_first() -> None:
+    assert examples({"aa", "b", "c", "0171"}, ["171"]) == "0171 (perhaps 171), aa, b"
+
+
+@pytest.mark.parametrize(
+    ("rule", "own"),
+    [(None, {"same", "titled"}), ("drop", {"same", "titled", "1"}), ("keep", set())],
+)
+def test_the_hit_goes_where_texts_are_equal_or_the_card_says(
+    tmp_path: Path, rule: OwnDocuments | None, own: set[str]
+) -> None:
+    judged = Qrels.of([Judgement("q", "other", 1)])
+    prepared.write(tmp_path / "d", "d", "test", DOCUMENTS, QUERIES, judged, own=rule)
+    assert Prepared.open(tmp_path / "d").ids() == Ids(frozenset(own), frozenset())
+    assert (tmp_path / "d" / FILE).exists() == bool(own)
+
+
+def test_what_was_found_is_said() -> None:
+    watch = OwnWatch(QUERIES)
+    assert list(watch.watch(DOCUMENTS)) == DOCUMENTS
+    same, strangers = watch.said
+    assert same.startswith("2 queries are also in the corpus: a hit of the query's own id is left")
+    assert strangers.startswith("1 query has the id of a document with another text: 1.")
+    assert OwnWatch(QUERIES, "keep").said == ()
+
+
+def test_only_the_own_hit_is_taken_out_and_the_rest_stays() -> None:
+    hits = [Hit("a", 1.0, 3.0), Hit("b", 0.5, 2.0), Hit("c", 0.0, 1.0)]
+    rows = [Row(name, Status.ANSWERED, hits) for name in ("a", "b", "z")]
+    run = Run.of("x", [*rows, Row("lost", Status.NOT_ASKED)])
+    object.__setattr__(run, "conditions", Conditions(100, 1.0))
+    shown = without_own(run, {"a", "lost"})
+    assert [shown.ranking(q) for q in shown.query_ids] == [
+        ("b", "c"),
+        ("a", "b", "c"),
+        ("a", "b", "c"),
+        (),
+    ]
+    assert shown.conditions == run.conditions
+    assert shown.hits("a")[0].raw_score == 2.0
+    assert shown.status.tolist() == run.status.tolist()
+    assert without_own(run, frozenset()) is run
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    write(tmp_path, Ids(frozenset("a"), frozenset("b")))
+    assert read(tmp_path) == Ids(frozenset("a"), frozenset("b"))
+    (tmp_path / FILE).write_text('{"own": []}')
+    with pytest.raises(BadFile, match=r"ids\.json: elsewhere: Field required"):
+        read(tmp_path)

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import gzip
+import os
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.engine import Hit
-from harness.core.errors import BadFile, RunError
-from harness.core.records import Judgement, Qrels
+from harness.core.errors import BadFile, RunError, UnknownName
+from harness.core.reading import Malformed, numbered
+from harness.core.records import Document, Judgement, Qrels, Query
 from harness.core.run import Row, Run, Status
-from harness.corpus import trec
+from harness.corpus import beir, parquet, trec
+from harness.corpus.parquet import row_groups, table_of
+from harness.corpus.prepared import IDENTIFIER, KEYWORD, NATURAL, form, with_forms
+from harness.corpus.trec import either
 from tests.corpus.conftest import Written
+
+# Judgements and runs as TREC wrote them
 
 ID = st.text(st.characters(codec="utf-8", exclude_characters="\0 \t\n\r\v\f\ufeff"), min_size=1)
 RANKINGS = st.dictionaries(ID, st.lists(ID, min_size=1, unique=True), min_size=1)
@@ -133,3 +145,501 @@ def test_a_bad_judgement_is_told_with_its_line(written: Written, line: str, says
 def test_no_judgement_is_an_error(written: Written) -> None:
     with pytest.raises(BadFile, match="it holds no judgement"):
         trec.qrels(written(""))
+
+
+# Topics of TREC
+
+CLASSIC = """
+<top>
+
+<num> Number: 301
+<title> International
+ Organized Crime
+
+<desc> Description:
+Identify organizations.
+<narr> Narrative:
+A relevant document names one.
+</top>
+<top><num>302</num><title>Topic: Polio</title> not this
+</top>
+"""
+
+
+def test_the_title_is_the_query(written: Written) -> None:
+    assert trec.tagged(written(CLASSIC)) == (
+        Query("301", "International Organized Crime"),
+        Query("302", "Polio"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("<top>\n<title> a\n</top>", 1, "this topic has no <num>"),
+        ("\n<top>\n<num> 1\n</top>", 2, "this topic has no <title>"),
+        ("<top>\n<num> 1\n<title> a", 1, "this <top> is not closed"),
+        ("<top>\n<num> 1\n<title> a\n<top>", 1, "this <top> is not closed"),
+        (CLASSIC + CLASSIC, 16, "the query 301 is on line 2 already"),
+    ],
+)
+def test_a_bad_topic_is_told_with_its_line(
+    written: Written, text: str, line: int, says: str
+) -> None:
+    with pytest.raises(BadFile, match=f"file:{line}: {says}"):
+        trec.tagged(written(text))
+
+
+def test_a_file_without_topics_is_an_error(written: Written) -> None:
+    with pytest.raises(BadFile, match=r"it holds no query\. Check that this is a file of topics"):
+        trec.tagged(written("301 crime"))
+
+
+def test_a_table_keeps_its_texts(written: Written) -> None:
+    found = trec.table(written("1\ta  b\tc\n2\td\n"))
+    assert found == (Query("1", "a  b\tc"), Query("2", "d"))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("2 b", "the line has no second column. Write: id<TAB>text"),
+        ("2\t ", "the line has no second column"),
+        ("\tb", "the query id '' is empty"),
+        ("1\tb", "the query 1 is on line 1 already"),
+    ],
+)
+def test_a_bad_row_is_told_with_its_line(written: Written, line: str, says: str) -> None:
+    with pytest.raises(BadFile, match=f"file:2: {says}"):
+        trec.table(written(f"1\ta\n{line}\n"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "qid\tquery\n7\tred shoes\n",
+        "text\tid\nred shoes\t7\n",
+        "ID\tlang\tText\n7\ten\tred shoes\n",
+    ],
+)
+def test_columns_of_a_table_go_by_their_names(written: Written, content: str) -> None:
+    assert trec.table(written(content)) == (Query("7", "red shoes"),)
+
+
+# Lines with their numbers
+
+
+def test_blank_lines_are_passed_over_and_still_counted(written: Written) -> None:
+    assert list(numbered(written("a\n\n  \t\r\n b \r\n"))) == [(1, "a"), (4, " b ")]
+
+
+def test_only_a_line_feed_ends_a_line(written: Written) -> None:
+    odd = "a\u2028b\x85c\x0bd\x1ce"
+    assert list(numbered(written(odd + "\nf"))) == [(1, odd), (2, "f")]
+
+
+def test_a_byte_order_mark_is_no_text(written: Written) -> None:
+    assert list(numbered(written("\ufeffa\n\ufeffb"))) == [(1, "a"), (2, "\ufeffb")]
+
+
+def test_gz_is_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"one\ntwo\n"))
+    assert [line for _, line in numbered(path)] == ["one", "two"]
+
+
+def test_other_encodings_are_refused_with_line_and_hint(written: Written) -> None:
+    path = written("good\nna\udcefve")
+    with pytest.raises(BadFile, match=r"file:2: byte 3 of the line, 0xef, is not UTF-8.*iconv"):
+        list(numbered(path))
+
+
+@pytest.mark.parametrize("broken", [b"no archive", gzip.compress(b"a" * 99, mtime=0)[:-9]])
+def test_a_broken_archive_is_named(tmp_path: Path, broken: bytes) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(broken)
+    with pytest.raises(BadFile, match=r"a\.gz: the archive is broken"):
+        list(numbered(path))
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="absent: missing file"):
+        list(numbered(tmp_path / "absent"))
+    with pytest.raises(BadFile, match="it is a folder"):
+        list(numbered(tmp_path))
+
+
+def test_the_plain_file_is_chosen_before_the_packed_one(tmp_path: Path) -> None:
+    assert either(tmp_path, "c.jsonl").name == "c.jsonl"
+    (tmp_path / "c.jsonl.gz").touch()
+    assert either(tmp_path, "c.jsonl").name == "c.jsonl.gz"
+    (tmp_path / "c.jsonl").touch()
+    assert either(tmp_path, "c.jsonl").name == "c.jsonl"
+
+
+# Folders as BEIR lays them out
+
+
+def test_judgements_with_and_without_a_heading_are_the_same(written: Written) -> None:
+    rows = "q\td\t1\nq\te\t0\n"
+    plain = beir.qrels(written(rows))
+    assert beir.qrels(written("query-id\tcorpus-id\tscore\n" + rows)) == plain
+    assert plain.grades == {"q": {"d": 1, "e": 0}}
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("corpus-id\tquery-id\tscore", "d\tq\t{}"),
+        ("Score\tQuery ID\tCorpus ID", "{}\tq\td"),
+        ("query-id\titer\tcorpus-id\tscore", "q\t0\td\t{}"),
+        ("qid\tdocno\tlabel\tannotator", "q\td\t{}\tme"),
+        ("some\tother\tgrade", "q\td\t{}"),
+    ],
+)
+@pytest.mark.parametrize("grade", ["2", "2.0", "+2", "2.000"])
+def test_columns_go_by_their_names_where_there_is_a_head(
+    written: Written, head: str, row: str, grade: str
+) -> None:
+    assert beir.qrels(written(f"{head}\n{row.format(grade)}\n")).grades == {"q": {"d": 2}}
+
+
+@pytest.mark.parametrize("line", ["q\t0\td", "q\t0\td\t1\tmore"])
+def test_a_row_that_does_not_fit_its_head_is_told(written: Written, line: str) -> None:
+    head = "query-id\titer\tcorpus-id\tscore\n"
+    with pytest.raises(BadFile, match=r"file:2: the line has [35] columns, not 4"):
+        beir.qrels(written(f"{head}{line}\n"))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("q\td", "the line has 2 columns, not 3. Write: query<TAB>document<TAB>grade"),
+        ("q 0 d 1", "the line has 1 columns, not 3"),
+        ("q\te\t1.5", "the grade '1.5' is not an integer"),
+        ("q\te\tscore", "the grade 'score' is not an integer"),
+        ("q\td\t2", "d is judged for query q on line 1 already"),
+        ("q\td e\t2", "the document id 'd e' is empty or holds white space"),
+        ("\te\t2", "the query id '' is empty"),
+    ],
+)
+def test_a_bad_judgement_is_told_with_its_line_beir(written: Written, line: str, says: str) -> None:
+    with pytest.raises(BadFile, match=f"file:2: {says}"):
+        beir.qrels(written(f"q\td\t1\n{line}\n"))
+
+
+def test_adi_has_the_counts_that_its_source_states(adi: Path) -> None:
+    read = beir.Beir(adi, "test")
+    documents, qrels = list(read.documents()), read.qrels()
+    assert (len(documents), len(read.queries())) == (82, 35)
+    assert sum(1 for _ in qrels.rows()) == 170
+    assert qrels.answerable == qrels.query_ids
+
+
+def test_packed_cranfield_keeps_its_metadata_and_two_empty_documents(adi: Path) -> None:
+    read = beir.Beir(adi.parent / "cranfield", "test")
+    documents = {document.doc_id: document for document in read.documents()}
+    assert len(documents) == 1400
+    assert {i for i, d in documents.items() if not d.text} == {"471", "995"}
+    assert sum(1 for _ in read.qrels().rows()) == 1837
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("text", ("text",)), (" text,title", ("title", "text")), ("title,title", ("title",))],
+)
+def test_fields_are_read_in_one_order(given: str, kept: tuple[str, ...]) -> None:
+    assert beir.fields(given) == kept
+
+
+@pytest.mark.parametrize("given", ["", "text,", "body"])
+def test_a_field_that_does_not_exist_is_named(given: str) -> None:
+    with pytest.raises(UnknownName, match="no field of a document named"):
+        beir.fields(given)
+
+
+def test_only_the_fields_asked_for_are_there(adi: Path) -> None:
+    both, text, title = (
+        list(beir.Beir(adi, "test", fields).documents())
+        for fields in (("title", "text"), ("text",), ("title",))
+    )
+    assert [(d.title, d.text) for d in text] == [("", d.text) for d in both]
+    assert [(d.title, d.text) for d in title] == [(d.title, "") for d in both]
+    assert all(d.title and d.text for d in both)
+
+
+def test_a_missing_split_names_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"test\.tsv: unknown split 'test'\. Check the folder"):
+        beir.Beir(tmp_path, "test").qrels()
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "dev.tsv").touch()
+    with pytest.raises(BadFile, match="Choose one of: dev"):
+        beir.Beir(tmp_path, "test").qrels()
+
+
+# Documents and queries as JSON lines
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+ID_JSONL = st.text(st.characters(codec="utf-8", exclude_characters="\0 \t\n\r\v\f"), min_size=1)
+SCALAR = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT
+FINITE = SCALAR.filter(lambda value: value not in (float("inf"), float("-inf")))
+
+
+@given(
+    st.lists(st.tuples(ID_JSONL, TEXT, TEXT, st.dictionaries(TEXT, FINITE)), min_size=1),
+)
+def test_documents_come_back_as_they_were(rows: list[tuple[str, str, str, dict[str, str]]]) -> None:
+    documents = [Document(f"{n}{row[0]}", *row[1:]) for n, row in enumerate(rows)]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus.jsonl"
+        beir.write_documents(path, documents)
+        assert list(beir.documents(path)) == documents
+
+
+@given(
+    st.lists(
+        st.tuples(ID_JSONL, TEXT, st.lists(TEXT), st.none() | TEXT, st.dictionaries(TEXT, FINITE)),
+        min_size=1,
+    )
+)
+def test_queries_come_back_as_they_were(
+    rows: list[tuple[str, str, list[str], str | None, dict[str, str]]],
+) -> None:
+    queries = [
+        Query(f"{n}{i}", text, tuple(s), intent, params)
+        for n, (i, text, s, intent, params) in enumerate(rows)
+    ]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "queries.jsonl"
+        beir.write_queries(path, queries)
+        assert list(beir.queries(path)) == queries
+
+
+def test_beir_names_and_other_keys(written: Written) -> None:
+    path = written('{"_id": "1", "text": "t", "year": 1958, "metadata": {"by": ["a", "b"]}}')
+    (found,) = beir.documents(path)
+    assert found == Document("1", "", "t", {"year": 1958, "by": '["a", "b"]'})
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"text": "t"}', "missing key 'doc_id' .keys: text.. Add 'doc_id'"),
+        ('{"doc_id": "2"}', "missing key 'text'"),
+        ('{"doc_id": 2, "text": "t"}', "'doc_id' is 2, not a string. Write 'doc_id' as a string"),
+        ('{"doc_id": "2", "text": null}', "'text' is null, not a string"),
+        ('{"doc_id": "2", "text": "t", "title": 3}', "'title' is 3, not a string"),
+        ('{"doc_id": "2", "text": "t", "metadata": 3}', "'metadata' is 3, not an object"),
+        ('{"doc_id": "2", "text": "t", "n": NaN}', "it is not JSON .NaN is not JSON"),
+        ('{"doc_id": "2", "text": "t"', "it is not JSON .*one JSON object a line"),
+        ('["2", "t"]', "the line is not a JSON object but '"),
+        ('{"doc_id": "a b", "text": "t"}', "the doc id 'a b' is empty or holds white space"),
+        ('{"doc_id": "", "text": "t"}', "the doc id '' is empty"),
+        ('{"doc_id": "2", "text": "\\ud800"}', "half of a surrogate pair"),
+        ('{"doc_id": "1", "text": "t"}', "the id '1' is on line 1 already"),
+    ],
+)
+def test_a_bad_document_is_told_with_its_line(written: Written, line: str, says: str) -> None:
+    path = written('{"doc_id": "1", "text": "t"}\n\n' + line + "\n")
+    with pytest.raises(BadFile, match=rf"file:3: .*{says}"):
+        list(beir.documents(path))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"query_id": "2"}', "missing key 'text'"),
+        ('{"query_id": "1", "text": "t"}', "the id '1' is on line 1 already"),
+        ('{"query_id": "2", "text": "t", "slices": "a"}', "'slices' is \"a\", not a list of str"),
+        ('{"query_id": "2", "text": "t", "intent": 4}', "'intent' is 4, not a string"),
+        ('{"query_id": "2", "text": "t", "params": "x"}', "'params' is \"x\", not an object of s"),
+        (
+            '{"query_id": "2", "text": "t", "params": {"a": []}}',
+            "'params' is .*, not an object of scalars",
+        ),
+    ],
+)
+def test_a_bad_query_is_told_with_its_line(written: Written, line: str, says: str) -> None:
+    path = written('{"query_id": "1", "text": "t"}\n' + line)
+    with pytest.raises(BadFile, match=rf"file:2: {says}"):
+        list(beir.queries(path))
+
+
+def test_nothing_is_an_error(written: Written) -> None:
+    path = written("\n \n")
+    with pytest.raises(BadFile, match="it holds no document"):
+        list(beir.documents(path))
+    with pytest.raises(BadFile, match="it holds no query"):
+        list(beir.queries(path))
+
+
+def test_nul_odd_unicode_and_whole_surrogate_pairs_are_text(written: Written) -> None:
+    path = written('{"query_id": "1", "text": "\\u0000 \\ud83d\\ude00 \u202e"}')
+    (found,) = beir.queries(path)
+    assert found.text == "\0 \U0001f600 \u202e"
+
+
+# One Parquet file as a table
+
+TABLE = pa.table(
+    {"id": ["a", "b", "c"], "docs": pa.array([["x"], [], ["x", "y"]])}, metadata={"arm": "own"}
+)
+ANY = pa.schema([])
+HOSTILE = [b"\x1c" * 400, b"\x19\xfc\xff\xff\xff\x0f", b"\x1e\x00", b"\x80" * 99]
+"""Structs in structs, a list of billions, an unknown type, a number without an end."""
+
+
+def test_it_is_what_pyarrow_reads(tmp_path: Path) -> None:
+    path = tmp_path / "one.parquet"
+    for table in (TABLE, TABLE.slice(0, 0), TABLE.select(["docs"])):
+        pq.write_table(table, path, row_group_size=2)
+        assert table_of(path, ANY).equals(pq.read_table(path), check_metadata=True)
+
+
+def test_what_is_no_parquet_file_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "one.parquet"
+    with pytest.raises(FileNotFoundError):
+        table_of(path, ANY)
+    path.write_bytes(b"PAR1 or not")
+    with pytest.raises(Malformed, match="Parquet magic bytes not found"):
+        table_of(path, ANY)
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(Malformed, match="no regular file"):
+            table_of(other, ANY)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_footer_of_no_end_is_refused(tmp_path: Path, hostile: bytes) -> None:
+    path = tmp_path / "one.parquet"
+    path.write_bytes(b"PAR1" + hostile + len(hostile).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(Malformed, match="deserialize thrift"):
+        table_of(path, ANY)
+
+
+def test_no_prefix_of_a_footer_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "one.parquet"
+    pq.write_table(TABLE, path)
+    whole = path.read_bytes()
+    length = int.from_bytes(whole[-8:-4], "little")
+    for left in range(0, length, 7):
+        cut = whole[-8 - length : -8][:left]
+        path.write_bytes(b"PAR1" + cut + len(cut).to_bytes(4, "little") + b"PAR1")
+        with pytest.raises(Malformed):
+            table_of(path, ANY)
+
+
+def test_a_column_that_contradicts_its_schema_is_an_error_and_no_crash() -> None:
+    """Where pyarrow is asked for such a column, the process ends."""
+    path = Path(__file__).parents[1] / "fuzz" / "finds" / "scores" / "levels-of-another-schema"
+    with pytest.raises(Malformed, match="histogram size mismatch"):
+        table_of(path, pa.schema([]))
+
+
+def test_a_text_that_stands_there_once_is_not_written_out_a_thousand_times(tmp_path: Path) -> None:
+    """Three hundred bytes took five gigabytes and forty seconds."""
+    path = tmp_path / "one.parquet"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 4_000, pa.int32()), ["x" * 1_000_000])
+    for column in (texts, pa.ListArray.from_arrays([0, 4_000], texts)):
+        pq.write_table(pa.table({"a": column}), path, compression="zstd", store_schema=False)
+        assert path.stat().st_size < 1_000
+        before = pa.total_allocated_bytes()
+        with pytest.raises(Malformed, match="the texts of a take 4000000000 bytes, more than"):
+            table_of(path, ANY)
+        with pytest.raises(Malformed, match="the texts of a take"):
+            list(row_groups(path, pq.read_schema(path)))
+        assert pa.total_allocated_bytes() - before < 16 << 20
+
+
+def test_values_beyond_the_size_of_their_file_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "one.parquet"
+    pq.write_table(pa.table({"a": [0] * 400_000}), path, row_group_size=100_000)
+    assert table_of(path, ANY).num_rows == 400_000
+    monkeypatch.setattr(parquet, "UNPACKED_ANYWAY", 1_000_000)
+    monkeypatch.setattr(parquet, "MAX_UNPACKED", 1)
+    with pytest.raises(Malformed, match=r"its values take \d+ bytes, more than 1000000"):
+        table_of(path, ANY)
+    assert [part.num_rows for part in row_groups(path, pq.read_schema(path))] == [100_000] * 4
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "one.parquet")
+    with pytest.raises(Malformed, match=r"it lacks \['none'\]"):
+        list(
+            row_groups(
+                tmp_path / "one.parquet", pa.schema([("id", pa.string()), ("none", pa.int8())])
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        (TABLE.drop_columns(["id"]), r"it lacks \['id'\]"),
+        (TABLE.set_column(0, "id", pa.array([1, 2, 3])), "id is int64 instead of string"),
+        (TABLE.append_column("id", TABLE.column("id")), "it has id twice"),
+        (TABLE.set_column(0, "id", pa.array(["a", None, "c"])), "id is not given in every row"),
+    ],
+)
+def test_columns_are_those_that_are_wanted(tmp_path: Path, table: pa.Table, says: str) -> None:
+    pq.write_table(table, tmp_path / "one.parquet")
+    with pytest.raises(Malformed, match=says):
+        table_of(tmp_path / "one.parquet", pa.schema([("id", pa.string())]))
+
+
+def test_a_column_may_have_gaps_where_that_is_said(tmp_path: Path) -> None:
+    gaps = TABLE.set_column(0, "id", pa.array(["a", None, "c"]))
+    pq.write_table(gaps, tmp_path / "one.parquet")
+    wanted = pa.schema([("id", pa.string())])
+    assert table_of(tmp_path / "one.parquet", wanted, ["id"]).equals(gaps)
+
+
+def test_a_run_is_read_without_what_is_slow_to_import(tmp_path: Path) -> None:
+    """Half of what a small command took went into pandas, which nothing here uses."""
+    path = tmp_path / "one.parquet"
+    pq.write_table(TABLE, path)
+    asked = (
+        "import sys; from pathlib import Path; import harness.pipeline.evidence;"
+        "from harness.corpus.parquet import table_of; import pyarrow as pa;"
+        f"table_of(Path({str(path)!r}), pa.schema([]));"
+        "print({'pandas', 'scipy.stats', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+# The form of a query, told from its text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("br-2tnl", IDENTIFIER),
+        ("BR- and then", IDENTIFIER),
+        ("thread: abc", IDENTIFIER),
+        ("where is read_csv used", IDENTIFIER),
+        ("why does src/main fail", IDENTIFIER),
+        ("a segfault in lme4 again", IDENTIFIER),
+        ("re-use no-op", IDENTIFIER),
+        ("re-use it", KEYWORD),
+        ("- --", KEYWORD),
+        ("disk full", KEYWORD),
+        ("2026 11", KEYWORD),
+        ("internationalisation", NATURAL),
+        ("abcdefghij abcdefghij", KEYWORD),
+        ("abcdefghij abcdefghijk", NATURAL),
+        ("one two three", NATURAL),
+        ("停止 応答", KEYWORD),
+        ("", None),
+        (" \t", None),
+    ],
+)
+def test_the_form_of_a_text(text: str, expected: str | None) -> None:
+    assert form(text) == expected
+
+
+def test_a_query_keeps_its_own_slices() -> None:
+    asked = (Query("q1", "disk full", ("mine",)), Query("q2", " "))
+    assert [query.slices for query in with_forms(asked)] == [("mine", KEYWORD), ()]

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import gc
+import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, pairwise
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 import pytest
 
 from harness.core.engine import Answer, Searcher
-from harness.core.errors import EvidenceError
-from harness.core.records import Query
+from harness.core.errors import EvidenceError, HarnessError
+from harness.core.records import Document, Query
 from harness.replay import drive
 from harness.replay import race as module
+from harness.replay import race as race_race_texts
 from harness.replay.drive import TimedOutcome, observe
-from harness.replay.race import RUN_QUEUE, Expected, Lap, Reading, Texts, race, shown
+from harness.replay.race import (
+    IDLE,
+    RUN_QUEUE,
+    TASKS,
+    Expected,
+    Lap,
+    Meter,
+    Reading,
+    Texts,
+    Words,
+    draw,
+    race,
+    shown,
+    varied,
+)
 from tests.make.arms import Table, queries, raising
 
-pytestmark = pytest.mark.slow
+# Arms against the clock: interleaved, each by itself, and only with the answers of their runs
 
 EIGHT = queries(8)
 TEXTS = Texts(warm=tuple(EIGHT[6:]), timed=tuple(EIGHT[:6]), repeated=tuple(EIGHT[:3]), unseen=())
@@ -63,6 +81,7 @@ def field(diary: list[tuple[str, str, int]]) -> dict[str, Table]:
     return {name: Table(name, diary=diary) for name in NAMES}
 
 
+@pytest.mark.slow
 def test_every_text_is_timed_once_and_some_again_and_none_of_the_warm_up(
     field: dict[str, Table],
 ) -> None:
@@ -81,6 +100,7 @@ def test_every_text_is_timed_once_and_some_again_and_none_of_the_warm_up(
     assert lap.strays == dict.fromkeys(NAMES, ())
 
 
+@pytest.mark.slow
 def test_a_timed_text_is_new_to_the_process(
     field: dict[str, Table], diary: list[tuple[str, str, int]]
 ) -> None:
@@ -92,6 +112,7 @@ def test_a_timed_text_is_new_to_the_process(
     assert [call.repetition for call in lap.calls] == [0] * 18 + [1] * 9
 
 
+@pytest.mark.slow
 def test_arms_take_turns_within_each_text(
     field: dict[str, Table], diary: list[tuple[str, str, int]]
 ) -> None:
@@ -105,6 +126,7 @@ def test_arms_take_turns_within_each_text(
     ]
 
 
+@pytest.mark.slow
 def test_each_arm_is_first_with_each_text_in_one_process_of_three(
     field: dict[str, Table],
 ) -> None:
@@ -118,6 +140,7 @@ def test_each_arm_is_first_with_each_text_in_one_process_of_three(
     assert set(places.values()) == {1}
 
 
+@pytest.mark.slow
 def test_the_order_is_of_the_seed_and_of_the_process(
     field: dict[str, Table], diary: list[tuple[str, str, int]]
 ) -> None:
@@ -151,6 +174,7 @@ class Counted:
         self.readings = -1
 
 
+@pytest.mark.slow
 def test_what_the_system_took_is_read_around_each_answer_and_off_its_clock(
     field: dict[str, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +203,7 @@ class Others(Counted):
         return own._replace(others_ns=self.others_ns)
 
 
+@pytest.mark.slow
 def test_work_of_other_threads_after_an_answer_is_counted_by_arm(
     field: dict[str, Table], diary: list[tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +214,7 @@ def test_work_of_other_threads_after_an_answer_is_counted_by_arm(
     assert lap.beside_ns == dict.fromkeys(NAMES, 0) | {"candidate": 7 * answers}
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_not_that_of_the_run_is_a_stray(field: dict[str, Table]) -> None:
     table = field["candidate"]
     table.answers = {
@@ -203,6 +229,7 @@ def test_an_answer_that_is_not_that_of_the_run_is_a_stray(field: dict[str, Table
     assert strays["control"] == strays["third"] == ()
 
 
+@pytest.mark.slow
 def test_a_stray_when_a_text_comes_again_is_found(field: dict[str, Table]) -> None:
     table = field["control"]
     counts = iter(range(100))
@@ -214,6 +241,7 @@ def test_a_stray_when_a_text_comes_again_is_found(field: dict[str, Table]) -> No
     assert strays["candidate"] == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "found"), [(2, ()), (3, ("q00",))])
 def test_only_the_hits_that_were_asked_for_are_compared(
     field: dict[str, Table], k: int, found: tuple[str, ...]
@@ -226,6 +254,7 @@ def test_only_the_hits_that_were_asked_for_are_compared(
     assert raced(field, known, k=k).strays["candidate"] == found
 
 
+@pytest.mark.slow
 def test_a_reorder_is_a_stray_and_a_query_that_always_fails_is_none(
     field: dict[str, Table],
 ) -> None:
@@ -241,6 +270,7 @@ def test_a_reorder_is_a_stray_and_a_query_that_always_fails_is_none(
     assert raced(field, known).strays == {"control": (), "candidate": (), "third": ("q00",)}
 
 
+@pytest.mark.slow
 def test_a_clock_that_covers_another_arm_is_no_evidence(
     field: dict[str, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +289,7 @@ def test_a_clock_that_covers_another_arm_is_no_evidence(
         raced(field)
 
 
+@pytest.mark.slow
 def test_a_clock_that_started_too_early_is_no_evidence(
     field: dict[str, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +302,7 @@ def test_a_clock_that_started_too_early_is_no_evidence(
         raced(field, known)
 
 
+@pytest.mark.slow
 def test_progress_is_told_text_by_text(field: dict[str, Table]) -> None:
     done: list[int] = []
     raced(field, advance=done.append)
@@ -285,6 +317,7 @@ def collecting(request: pytest.FixtureRequest) -> Iterator[bool]:
     (gc.enable if was_on else gc.disable)()
 
 
+@pytest.mark.slow
 def test_no_garbage_is_collected_in_anybodys_time(
     field: dict[str, Table],
     collecting: bool,  # noqa: FBT001
@@ -301,6 +334,7 @@ def test_no_garbage_is_collected_in_anybodys_time(
     assert gc.isenabled() is collecting
 
 
+@pytest.mark.slow
 def test_the_collector_is_back_after_an_exception(
     field: dict[str, Table],
     collecting: bool,  # noqa: FBT001
@@ -309,3 +343,229 @@ def test_the_collector_is_back_after_an_exception(
     with pytest.raises(KeyboardInterrupt):
         raced(field)
     assert gc.isenabled() is collecting
+
+
+# What a race times and what it warms up on: never the same text
+
+
+def drawn(count: int, **changed: int) -> Texts:
+    return draw(queries(count), {}, **{"timed": 20, "warm": 5, "repeated": 4, "seed": 3} | changed)
+
+
+def test_there_are_enough() -> None:
+    texts = drawn(40)
+    assert list(map(len, texts)) == [5, 20, 4, 0]
+    assert len(varied(texts, queries(40), WORDS, "").unseen) == 4
+    assert len(set(texts.warm)) == 5
+    assert not set(texts.warm) & set(texts.timed)
+    assert texts.repeated == texts.timed[:4]
+
+
+def test_the_draw_is_seeded_whatever_the_order_of_the_set() -> None:
+    usual = {"timed": 20, "warm": 5, "repeated": 4}
+    assert drawn(40) == draw(queries(40)[::-1], {}, **usual, seed=3)
+    assert drawn(40) != drawn(40, seed=4)
+
+
+@pytest.mark.parametrize("count", [2, 5, 12, 24])
+def test_of_a_small_set_a_fifth_at_most_warms_up_again_and_again(count: int) -> None:
+    texts = drawn(count)
+    held_back = min(5, max(1, count // 5))
+    assert len(texts.warm) == 5
+    assert len(set(texts.warm)) == held_back
+    assert len(texts.timed) == min(20, count - held_back)
+    assert not set(texts.warm) & set(texts.timed)
+
+
+def test_a_text_in_other_case_or_space_is_the_same_text() -> None:
+    """Else a memo would have seen it in the warm-up."""
+    twice = [*queries(12), *(Query(f"z{q.query_id}", f" {q.text.upper()}  ") for q in queries(12))]
+    texts = draw(twice, {}, timed=12, warm=12, repeated=1, seed=3)
+    assert len(texts.timed) == 10
+    assert not {q.query_id[-2:] for q in texts.warm} & {q.query_id[-2:] for q in texts.timed}
+
+
+def test_a_text_with_other_filters_is_another() -> None:
+    asked = [Query(f"q{at}", "same", params={"level": at}) for at in range(10)]
+    assert len(draw(asked, {}, timed=5, warm=5, repeated=1, seed=3).timed) == 5
+
+
+def test_without_a_warm_up_all_are_timed() -> None:
+    texts = drawn(12, warm=0)
+    assert (texts.warm, len(texts.timed)) == ((), 12)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_texts_are_refused(count: int) -> None:
+    with pytest.raises(HarnessError, match=f"has {count} different texts"):
+        drawn(count)
+
+
+def test_of_a_cluster_one_text_is_drawn_and_each_may_be_it() -> None:
+    asked = queries(40)
+    together = {query.query_id: str(at // 4) for at, query in enumerate(asked[:32])}
+    chosen = set()
+    for seed in range(8):
+        texts = draw(asked, together, timed=14, warm=2, repeated=1, seed=seed)
+        seen = {*texts.timed, *texts.warm}
+        assert len(seen) == 16, "eight clusters, and eight queries that stand alone"
+        named = [together[query.query_id] for query in seen if query.query_id in together]
+        assert sorted(named) == sorted(set(named))
+        chosen |= seen
+    assert len(chosen) > 24
+
+
+CORPUS = [
+    Document(f"d{at}", f"one rare{at}", f"two three, six alone four five seven{at % 4}")
+    for at in range(40)
+]
+WORDS = Words(CORPUS, len(CORPUS))
+ASKED = [
+    Query("a", "one two"), Query("b", "Two one"), Query("c", "three four five"),
+    Query("d", "alone"), Query("e", "six  rare7", params={"from": "Ada"}), Query("f", "x x"),
+    Query("g", "from:rare3 seven1"), Query("h", "qwertz"),
+]  # fmt: skip
+
+
+def bag(query: Query) -> set[str]:
+    return set(query.text.casefold().split())
+
+
+def test_every_text_has_variants_of_words_that_are_as_frequent() -> None:
+    drawn_texts = draw(ASKED, {}, timed=7, warm=1, repeated=7, seed=1)
+    timed = {query.query_id: query for query in drawn_texts.timed}
+    for order in range(20):
+        texts = varied(drawn_texts, ASKED, WORDS, str(order))
+        assert [query.query_id for query in texts.unseen] == [
+            query.query_id for query in texts.repeated
+        ]
+        for variant in texts.unseen:
+            of = timed[variant.query_id]
+            assert variant.params == of.params
+            assert bag(variant) not in [bag(query) for query in ASKED]
+            assert len(variant.text.split()) >= len(of.text.split())
+            if of.query_id in "abcd":
+                assert bag(variant) <= {"one", "two", "three", "six", "alone", "four", "five"}
+                assert not bag(variant) & bag(of)
+            if of.query_id == "e":
+                assert re.fullmatch(r"\w+  rare\d+", variant.text)
+            if of.query_id == "g":
+                assert re.fullmatch(r"from:rare\d+ seven\d", variant.text)
+            if of.query_id == "h":
+                assert sorted(variant.text) == sorted("qwertz")
+
+
+def test_the_words_of_a_variant_are_of_one_document() -> None:
+    """Else an engine that wants all words would find nothing, and search again for some."""
+    asked = [Query("e", "rare7 seven3"), Query("w", "warm")]
+    texts = draw(asked, {}, timed=1, warm=1, repeated=1, seed=1)
+    texts = texts._replace(repeated=(asked[0],))
+    whole = [f"{one.title} {one.text}" for one in CORPUS]
+    for order in range(10):
+        (variant,) = varied(texts, asked, WORDS, str(order)).unseen
+        assert any(bag(variant) <= set(text.split()) for text in whole)
+
+
+def test_each_order_has_variants_of_its_own_and_of_the_same_texts() -> None:
+    """Else the next process, and the next race, ask what an engine has kept by now."""
+    asked = [Query(f"q{at}", f"rare{at} seven1") for at in range(8)]
+    texts = draw(asked, {}, timed=7, warm=1, repeated=3, seed=1)
+    ways = [varied(texts, asked, WORDS, str(at)).unseen for at in range(20)]
+    assert ways[0] == varied(texts, asked, WORDS, "0").unseen
+    orders = [{query.text for query in same} for same in zip(*ways, strict=True)]
+    assert min(map(len, orders)) > 10
+
+
+def test_a_text_without_other_words_as_frequent_gets_one_more() -> None:
+    words = Words([Document("d", "", "only")] * 3, 3)
+    asked = [Query("a", "only"), Query("b", "only only only", params={"x": 1})]
+    texts = draw(asked, {}, timed=1, warm=1, repeated=1, seed=1)
+    (variant,) = varied(texts, asked, words, "0").unseen
+    assert variant.text == f"{texts.repeated[0].text} only"
+    assert varied(texts, asked, Words([], 0), "0").unseen == ()
+
+
+def test_of_a_large_corpus_documents_are_read_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(race_race_texts, "READ", 10)
+    few = Words(CORPUS, len(CORPUS))
+    asked = [Query("a", "rare4"), Query("b", "warm")]
+    texts = draw(asked, {}, timed=1, warm=1, repeated=1, seed=1)._replace(repeated=(asked[0],))
+    found = {varied(texts, asked, few, str(at)).unseen[0].text for at in range(60)}
+    assert found == {f"rare{at}" for at in range(0, 40, 4)} - {"rare4"}
+
+
+# What the system took, read from counters that the test turns by hand
+
+FILES = Path("/proc/self/fd")
+
+
+def say(tasks: Path, **waits_ns: int) -> None:
+    """Write what Linux says of each thread: ran, waited, how often."""
+    for thread, waited_ns in waits_ns.items():
+        (tasks / thread).mkdir(exist_ok=True)
+        (tasks / thread / "schedstat").write_text(f"999 {waited_ns} 7\n")
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Path:
+    say(tmp_path, t1=1_000, t2=50_000)
+    return tmp_path
+
+
+def test_the_waits_of_all_threads_are_summed(tasks: Path) -> None:
+    meter = Meter(tasks)
+    before = meter.read()
+    say(tasks, t1=4_000, t2=50_500)
+    assert meter.counts == RUN_QUEUE
+    assert meter.taken(before, meter.read(), 10_000).waited_ns == 3_500
+    meter.close()
+
+
+def test_a_thread_that_began_or_ended_in_between_is_no_trouble(tasks: Path) -> None:
+    meter = Meter(tasks)
+    before = meter.read()
+    say(tasks, t1=1_200, t3=30)
+    (tasks / "t2" / "schedstat").unlink()
+    (tasks / "t2").rmdir()
+    assert meter.taken(before, meter.read(), 10_000).waited_ns == 230
+    assert meter.read().waits_ns == {"t1": 1_200, "t3": 30}
+    meter.close()
+
+
+@pytest.mark.parametrize("damage", ["", "one\n", "1 x 3\n"])
+def test_where_nothing_counts_waits_all_idle_time_stands_for_them(
+    tmp_path: Path, damage: str
+) -> None:
+    (tmp_path / "t1").mkdir()
+    (tmp_path / "t1" / "schedstat").write_text(damage)
+    meter = Meter(tmp_path)
+    assert meter.counts == IDLE
+    assert Meter(tmp_path / "absent").counts == IDLE
+    assert meter.taken(Reading({}, 100, 1), Reading({}, 400, 3), 1_000) == (700, 300, 2)
+    assert meter.taken(Reading({}, 100, 1), Reading({}, 2_100, 1), 1_000).waited_ns == 0
+    meter.close()
+
+
+def test_files_are_closed_when_threads_end_and_at_the_end(tasks: Path) -> None:
+    opened = len(list(FILES.iterdir())) if FILES.is_dir() else None
+    meter = Meter(tasks)
+    for _ in range(5):
+        meter.read()
+    if opened is not None:
+        assert len(list(FILES.iterdir())) == opened + 2
+    meter.close()
+    if opened is not None:
+        assert len(list(FILES.iterdir())) == opened
+
+
+def test_on_this_system_something_is_counted() -> None:
+    meter = Meter()
+    before = meter.read()
+    assert sum(range(200_000)) > 0
+    taken = meter.taken(before, meter.read(), 1)
+    assert taken.cpu_ns > 0
+    assert taken.waited_ns >= 0
+    if meter.counts == RUN_QUEUE:
+        assert str(os.getpid()) in before.waits_ns
+        assert TASKS.is_dir()
+    meter.close()

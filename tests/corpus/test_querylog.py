@@ -1,4 +1,4 @@
-"""Each format, whole and damaged: a bad line costs itself alone."""
+"""Counts are the same in memory and on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,84 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, HarnessError, UnknownName
-from harness.logs.querylog import Cleaner, Entry, Fields, Left, format_of, lines, plain
+from harness.logs.querylog import (
+    Cleaner,
+    Counted,
+    Entry,
+    Fields,
+    Left,
+    Tally,
+    format_of,
+    lines,
+    masked,
+    plain,
+)
+
+# Counts are the same in memory and on disk
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_counts_do_not_depend_on_what_is_held_in_memory(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.logs.querylog.AT_ONCE", at_once)
+    with Tally.open() as tally:
+        for key, results in (("b", 0), ("a", None), ("b", 3), ("c", 0), ("b", 0)):
+            tally.add(key, key.upper(), masked=key == "c", results=results)
+        assert [*tally.by_frequency()] == [
+            Counted("b", "B", masked=False, requests=3, known=3, empty=2),
+            Counted("a", "A", masked=False, requests=1, known=0, empty=0),
+            Counted("c", "C", masked=True, requests=1, known=1, empty=1),
+        ]
+        assert [one.finds_nothing for one in tally.by_frequency()] == [True, False, True]
+        assert (tally.count_of("b"), tally.count_of("x")) == (3, 0)
+
+
+# Personal data are found by their form or check digit; what looks like them is left alone
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("mail of jane.doe+x@mail.example.org please", "mail of <email> please"),
+        ("call +49 30 123456-78 now", "call <phone> now"),
+        ("call 030 1234567", "call <phone>"),
+        ("555-123-4567", "<phone>"),
+        ("pay 4111 1111 1111 1111", "pay <card>"),
+        ("to DE89 3704 0044 0532 0130 00", "to <account>"),
+        ("ping 192.168.0.12", "ping <address>"),
+        ("ping 2001:db8:0:0:0:ff00:42:8329", "ping <address>"),
+        ("api_key=abc123 in vim", "<secret> in vim"),
+        ("password: hunter2", "<secret>"),
+        ("Bearer eyJhbGciOi.abc", "<secret>"),
+        ("https://me:pw@host/a?access_token=1&b=2", "https://<secret>@host/a?<secret>&b=2"),
+        ("AKIAIOSFODNN7EXAMPLE", "<secret>"),
+        ("error 9f86d081884c7d659a2feaa0c55ad015", "error <token>"),
+    ],
+)
+def test_it_is_masked_by_kind(text: str, becomes: str) -> None:
+    assert masked(text)[0] == becomes
+    assert masked(text)[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "read_csv memory_map", "python 3.11.4", "1.2.3", "999.1.1.1", "iso 8601 2024-01-31",
+        "4111 1111 1111 1112", "GB82 WEST 1234 5698 7654 33", "internationalization_of_numbers",
+        "how do i reset my password", "token bucket", "a+b@", "12:30:45", "0000 0000 0000 0000",
+        "numpy.linalg.lstsq", "RFC 7231", "std::vector::push_back",
+    ],
+)  # fmt: skip
+def test_what_looks_like_it_is_left_alone(text: str) -> None:
+    assert masked(text) == (text, ())
+
+
+def test_kinds_are_told_once_each() -> None:
+    assert masked("a@b.org, c@d.org, 10.0.0.1")[1] == ("email", "address")
+
+
+# Each format, whole and damaged: a bad line costs itself alone
 
 AGENT = "Mozilla/5.0 (X11)"
 REQUEST = '10.1.1.1 - bob [24/Nov/2026:08:00:00 +0000] "GET {} HTTP/1.1" {} 512'

@@ -1,0 +1,418 @@
+"""Judgement lists of the learning-to-rank plugins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from harness.core.errors import BadFile, DatasetError, UnknownName
+from harness.core.records import Document, Qrels, Query
+from harness.corpus import beir, trec
+from harness.corpus.beir import Beir
+from harness.corpus.exchange import RATED as RATED_FORMATS
+from harness.corpus.exchange import (
+    WRITE,
+    Collector,
+    Data,
+    id_of,
+    read_ltr,
+    read_opensearch,
+    read_quepid,
+    read_rank_eval,
+    reader,
+    rows_of,
+    text_quepid,
+    text_rank_eval,
+    writer,
+)
+from harness.corpus.trec import UNCARRIED
+
+# Judgement lists of the learning-to-rank plugins
+
+HEAD = "# qid:1: rambo: first blood\n#\n"
+
+
+def written(tmp_path: Path, content: str) -> Path:
+    path = tmp_path / "j.txt"
+    path.write_text(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        HEAD + "4 qid:1 # 7555 Rambo\n0\tqid:1\t#\t1370\n",
+        HEAD + "4 qid:1 1:9.5 2:0.1 # 7555\n0 qid:1 #1370\n",
+        "\n4 qid:1 # 7555 rambo: first blood\n\n\n0 qid:1 # 1370 rambo: first blood\n",
+    ],
+)
+def test_a_list_is_read(tmp_path: Path, content: str) -> None:
+    found = read_ltr(written(tmp_path, content))
+    assert [(query.query_id, query.text) for query in found.queries] == [
+        ("1", "rambo: first blood")
+    ]
+    assert found.qrels.grades == {"1": {"1370": 0, "7555": 4}}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (HEAD + "4 qid:1\n", r"j\.txt:3: the line is not: grade qid:ID # document"),
+        (HEAD + "x qid:1 # d\n", r"j\.txt:3: the grade 'x'"),
+        ("4 qid:1 # d\n", r"j\.txt:1: the query has no text"),
+        ("4 qid:1 # d one\n4 qid:1 # e two\n", r"j\.txt:2: the query '1' has another text"),
+    ],
+)
+def test_a_broken_list_names_its_line(tmp_path: Path, content: str, says: str) -> None:
+    with pytest.raises(BadFile, match=says):
+        read_ltr(written(tmp_path, content))
+
+
+@pytest.mark.parametrize("weight", ["*1", "*2.5", " * 10"])
+def test_weights_behind_all_texts_are_taken_off(tmp_path: Path, weight: str) -> None:
+    heads = f"# qid:1: kettle{weight}\n# qid:2: 5*3 grid{weight}\n"
+    found = read_ltr(written(tmp_path, f"{heads}4 qid:1 # a\n2 qid:2 # b\n"))
+    assert [query.text for query in found.queries] == ["kettle", "5*3 grid"]
+
+
+@pytest.mark.parametrize("other", ["kettle", "kettle*", "kettle*x", "5*3 grid"])
+def test_one_weight_among_texts_without_is_refused(tmp_path: Path, other: str) -> None:
+    heads = f"# qid:1: {other}\n# qid:2: hose*1\n"
+    with pytest.raises(BadFile, match=r"j\.txt:2: the text 'hose\*1' ends as a weight does"):
+        read_ltr(written(tmp_path, f"{heads}4 qid:1 # a\n2 qid:2 # b\n"))
+
+
+# Ids that are made of texts, and grades as tools write them
+
+
+@given(st.lists(st.text(min_size=1), unique=True))
+@example(["a b", "a%20b", "a%2520b"])
+def test_other_texts_have_other_ids_that_a_line_can_carry(texts: list[str]) -> None:
+    ids = [id_of(text) for text in texts]
+    assert len({*ids}) == len(texts)
+    assert not any(one in UNCARRIED for found in ids for one in found)
+
+
+@pytest.mark.parametrize(
+    ("grade", "means"), [(2, 2), ("2", 2), ("2.000", 2), (2.0, 2), ("-1", -1), (" 3 ", 3)]
+)
+def test_a_whole_number_is_a_grade(grade: object, means: int) -> None:
+    collector = Collector(Path("f"))
+    collector.add_grade(collector.add_query("a b", 1), "d", grade, 1)
+    assert collector.done().qrels.grades == {"a%20b": {"d": means}}
+
+
+@pytest.mark.parametrize("grade", ["2.5", "good", "1e3", True, [1], "٣", "1_0", float("nan")])
+def test_anything_else_is_none(grade: object) -> None:
+    collector = Collector(Path("f"))
+    with pytest.raises(BadFile, match=r"f:7: the grade .* is not an integer\. Map the scale"):
+        collector.add_grade(collector.add_query("a", 7), "d", grade, 7)
+
+
+def test_a_pair_without_a_grade_is_counted_and_a_query_without_pairs_kept() -> None:
+    collector = Collector(Path("f"))
+    query_id = collector.add_query("a", "x[0]")
+    collector.add_query("b", "x[1]")
+    collector.add_grade(query_id, "d", None, "x[0]")
+    collector.add_grade(query_id, "e", 1, "x[0]")
+    found = collector.done()
+    assert found.unrated == 1
+    assert [query.text for query in found.queries] == ["a", "b"]
+    assert [query.text for query, _ in rows_of(found.qrels, found.queries)] == ["a"]
+
+
+def test_what_is_wrong_is_named_with_its_place() -> None:
+    collector = Collector(Path("f"))
+    query_id = collector.add_query("a", "x[0]", "q 1")
+    assert query_id == "q%201"
+    with pytest.raises(BadFile, match=r"f: x\[1\]: the query 'q%201' has another text already"):
+        collector.add_query("b", "x[1]", "q 1")
+    with pytest.raises(BadFile, match=r"f: x\[2\]: the query has no text"):
+        collector.add_query(" ", "x[2]")
+    collector.add_grade(query_id, "d", 1, "x[0].ratings[0]")
+    with pytest.raises(BadFile, match=r"d is rated for query 'q%201' at x\[0\]\.ratings\[0\] alr"):
+        collector.add_grade(query_id, "d", 2, "x[0].ratings[1]")
+    with pytest.raises(BadFile, match="the document id 'd e' is empty or holds white space"):
+        collector.add_grade(query_id, "d e", 1, "x[0].ratings[2]")
+    with pytest.raises(BadFile, match="f: it holds no rating"):
+        Collector(Path("f")).done()
+
+
+# What is written in a format is read back from it
+
+DOCUMENTS = (
+    Document("d1", "Title", "first\ttext\nof two lines", {"lang": "en"}),
+    Document("d2", "", "zweiter ö", {}),
+)
+QUERIES = (
+    Query("q1", "red shoes", ("short",), "shoes"),
+    Query("q2", '=SUM(A1;A2), “quoted” "q" 100%'),
+    Query("q3", "unjudged"),
+)
+GRADES = {"q1": {"d1": 3, "d2": 0}, "q2": {"d2": 1}}
+DATA = Data("Mine", lambda: iter(DOCUMENTS), QUERIES, Qrels(GRADES))
+
+
+def by_text(queries: tuple[Query, ...], qrels: Qrels) -> dict[str, dict[str, int]]:
+    texts = {query.query_id: query.text for query in queries}
+    return {texts[query_id]: dict(grades) for query_id, grades in qrels.grades.items()}
+
+
+@pytest.mark.parametrize("kind", RATED_FORMATS)
+def test_ratings_come_back(tmp_path: Path, kind: str) -> None:
+    writer(kind)(tmp_path, DATA)
+    (path,) = tmp_path.iterdir()
+    found = reader(kind)(path, "")
+    assert by_text(found.queries, found.qrels) == by_text(QUERIES, DATA.qrels)
+    again = tmp_path / "again"
+    again.mkdir()
+    writer(kind)(again, Data("Mine", DATA.documents, found.queries, found.qrels))
+    (second,) = again.iterdir()
+    assert reader(kind)(second, "") == found
+
+
+def test_beir_comes_back_whole(tmp_path: Path) -> None:
+    writer("beir")(tmp_path, DATA)
+    read = Beir(tmp_path, "test")
+    assert tuple(read.documents()) == DOCUMENTS
+    assert read.queries() == QUERIES
+    assert read.qrels() == DATA.qrels
+    assert '{"_id": "d1"' in (tmp_path / "corpus.jsonl").read_text()
+
+
+def test_trec_comes_back_without_slices(tmp_path: Path) -> None:
+    writer("trec")(tmp_path, DATA)
+    assert tuple(beir.documents(tmp_path / "corpus.jsonl")) == DOCUMENTS
+    found = trec.table(tmp_path / "topics.tsv")
+    assert found == tuple(Query(query.query_id, query.text) for query in QUERIES)
+    assert trec.qrels(tmp_path / "qrels.trec") == DATA.qrels
+
+
+@pytest.mark.parametrize("kind", ["quepid", "opensearch"])
+def test_two_queries_of_one_text_are_no_two_in_a_format_without_ids(
+    tmp_path: Path, kind: str
+) -> None:
+    twice = (*QUERIES, Query("q4", "red shoes"))
+    judged = Qrels({**GRADES, "q4": {"d1": 1}})
+    with pytest.raises(DatasetError, match=r"q1 and q4 have the same text.* use rank-eval"):
+        writer(kind)(tmp_path, Data("Mine", DATA.documents, twice, judged))
+    assert not [*tmp_path.iterdir()]
+    writer(kind)(tmp_path, Data("Mine", DATA.documents, twice, DATA.qrels))
+
+
+def test_an_unknown_format_is_told_what_there_is() -> None:
+    with pytest.raises(UnknownName, match="no format of ratings named 'csv'; there is quepid"):
+        reader("csv")
+    with pytest.raises(UnknownName, match="no format named 'csv'; there is beir"):
+        writer("csv")
+    assert {*RATED_FORMATS} < {*WRITE}
+
+
+# Requests of the ranking evaluation API
+
+RATED = [{"_index": "i", "_id": "d", "rating": 1}]
+
+
+def written_rank_eval(tmp_path: Path, *requests: object) -> Path:
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps({"requests": list(requests), "metric": {"precision": {"k": 5}}}))
+    return path
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"match": {"text": "red shoes"}},
+        {"match": {"text": {"query": "red shoes", "operator": "and"}}},
+        {"multi_match": {"query": "red shoes", "fields": ["title^2", "text"]}},
+        {"bool": {"must": [{"match": {"text": "red shoes"}}], "filter": [{"term": {"k": "v"}}]}},
+        {"bool": {"should": [{"match_phrase": {f: "red shoes"}} for f in ("title", "text")]}},
+        {"query_string": {"query": "red shoes"}},
+    ],
+)
+def test_the_one_text_that_is_searched_for_is_the_query(tmp_path: Path, query: object) -> None:
+    body = {"id": "JFK query", "request": {"query": query, "size": 5}, "ratings": RATED}
+    found = read_rank_eval(written_rank_eval(tmp_path, body))
+    assert [(query.query_id, query.text) for query in found.queries] == [
+        ("JFK%20query", "red shoes")
+    ]
+    assert found.qrels.grades == {"JFK%20query": {"d": 1}}
+
+
+def test_a_grade_below_0_is_written_as_0() -> None:
+    sent = text_rank_eval([Query("q", "red")], Qrels({"q": {"d": -1, "e": 2}}), "i")
+    (request,) = json.loads(sent)["requests"]
+    assert {one["_id"]: one["rating"] for one in request["ratings"]} == {"d": 0, "e": 2}
+
+
+def test_a_template_with_several_parameters_needs_a_key(tmp_path: Path) -> None:
+    params = {"query_string": "amsterdam", "field": "text"}
+    path = written_rank_eval(
+        tmp_path, {"id": "q", "template_id": "t", "params": params, "ratings": RATED}
+    )
+    with pytest.raises(BadFile, match=r"requests\[0\]: its text is one of .* --text KEY"):
+        read_rank_eval(path)
+    assert read_rank_eval(path, "query_string").queries[0].text == "amsterdam"
+    with pytest.raises(BadFile, match=r"requests\[0\]: no text is searched for"):
+        read_rank_eval(path, "other")
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ({"request": {}, "ratings": []}, r"requests\[0\]: has no id"),
+        ({"id": "q", "params": {"q": "a"}}, r"requests\[0\]: has no list of ratings"),
+        ({"id": "q", "params": [], "request": 3, "ratings": RATED}, "no text is searched for"),
+        (
+            {"id": "q", "params": {"q": "a"}, "ratings": [*RATED, {"_id": "e", "rating": "x"}]},
+            r"requests\[0\]\.ratings\[1\]: the grade 'x' is not an integer",
+        ),
+        (
+            {"id": "q", "params": {"q": "a"}, "ratings": [{"rating": 1}]},
+            r"ratings\[0\]: the document id '' is empty",
+        ),
+        ("q", "no list of objects 'requests'"),
+    ],
+)
+def test_a_broken_request_names_its_place(tmp_path: Path, request_: object, says: str) -> None:
+    with pytest.raises(BadFile, match=says):
+        read_rank_eval(written_rank_eval(tmp_path, request_))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("{", "r.json:1: it is not JSON"), ("[]", "no list of objects 'requests'"), (None, "missing")],
+)
+def test_what_is_no_request_is_refused(tmp_path: Path, content: str | None, says: str) -> None:
+    path = tmp_path / "r.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(BadFile, match=says):
+        read_rank_eval(path)
+
+
+# Judgement lists of OpenSearch
+
+
+def written_opensearch(tmp_path: Path, *rows: object) -> Path:
+    path = tmp_path / "j.json"
+    path.write_text(json.dumps({"name": "n", "judgmentRatings": list(rows)}))
+    return path
+
+
+def test_a_list_is_read_opensearch(tmp_path: Path) -> None:
+    rated = [{"docId": "B0", "rating": "3.000"}, {"docId": "B1", "rating": 0}]
+    found = read_opensearch(written_opensearch(tmp_path, {"query": "red dress", "ratings": rated}))
+    assert found.qrels.grades == {"red%20dress": {"B0": 3, "B1": 0}}
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"ratings": []}, r"judgmentRatings\[0\]: the query has no text"),
+        ({"query": "a", "ratings": {}}, r"judgmentRatings\[0\]: has no list of ratings"),
+        (
+            {"query": "a", "ratings": [{"docId": "d", "rating": "0.25"}]},
+            r"judgmentRatings\[0\]\.ratings\[0\]: the grade '0\.25' is not an integer",
+        ),
+    ],
+)
+def test_a_broken_list_names_its_place(tmp_path: Path, row: object, says: str) -> None:
+    with pytest.raises(BadFile, match=says):
+        read_opensearch(written_opensearch(tmp_path, row))
+
+
+# The CSV of a Quepid case
+
+CASE = "query,docid,rating\n"
+
+
+def written_quepid(tmp_path: Path, content: str | bytes) -> Path:
+    path = tmp_path / "case.csv"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_a_case_is_read_with_queries_that_are_not_rated(tmp_path: Path) -> None:
+    rows = '"shoes, red",d1,3\nboots,d2,0\nboots,d3,\nslippers\n'
+    found = read_quepid(written_quepid(tmp_path, CASE + rows))
+    assert [query.text for query in found.queries] == ["shoes, red", "boots", "slippers"]
+    assert found.qrels.grades == {"boots": {"d2": 0}, "shoes,%20red": {"d1": 3}}
+    assert found.unrated == 1
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["Query;DocID;Rating", "rating;query;docid", "Team Name;Query Text;Doc ID;Doc Position;Rating"],
+)
+def test_columns_are_found_by_their_names(tmp_path: Path, head: str) -> None:
+    values = {"query": "a", "querytext": "a", "docid": "d", "rating": "1"}
+    row = [values.get("".join(name.lower().split()), "9") for name in head.split(";")]
+    found = read_quepid(written_quepid(tmp_path, f"\ufeff{head}\n{';'.join(row)}\n"))
+    assert found.qrels.grades == {"a": {"d": 1}}
+
+
+DETAILED = "Team Name,Query Text,Doc ID,Rating,description\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        CASE + "shoes,p-1,3\nsandals,,\n",
+        CASE + "shoes,p-1,3\nsandals,\n",
+        CASE + 'shoes,p-1,3\n"sandals","",""\n',
+        DETAILED + "Shop,shoes,p-1,3,Red\nShop,sandals\n",
+        DETAILED + 'Shop,shoes,p-1,3,"Soft.\r\nLight, ""new"".\n\nEnd"\nShop,sandals,,,\n',
+        DETAILED.replace("\n", "\r\n") + 'Shop,shoes,p-1,3,"a\r\nb"\r\nShop,sandals\r\n',
+    ],
+)
+def test_queries_without_hits_and_line_breaks_are_read(tmp_path: Path, content: str) -> None:
+    found = read_quepid(written_quepid(tmp_path, content))
+    assert [query.text for query in found.queries] == ["shoes", "sandals"]
+    assert found.qrels.grades == {"shoes": {"p-1": 3}}
+    assert found.unrated == 0
+
+
+def test_a_row_after_a_line_break_is_named_by_its_own_line(tmp_path: Path) -> None:
+    rows = 'Shop,shoes,p-1,3,"a\nb\nc"\nShop,boots,p-2,good,x\n'
+    with pytest.raises(BadFile, match=r"case\.csv:5: the grade 'good'"):
+        read_quepid(written_quepid(tmp_path, DETAILED + rows))
+
+
+@pytest.mark.parametrize("said", ["=1+1", "-shoes", "+41", "@home", " leading", "plain", "a = b"])
+def test_a_formula_is_written_as_text_and_read_back(tmp_path: Path, said: str) -> None:
+    found = read_quepid(written_quepid(tmp_path, f'{CASE}"{said}",d,1\n'))
+    out = text_quepid(found.queries, found.qrels)
+    assert out.splitlines()[1][:1] not in "=+-@"
+    again = read_quepid(written_quepid(tmp_path, out))
+    assert again == found
+    assert again.queries[0].text == said
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (CASE + "boots,d1\n", r"case\.csv:2: the row has 2 cells, too few.* Complete the row"),
+        (CASE + '"boots,d1,1\n', r"case\.csv:2: the row is not CSV .* Close the quote"),
+        (CASE + "boots,d1,good\n", r"case\.csv:2: the grade 'good' is not an integer"),
+        (CASE + "boots,d1,1\nboots,d1,2\n", r"case\.csv:3: d1 is rated for query 'boots' at 2"),
+        (CASE + ",d1,1\n", r"case\.csv:2: the query has no text"),
+        (CASE + "boots,,1\n", r"case\.csv:2: the document id '' is empty"),
+        (CASE + "only\n", r"case\.csv: it holds no rating"),
+        ("query,doc\n", r"case\.csv:1: no one column docid \(columns: query, doc\)\. Head it with"),
+        ("", r"case\.csv: it holds no rating"),
+        (CASE.encode() + b"b\xf6\xf6ts,d1,1\n", r"case\.csv:2: .*UTF-8.*iconv"),
+    ],
+)
+def test_a_broken_case_names_its_line(tmp_path: Path, content: str | bytes, says: str) -> None:
+    with pytest.raises(BadFile, match=says):
+        read_quepid(written_quepid(tmp_path, content))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"none\.csv: missing file"):
+        read_quepid(tmp_path / "none.csv")
