@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import BadFile
 from harness.core.records import Judgement, Qrels, Query
-from harness.corpus import clusters as set_clusters
 from harness.corpus import clusters as corpus_clusters
+from harness.corpus import clusters as set_clusters
 from harness.corpus import prepared
 from harness.corpus.clusters import (
     CLUSTERS,
