@@ -6,15 +6,13 @@ import errno
 import hashlib
 import sqlite3
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from enum import Enum, auto
 from pathlib import Path, PurePosixPath
 from sqlite3 import Connection
 from threading import Lock
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from engines.kept.listing import Fault, Listed, Seen, check, listed
 from harness.core.errors import BadFile, IndexNotReady
@@ -23,49 +21,29 @@ from harness.core.progress import progress
 from harness.core.reading import Malformed, whole_below
 
 
-class Reader(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
     """What a stack makes of files; it keeps that in tables of its own."""
 
-    @property
-    def suffixes(self) -> frozenset[str]:
-        """Endings of the files that it reads, with their dot, in lower case."""
-        ...
-
-    @property
-    def biggest(self) -> int:
-        """Bytes of a file; a bigger one is refused by name."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """All that its tables depend on beside the files; another one begins anew."""
-        ...
-
-    @property
-    def models(self) -> str:
-        """What ``complete`` depends on: the models that are there; empty without any."""
-        ...
-
-    @property
-    def tables(self) -> str:
-        """SQL that makes its tables."""
-        ...
-
-    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> str:
-        """Take a file in; return what of it cannot be found, empty where all can."""
-        ...
-
-    def drop(self, db: sqlite3.Connection, path: str) -> None:
-        """Return up what was made of a file."""
-        ...
-
-    def complete(self, db: sqlite3.Connection) -> None:
-        """Make what ``models`` have not made once all files are in, such as vectors."""
-        ...
+    suffixes: frozenset[str]
+    """Endings of the files that it reads, with their dot, in lower case."""
+    biggest: int
+    """Bytes of a file; a bigger one is refused by name."""
+    identity: str
+    """All that its tables depend on beside the files; another one begins anew."""
+    tables: str
+    """SQL that makes its tables."""
+    put: Callable[[Connection, str, bytes], str]
+    """Takes a file in; returns what of it cannot be found, empty where all can."""
+    drop: Callable[[Connection, str], object]
+    """Gives up what was made of a file."""
+    models: str = ""
+    """What ``complete`` depends on: the models that are there; empty without any."""
+    complete: Callable[[Connection], None] | None = None
+    """Makes what ``models`` have not made once all files are in, such as vectors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Updated:
+class Updated(NamedTuple):
     """What an update did; no file is counted twice in what is read, unchanged or in ``faults``."""
 
     read: int
@@ -127,21 +105,23 @@ def update(root: Path, place: Path, reader: Reader, *, everything: bool | None =
     """
     check(root)
     make_private(place)
-    with naming(place / FILE), held(place / FILE):
-        db = _opened(place / FILE, root, reader)
-        with closing(db):
-            if everything is not None:
-                chosen = ("everything", "yes" if everything else "")
-                db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", chosen)
-            everything = bool(_value(db, "everything"))
-            one = _Update(db, root, reader)
-            done = one.follow(listed(root, reader.suffixes, everything=everything))
-            one.complete()
-            return done
+    with naming(place / FILE), held(place / FILE), _written(place / FILE, root, reader) as db:
+        if everything is not None:
+            _set(db, "everything", "yes" if everything else "")
+        found = listed(root, reader.suffixes, everything=bool(_value(db, "everything")))
+        done = _Update(db, root, reader).follow(found)
+        name, state = f"complete {reader.models}", _value(db, "generation")
+        if reader.complete is not None and reader.models and _value(db, name) != state:
+            db.execute("BEGIN IMMEDIATE")
+            reader.complete(db)
+            _bump(db)
+            _set(db, name, _value(db, "generation"))
+            db.execute("COMMIT")
+        return done
 
 
 @contextmanager
-def reading(place: Path) -> Iterator[sqlite3.Connection]:
+def reading(place: Path) -> Iterator[Connection]:
     """Open the index to read; writers do not disturb it."""
     remedy = f"Remove {place}, and index the folder again"
     with _read_only(place / FILE, "mode=ro", remedy) as db:
@@ -150,7 +130,7 @@ def reading(place: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def built(index: Path, tables: str) -> Iterator[sqlite3.Connection]:
+def built(index: Path, tables: str) -> Iterator[Connection]:
     """Make the tables of an arm's index, which is written once."""
     with closing(sqlite3.connect(index / FILE)) as db, db:
         db.execute("PRAGMA journal_mode = OFF")
@@ -159,7 +139,7 @@ def built(index: Path, tables: str) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def opened(index: Path) -> Iterator[sqlite3.Connection]:
+def opened(index: Path) -> Iterator[Connection]:
     """Open what was ``built``."""
     remedy = "Build it again: harness stage index"
     with _read_only(index / FILE, "mode=ro&immutable=1", remedy) as db:
@@ -167,7 +147,7 @@ def opened(index: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _read_only(path: Path, how: str, remedy: str) -> Iterator[sqlite3.Connection]:
+def _read_only(path: Path, how: str, remedy: str) -> Iterator[Connection]:
     try:
         where = f"{path.resolve().as_uri()}?{how}"
         with closing(sqlite3.connect(where, uri=True, check_same_thread=False)) as db:
@@ -176,41 +156,34 @@ def _read_only(path: Path, how: str, remedy: str) -> Iterator[sqlite3.Connection
         raise IndexNotReady(f"{path}: {exc}. {remedy}") from exc
 
 
-def generation(db: sqlite3.Connection) -> str:
-    """Return which state the index is in; it changes with every file."""
-    return _value(db, "generation")
-
-
-def faults(db: sqlite3.Connection, what: Literal["fault", "note"] = "fault") -> tuple[Fault, ...]:
+def faults(db: Connection, what: Literal["fault", "note"] = "fault") -> tuple[Fault, ...]:
     """List the files that could not be read, or those that were read in part, by path."""
     rows = db.execute(f"SELECT path, {what} FROM file WHERE {what} != '' ORDER BY path")  # noqa: S608  one of two
     return tuple(Fault(*row) for row in rows)
 
 
-def _opened(path: Path, root: Path, reader: Reader) -> sqlite3.Connection:
+@contextmanager
+def _written(path: Path, root: Path, reader: Reader) -> Iterator[Connection]:
     """Open the index to write; one of another folder or reader, or a broken one, begins anew."""
     wanted = f"{VERSION} {reader.identity} {root.resolve()}"
-    with ExitStack() as on_failure:
-        db = on_failure.enter_context(closing(_connected(path)))
-        if _identity(db) == wanted:
-            on_failure.pop_all()
-            return db
-    for part in ("", "-wal", "-shm"):
-        path.with_name(path.name + part).unlink(missing_ok=True)
-    with ExitStack() as on_failure:
-        db = on_failure.enter_context(closing(_connected(path)))
-        _identity(db)
-        path.chmod(0o600)
-        db.executescript(f"BEGIN; {TABLES} {reader.tables}")
-        db.execute("INSERT INTO about VALUES ('generation', '0')")
-        db.execute("INSERT INTO about VALUES ('identity', ?)", (wanted,))
-        db.execute("COMMIT")
-        on_failure.pop_all()
-        return db
+    for is_new in (False, True):
+        with closing(_connected(path)) as db:
+            found = _identity(db)
+            if is_new:
+                path.chmod(0o600)
+                db.executescript(f"BEGIN; {TABLES} {reader.tables}")
+                _set(db, "generation", "0")
+                _set(db, "identity", wanted)
+                db.execute("COMMIT")
+            if is_new or found == wanted:
+                yield db
+                return
+        for part in ("", "-wal", "-shm"):
+            path.with_name(path.name + part).unlink(missing_ok=True)
 
 
-def _identity(db: sqlite3.Connection) -> str:
-    """Set an index up to be written, and say what it is of; empty where it is new or broken."""
+def _identity(db: Connection) -> str:
+    """Set an index up to be written, and return what it is of; empty where it is new or broken."""
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
@@ -221,112 +194,83 @@ def _identity(db: sqlite3.Connection) -> str:
         return ""
 
 
-def _value(db: sqlite3.Connection, name: str) -> str:
+def _value(db: Connection, name: str) -> str:
     row = db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
     return str(row[0]) if row else ""
 
 
-def _bump(db: sqlite3.Connection) -> None:
+def _set(db: Connection, name: str, value: str) -> None:
+    db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+
+
+def _bump(db: Connection) -> None:
     db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connected(path: Path) -> Connection:
     try:
         return sqlite3.connect(path, timeout=60, isolation_level=None)
     except sqlite3.Error as exc:
         raise BadFile(path, f"cannot be written ({exc})", "Name another place") from exc
 
 
-class _Taken(Enum):
-    """What became of a file that was looked at."""
-
-    SAME = auto()
-    """Its content is as it was."""
-    READ = auto()
-    REFUSED = auto()
-    """It cannot be read."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Update:
     """One update of an open index."""
 
-    db: sqlite3.Connection
+    db: Connection
     root: Path
     reader: Reader
 
     def follow(self, listed: Listed) -> Updated:
-        """Return up what is gone, and take in what is new or other than it was."""
+        """Give up what is gone, and take in what is new or other than it was."""
         rows = self.db.execute("SELECT path, size, mtime_ns, ctime_ns, sha256 FROM file")
-        known: dict[str, tuple[int, int, int, bytes]] = {row[0]: row[1:] for row in rows}
+        known: dict[str, tuple[Any, ...]] = {row[0]: row[1:] for row in rows}
         gone = sorted(known.keys() - {one.path for one in listed.files})
         changed = [one for one in listed.files if known.get(one.path, ())[:3] != one[1:]]
-        taken: Counter[_Taken] = Counter()
+        read = refused = 0
         if gone or changed:
-            self._follow(gone, changed, known, taken)
-        refused = faults(self.db)
+            self.db.execute("BEGIN IMMEDIATE")
+            for path in gone:
+                self.reader.drop(self.db, path)
+                self.db.execute("DELETE FROM file WHERE path = ?", (path,))
+            since, count = time.monotonic(), 0
+            with progress("reading", len(changed)) as advance:
+                for one in changed:
+                    taken = self._take(one, known.get(one.path, (b"",))[-1])
+                    read, refused = read + (taken is True), refused + (taken is False)
+                    count += 1
+                    if count == BATCH or time.monotonic() - since > BATCH_S:
+                        _bump(self.db)
+                        self.db.execute("COMMIT")
+                        self.db.execute("BEGIN IMMEDIATE")
+                        since, count = time.monotonic(), 0
+                    advance(1)
+            if gone or read or refused:
+                _bump(self.db)
+            self.db.execute("COMMIT")
+        unreadable = faults(self.db)
         return Updated(
-            read=taken[_Taken.READ],
+            read=read,
             removed=len(gone),
-            unchanged=len(listed.files) - taken[_Taken.READ] - len(refused),
-            faults=tuple(sorted(refused + listed.unnamed)),
-            refused=taken[_Taken.REFUSED],
+            unchanged=len(listed.files) - read - len(unreadable),
+            faults=tuple(sorted(unreadable + listed.unnamed)),
+            refused=refused,
             notes=faults(self.db, "note"),
             left_out=listed.left_out,
         )
 
-    def _follow(
-        self,
-        gone: Sequence[str],
-        changed: Sequence[Seen],
-        known: Mapping[str, tuple[int, int, int, bytes]],
-        taken: Counter[_Taken],
-    ) -> None:
-        """Write what changed, in small transactions, and count it in ``taken``."""
-        self.db.execute("BEGIN IMMEDIATE")
-        for path in gone:
-            self.reader.drop(self.db, path)
-            self.db.execute("DELETE FROM file WHERE path = ?", (path,))
-        since, count = time.monotonic(), 0
-        with progress("reading", len(changed)) as advance:
-            for one in changed:
-                taken[self._take(one, known.get(one.path, (0, 0, 0, b""))[3])] += 1
-                count += 1
-                if count == BATCH or time.monotonic() - since > BATCH_S:
-                    self._commit()
-                    self.db.execute("BEGIN IMMEDIATE")
-                    since, count = time.monotonic(), 0
-                advance(1)
-        self._commit(other=bool(gone or taken[_Taken.READ] or taken[_Taken.REFUSED]))
-
-    def complete(self) -> None:
-        """Make what the models of the reader make, unless they did for this state."""
-        name = f"complete {self.reader.models}"
-        if not self.reader.models or _value(self.db, name) == _value(self.db, "generation"):
-            return
-        self.db.execute("BEGIN IMMEDIATE")
-        self.reader.complete(self.db)
-        _bump(self.db)
-        state = _value(self.db, "generation")
-        self.db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, state))
-        self.db.execute("COMMIT")
-
-    def _commit(self, *, other: bool = True) -> None:
-        if other:
-            _bump(self.db)
-        self.db.execute("COMMIT")
-
-    def _take(self, one: Seen, known: bytes) -> _Taken:
-        """Read a file, and tell what became of it."""
+    def _take(self, one: Seen, known: bytes) -> bool | None:
+        """Read a file; return whether it can be read, and None where it is as it was."""
         settled = time.time_ns() - one.mtime_ns > SETTLED_NS
         mtime = one.mtime_ns if settled else UNSETTLED
         data, fault = _bytes(self.root, one.path, self.reader.biggest)
         digest = hashlib.sha256(data + fault.encode()).digest()
         if known == digest:
-            row = (one.size, mtime, one.ctime_ns, one.path)
             set_to = "size = ?, mtime_ns = ?, ctime_ns = ?"
+            row = (one.size, mtime, one.ctime_ns, one.path)
             self.db.execute(f"UPDATE file SET {set_to} WHERE path = ?", row)  # noqa: S608  as above
-            return _Taken.SAME
+            return None
         self.reader.drop(self.db, one.path)
         self.db.execute("SAVEPOINT file")
         note = ""
@@ -344,7 +288,7 @@ class _Update:
         self.db.execute("RELEASE file")
         new = (one.path, one.size, mtime, one.ctime_ns, digest, fault, note)
         self.db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?)", new)
-        return _Taken.REFUSED if fault else _Taken.READ
+        return not fault
 
 
 def _bytes(root: Path, path: str, most: int) -> tuple[bytes, str]:
@@ -401,7 +345,7 @@ class Live(Generic[Opened]):
             given = self._root, self._place, self._reader
             done = update(*given, everything=everything) if follow else None
             with reading(self._place) as db:
-                state = generation(db)
+                state = _value(db, "generation")
             if self._now is None or state != self._state:
                 self.close()
                 db = self._open.enter_context(reading(self._place))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from sqlite3 import Connection
+from typing import Any
 
 import numpy as np
 
 from engines.kept import cached
 from engines.kept.cached import vectors_of
-from engines.kept.index import Live
+from engines.kept.index import Live, Reader
 from engines.lexical.grammar import exact_clauses
 from engines.lexical.query import LIKE, Like
 from engines.lexical.terms import Occur
@@ -53,37 +54,13 @@ VERSION = "4"
 PACKAGE = "__init__.py"
 
 
-@dataclass(frozen=True, slots=True)
-class CodeFiles:
-    """Reads files of code, prose and records; what is kept of one are its units."""
+def reader(arm: Code, root: Path, embedder: Embedder | None) -> Reader:
+    """Read files of code, prose and records; what is kept of one are its units."""
+    language = arm.settings.language
 
-    arm: Code
-    root: Path
-    embedder: Embedder | None
-
-    @property
-    def suffixes(self) -> frozenset[str]:
-        return frozenset(f".{ext}" for ext in READ)
-
-    @property
-    def biggest(self) -> int:
-        return BIGGEST
-
-    @property
-    def identity(self) -> str:
-        return f"code {VERSION} {self.arm.read_by('no vectors')} {self.arm.settings.language}"
-
-    @property
-    def models(self) -> str:
-        return self.embedder.identity if self.embedder else ""
-
-    @property
-    def tables(self) -> str:
-        return store.TABLES
-
-    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> str:
+    def put(db: Connection, path: str, data: bytes) -> str:
         try:
-            found = list(of_file(path, self._module(path), data))
+            found = list(of_file(path, _module(root, path), data))
         except Malformed as exc:
             what, _, hint = str(exc).partition(". ")
             raise BadFile(path, what, hint or "Save it as UTF-8") from exc
@@ -92,39 +69,38 @@ class CodeFiles:
         outside = ((path, at, line) for at, line in lines if line.strip() not in inside)
         db.executemany("INSERT INTO outside VALUES (?, ?, ?)", outside)
         for document in found:
-            store.put(db, path, document, self.arm.settings.language, with_words=True)
+            store.put(db, path, document, language, with_words=True)
         return ""
 
-    def drop(self, db: sqlite3.Connection, path: str) -> None:
-        store.drop(db, path)
-        db.execute("DELETE FROM outside WHERE path = ?", (path,))
-
-    def complete(self, db: sqlite3.Connection) -> None:
-        if self.embedder is not None:
+    def complete(db: Connection) -> None:
+        if embedder is not None:
             texts = [row[0] for row in db.execute("SELECT text FROM unit")]
-            cached.complete(db, [vectors_of(self.embedder, self.arm.cache)], texts)
+            cached.complete(db, [vectors_of(embedder, arm.cache)], texts)
 
-    def _module(self, path: str) -> str:
-        """Name a module as it is imported: from the topmost folder that is a package."""
-        name = module_of(f"/{path}").removeprefix(".")
-        folders = PurePosixPath(path).parent.parts
-        above = self._packages_above()
-        outside = [at for at in range(len(folders)) if not self._is_package(folders[: at + 1])]
-        if outside:
-            return ".".join(name.split(".")[outside[-1] + 1 :])
-        return ".".join([*above, name]) if folders or above else name
+    return Reader(
+        suffixes=frozenset(f".{ext}" for ext in READ),
+        biggest=BIGGEST,
+        identity=f"code {VERSION} {arm.read_by('no vectors')} {language}",
+        models=embedder.identity if embedder else "",
+        tables=store.TABLES,
+        put=put,
+        drop=store.drop,
+        complete=complete,
+    )
 
-    def _is_package(self, folders: Sequence[str]) -> bool:
-        return self.root.joinpath(*folders, PACKAGE).is_file()
 
-    def _packages_above(self) -> tuple[str, ...]:
-        """Name the packages that the folder itself is in, from the topmost."""
-        found: list[str] = []
-        folder = self.root.resolve()
-        while (folder / PACKAGE).is_file():
-            found.insert(0, folder.name)
-            folder = folder.parent
-        return tuple(found)
+def _module(root: Path, path: str) -> str:
+    """Name a module as it is imported: from the topmost folder that is a package."""
+    folders = PurePosixPath(path).parent.parts
+    within = [root.joinpath(*folders[: at + 1], PACKAGE).is_file() for at in range(len(folders))]
+    parts = module_of(f"/{path}").removeprefix(".").split(".")
+    if not all(within):
+        return ".".join(parts[len(within) - within[::-1].index(False) :])
+    folder = root.resolve()
+    while (folder / PACKAGE).is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts)
 
 
 TOP = 10
@@ -132,7 +108,7 @@ PREFIX = 300
 """Characters of a unit that an answer shows."""
 GRAPH = GraphSettings(degree=0.05, proximity=0.1, seedSelection="top1")
 """As the arm code-graph has it."""
-LISTED = frozenset({"type", "lang"})
+LISTED = ("lang", "type")
 """Filters with few values: one that no unit has is a slip, and is refused with those there are."""
 OUTSIDE = 3
 """Lines in no unit in an answer at most."""
@@ -140,19 +116,6 @@ NOT_AS_TYPED = "none of these contains the text as it was typed"
 NEAREST = "no unit contains a word of the query; these are the nearest by meaning"
 TOTAL = 20
 """Units of context in an answer at most."""
-
-
-class Wish(NamedTuple):
-    """What is searched for, beside the text."""
-
-    top: int = TOP
-    filters: Filters = Filters()
-    mode: Mode | None = None
-    context: int = 0
-    """Units shown beside each hit, for its calls, uses and imports."""
-    graph: bool = False
-    """Whether the hits are reordered by who calls whom."""
-    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,35 +127,52 @@ class FolderSearch:
     missing: str
     """Why vectors do not take part; empty where they do, or none are wanted."""
 
-    def search(self, text: str, wish: Wish) -> Mapping[str, Any]:
-        """Answer with hits, each with its place, its first lines and its properties."""
-        self._check(wish.filters)
+    def search(
+        self,
+        text: str,
+        *,
+        top: int = TOP,
+        filters: Filters = Filters(),  # noqa: B008  it is frozen
+        mode: Mode | None = None,
+        context: int = 0,
+        graph: bool = False,
+        explain: bool = False,
+    ) -> Mapping[str, Any]:
+        """Answer with hits, each with its place, its first lines and its properties.
+
+        ``context`` counts the units that are shown beside each hit.
+        """
+        self._check(filters)
         given = self.ranker.settings
-        context = Context(per_hit=wish.context, total=TOTAL) if wish.context else None
-        changed = {"context": context, "graph": GRAPH if wish.graph else given.graph}
+        mode = mode or Mode(given.mode)
+        changed = {
+            "context": Context(per_hit=context, total=TOTAL) if context else None,
+            "graph": GRAPH if graph else given.graph,
+        }
         settings = given.model_copy(update=changed)
-        wants_graph = context is not None or settings.graph is not None
-        graph = Graph([one.unit for one in self.entries]) if wants_graph else None
-        found = CodeSearch(self.ranker, graph, settings, self.entries.named).search(
-            text, wish.top, wish.filters, wish.mode
-        )
+        wants_graph = settings.context is not None or settings.graph is not None
+        beside = Graph([one.unit for one in self.entries]) if wants_graph else None
+        search = CodeSearch(self.ranker, beside, settings, self.entries.named)
+        found = search.search(text, top, filters, mode)
         like, by, nearest = Like.of(text), "", ""
         if text.strip() and not (found.hits and self._has_a_word(text)):
-            last = self._containing(like, wish)
+            last = self._containing(like, top, filters, mode)
             nearest = NEAREST if found.hits and like.wanted and not last.hits else ""
             found, by = (last, LIKE) if last.hits or not found.hits else (found, "")
-        hits = [self._shown(hit, explain=wish.explain) for hit in found.hits]
+        hits = [self._shown(hit, explain=explain) for hit in found.hits]
         is_there = any(like.has(self._text(hit["id"])) for hit in hits)
-        outside = [] if is_there else self._outside(like, wish)
         if hits and len(like.wanted) == 1 and not is_there:
             nearest = nearest or NOT_AS_TYPED
-        hits = [*hits[: wish.top - len(outside)], *outside]
-        if outside:
-            by, nearest = by or ("" if found.hits else LIKE), ""
+        is_of_code = mode in {Mode.CODE, Mode.MIXED} and not filters.given()
+        if is_of_code and not is_there:
+            lines = (_line(*row) for row in self.entries.outside() if like.has(row[2]))
+            if outside := list(islice(lines, min(top, OUTSIDE))):
+                hits = [*hits[: top - len(outside)], *outside]
+                by, nearest = by or ("" if found.hits else LIKE), ""
         notes = {"missing": self.missing, "fallback": by if hits else "", "nearest": nearest}
         return {
             "query": text,
-            "mode": (wish.mode or Mode(given.mode)).value,
+            "mode": mode.value,
             "hits": hits,
             "context": [self._shown(hit, explain=False) for hit in found.context],
             "truncated": found.truncated,
@@ -201,10 +181,8 @@ class FolderSearch:
 
     def _check(self, filters: Filters) -> None:
         """Refuse a type or a language that no unit has; a folder without units answers nothing."""
-        for name, value in filters.given().items():
-            if name not in LISTED:
-                continue
-            known = self.ranker.catalog.values(name)
+        for name in (one for one in LISTED if one in filters.given()):
+            value, known = filters.given()[name], self.ranker.catalog.values(name)
             if known and folded(value, name) not in known:
                 raise InvalidFilter(
                     f"{name}: is {value!r}, which nothing in this folder has;"
@@ -220,23 +198,14 @@ class FolderSearch:
         wanted_words = wanted(asked, self.ranker.settings.language)
         return bool(wanted_words and self.ranker.words.search(wanted_words, 1, None))
 
-    def _outside(self, like: Like, wish: Wish) -> list[Mapping[str, Any]]:
-        """List lines of code in no unit that contain what was typed."""
-        mode = wish.mode or Mode(self.ranker.settings.mode)
-        if wish.filters.given() or mode not in {Mode.CODE, Mode.MIXED}:
-            return []
-        has = (row for row in self.entries.outside() if like.has(row[2]))
-        return [_line(*row) for row, _ in zip(has, range(min(wish.top, OUTSIDE)))]  # noqa: B905  the cap ends it
-
-    def _containing(self, like: Like, wish: Wish) -> CodeHits:
+    def _containing(self, like: Like, top: int, filters: Filters, mode: Mode) -> CodeHits:
         """List units that contain what was typed, in the order of their ids."""
-        mode = wish.mode or Mode(self.ranker.settings.mode)
-        allowed = self.ranker.catalog.allowed(mode, wish.filters)
+        allowed = self.ranker.catalog.allowed(mode, filters)
         rows = np.arange(len(self.entries)) if allowed is None else allowed
         why = ScoreBreakdown({"type": LIKE, "score": 0.0})
         has = (row for row in rows.tolist() if like.has(self.entries.text(row)))
         return CodeHits(
-            tuple(CodeHit(self.entries[row].unit, 0.0, why) for row, _ in zip(has, range(wish.top)))  # noqa: B905  the cap ends it
+            tuple(CodeHit(self.entries[row].unit, 0.0, why) for row in islice(has, top))
         )
 
     def _text(self, doc_id: str) -> str:
@@ -244,7 +213,6 @@ class FolderSearch:
 
     def _shown(self, hit: CodeHit, *, explain: bool) -> Mapping[str, Any]:
         unit, facts = hit.unit, hit.unit.facts
-        text = self._text(unit.doc_id)
         shown: dict[str, Any] = {
             "id": unit.doc_id,
             "path": unit.path,
@@ -254,7 +222,7 @@ class FolderSearch:
             "signature": facts.signature,
             "mode": unit.mode.value,
             "score": hit.score,
-            "prefix": text[:PREFIX],
+            "prefix": self._text(unit.doc_id)[:PREFIX],
         }
         if hit.beside is not None:
             of = self.entries[hit.beside.of].unit.doc_id
@@ -270,10 +238,9 @@ def answer(search: FolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
     if mode not in {"", *Mode}:
         raise UnknownName("mode", mode, list(Mode))
     filters = parse({name: given[name] for name in NAMES if given[name] is not None})
-    shown = given["context"], given["graph"], given["explain"]
-    return search.search(
-        given["query"], Wish(given["top"], filters, Mode(mode) if mode else None, *shown)
-    )
+    named = {name: given[name] for name in ("top", "context", "graph", "explain")}
+    mode = Mode(mode) if mode else None
+    return search.search(given["query"], filters=filters, mode=mode, **named)
 
 
 def _line(path: str, line: int, text: str) -> Mapping[str, Any]:
@@ -287,10 +254,14 @@ def _line(path: str, line: int, text: str) -> Mapping[str, Any]:
 
 def follow(arm: Code, root: Path, place: Path) -> Live[FolderSearch]:
     """Follow a folder of code with the settings of an arm of this stack."""
-    embedder, missing = _embedder(arm)
+    embedder, missing = None, ""
+    try:
+        embedder = arm.embedder()
+    except ModelNotReady as exc:
+        missing = f"MODEL_NOT_READY: {exc}"
 
     @contextmanager
-    def opened(db: sqlite3.Connection) -> Iterator[FolderSearch]:
+    def opened(db: Connection) -> Iterator[FolderSearch]:
         entries = Entries(db)
         catalog = Catalog(entries, entries.modes, entries.doc_ids)
         dense, why = None, missing
@@ -301,11 +272,4 @@ def follow(arm: Code, root: Path, place: Path) -> Live[FolderSearch]:
         ranker = Ranker(catalog, words, dense, entries.signatures(), arm.settings, "sqlite")
         yield FolderSearch(ranker, entries, why)
 
-    return Live(root, place, CodeFiles(arm, root, embedder), opened)
-
-
-def _embedder(arm: Code) -> tuple[Embedder | None, str]:
-    try:
-        return arm.embedder(), ""
-    except ModelNotReady as exc:
-        return None, f"MODEL_NOT_READY: {exc}"
+    return Live(root, place, reader(arm, root, embedder), opened)

@@ -60,10 +60,11 @@ def put(
 
 
 def drop(db: sqlite3.Connection, path: str) -> None:
-    """Return up the units of a file."""
+    """Give up the units of a file, and its lines in none."""
     for rowid, entry in db.execute("SELECT id, entry FROM unit WHERE path = ?", (path,)):
         db.execute(GONE, (rowid, *entry_of(*json_of(entry)).terms))
     db.execute("DELETE FROM unit WHERE path = ?", (path,))
+    db.execute("DELETE FROM outside WHERE path = ?", (path,))
 
 
 class Entries(Sequence[Entry]):

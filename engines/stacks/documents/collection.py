@@ -19,8 +19,8 @@ from engines.lexical.grammar import held, mask
 from engines.lexical.terms import Clause, holds, spelled
 from engines.stacks.documents import library as documents_library
 from engines.stacks.documents.formats import Source
-from engines.stacks.documents.graph import Entities, Expansion, Graph
-from engines.stacks.documents.library import Library, Settings, Times
+from engines.stacks.documents.graph import Edge, Entities, Graph
+from engines.stacks.documents.library import Library, Settings
 from engines.stacks.documents.models import Loaded
 from engines.stacks.documents.ranking import RANKED, FoundChunk, Pipeline, Ranked, Response
 from engines.stacks.documents.recall import unbroken
@@ -50,7 +50,7 @@ def build(
                 documents_library.put(db, source, settings.cutting, clock().isoformat())
             except IntegrityError as exc:
                 raise ValueError(f"two documents have the id {source.document_id!r}") from exc
-        loaded.complete(db, documents_library.read(db).library.texts, folder, clock)
+        loaded.complete(db, documents_library.read(db).texts, folder, clock)
 
 
 @contextmanager
@@ -66,9 +66,9 @@ def opened(folder: Path, settings: Settings, name: str) -> Iterator[Collection]:
 
 def of(db: Connection, loaded: Loaded, settings: Settings, folder: Path, name: str) -> Collection:
     """Read a collection from the tables of its index, whose other files are in ``folder``."""
-    library, words, named = documents_library.read(db)
+    library = documents_library.read(db)
     models = loaded.opened(db, library.texts, folder)
-    return Collection(name, library, Pipeline(settings, words, models), named)
+    return Collection(name, library, Pipeline(settings, library.words, models))
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,13 @@ class Collection:
     name: str
     library: Library
     pipeline: Pipeline
-    named: Sequence[Sequence[str]]
-    """Entities of each chunk."""
     clock_ns: Callable[[], int] = field(default=time.perf_counter_ns)
 
     @cached_property
     def graph(self) -> Graph:
         """Edges between chunks, made when they are first followed."""
         dense = self.pipeline.models.dense
-        return Graph(Entities.of(self.named), dense.vectors if dense else None)
+        return Graph(Entities.of(self.library.named), dense.vectors if dense else None)
 
     def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
         """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps.
@@ -115,7 +113,7 @@ class Collection:
         allowed = self.allowed(document_filter)
         return self.pipeline.rank(query, gate(lambda: self.library.texts, query, allowed))
 
-    def expand(self, response: Response, most: int) -> Expansion:
+    def expand(self, response: Response, most: int) -> list[Edge]:
         """Find what is related to an answer and not in it (specification 004, section 6).
 
         At most ``most`` chunks, the strongest edges first.
@@ -124,19 +122,14 @@ class Collection:
             raise ValueError(f"{most} expansions were requested; 0 to {RANKED} can be had")
         places = [result.provenance for result in response.results]
         rows = [self.library.numbers[p.document_id, p.chunk_index] for p in places]
-        edges = self.graph.expand(rows, most)
-        primary = {place.document_id for place in places}
-        chunks = [self.library.chunks[edge.row].provenance for edge in edges]
-        documents = dict.fromkeys(c.document_id for c in chunks if c.document_id not in primary)
-        related = zip(edges, chunks, strict=True)
-        return Expansion(tuple(edge.named(c) for edge, c in related), tuple(documents))
+        return self.graph.expand(rows, most)
 
     def allowed(self, document: str | None) -> NDArray[np.bool_] | None:
         """Return which chunks are of a document, shape (chunks,); None where none is named."""
         if document is None:
             return None
         allowed = np.zeros(len(self.library.chunks), dtype=np.bool_)
-        allowed[list(self.library.of_document(document))] = True
+        allowed[self.library.of_document.get(document, [])] = True
         return allowed
 
     def shown(self, row: int, score: float) -> FoundChunk:
@@ -145,7 +138,6 @@ class Collection:
         before, after = self.library.around(chunk)
         source = self.library.sources[chunk.provenance.document_id]
         embedded = self.pipeline.models.embedded_at
-        when = self.library.ingested[source.document_id]
         return FoundChunk(
             text=chunk.text,
             score=score,
@@ -153,7 +145,8 @@ class Collection:
             extraction=source.extraction,
             context_before=before,
             context_after=after,
-            times=Times(when, when, embedded[row] if embedded else None),
+            ingested_at=self.library.ingested[source.document_id],
+            embedded_at=embedded[row] if embedded else None,
         )
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.stacks.documents.texts import Provenance
 from engines.vector.scan import nearest
 
 MOST_CHUNKS = 64
@@ -73,35 +72,14 @@ LEAST_ALIKE = 0.5
 EDGE_DIGITS = 6
 
 
-class Related(NamedTuple):
-    """A chunk that was not asked for, and why it is shown."""
-
-    provenance: Provenance
-    edge_weight: float
-    """Of shared entities in (0.5, 1], of likeness alone up to 0.5; not a score of the query."""
-    shared: tuple[str, ...]
-    """Entities shared with a chunk that was found; none where the two are only alike."""
-
-
 class Edge(NamedTuple):
-    """The strongest edge that leads to a chunk."""
+    """The strongest edge that leads to a chunk that was not found."""
 
     row: int
     weight: float
+    """Of shared entities in (0.5, 1], of likeness alone up to 0.5; not a score of the query."""
     shared: tuple[str, ...]
-
-    def named(self, provenance: Provenance) -> Related:
-        """Return where the chunk stands."""
-        return Related(provenance, self.weight, self.shared)
-
-
-class Expansion(NamedTuple):
-    """What is related to an answer."""
-
-    chunks: tuple[Related, ...]
-    """Strongest edge first, equal ones by chunk id."""
-    documents: tuple[str, ...]
-    """Ids of their documents that the answer does not show, in the same order."""
+    """Entities shared with a chunk that was found; none where the two are only alike."""
 
 
 @dataclass(frozen=True, slots=True)

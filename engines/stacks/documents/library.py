@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from sqlite3 import Connection
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from engines.contract import StackSettings
 from engines.stacks.documents.formats import Page, Source, joined, starts
-from engines.stacks.documents.graph import named
+from engines.stacks.documents.graph import named as entities
 from engines.stacks.documents.recall import Bm25, words
 from engines.stacks.documents.texts import Chunk, Cutting, Provenance, Span, chunk_id, chunks
 
@@ -64,7 +63,10 @@ class Library:
     sources: dict[str, Source]
     """By document id."""
     chunks: tuple[Chunk, ...]
-    ingested: Mapping[str, str] = field(default_factory=dict)
+    words: Bm25
+    named: tuple[tuple[str, ...], ...]
+    """Entities of each chunk."""
+    ingested: Mapping[str, str]
     """When each document was read and cut, in UTC as ISO 8601."""
 
     @cached_property
@@ -80,17 +82,13 @@ class Library:
             for number, chunk in enumerate(self.chunks)
         }
 
-    def of_document(self, document_id: str) -> tuple[int, ...]:
-        """Positions of a document's chunks; none where it has none or is not known."""
-        return self._by_document.get(document_id, ())
-
     @cached_property
-    def _by_document(self) -> dict[str, tuple[int, ...]]:
-        by_id = sorted(self.numbers.items())
-        return {
-            document: tuple(number for _, number in group)
-            for document, group in groupby(by_id, key=lambda item: item[0][0])
-        }
+    def of_document(self) -> dict[str, list[int]]:
+        """Positions of each document's chunks."""
+        found: dict[str, list[int]] = {}
+        for number, chunk in enumerate(self.chunks):
+            found.setdefault(chunk.provenance.document_id, []).append(number)
+        return found
 
     def read(self, place: Provenance) -> str:
         """Read a cited stretch out of the document as it is kept."""
@@ -122,15 +120,6 @@ def ends(pages: Sequence[Page], place: Provenance) -> tuple[int, int]:
     return begins[place.page] + place.char_start, begins[last] + place.char_end
 
 
-class Times(NamedTuple):
-    """What happened to a chunk, in UTC as ISO 8601."""
-
-    document_ingested_at: str
-    chunk_created_at: str
-    chunk_embedded_at: str | None
-    """None where no model read the chunk."""
-
-
 TABLES = """
 CREATE TABLE source (path TEXT PRIMARY KEY, name TEXT NOT NULL, place TEXT NOT NULL,
   extraction TEXT NOT NULL, ingested_at TEXT NOT NULL) WITHOUT ROWID;
@@ -158,7 +147,7 @@ def put(db: Connection, source: Source, cutting: Cutting, when: str) -> None:
             *(path, at.chunk_index, json.dumps(ends)),
             np.array([numbers[word] for word in counted], dtype=np.int32).tobytes(),
             np.array(list(counted.values()), dtype=np.int32).tobytes(),
-            json.dumps(sorted(named(chunk.text))),
+            json.dumps(sorted(entities(chunk.text))),
         )
         db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?)", row)
 
@@ -179,16 +168,7 @@ def _numbers(db: Connection, counted: Mapping[str, int]) -> Mapping[str, int]:
     return dict(held.fetchall())
 
 
-class Read(NamedTuple):
-    """What an index holds, in the order of its chunks."""
-
-    library: Library
-    words: Bm25
-    named: tuple[tuple[str, ...], ...]
-    """Entities of each chunk."""
-
-
-def read(db: Connection) -> Read:
+def read(db: Connection) -> Library:
     """Read what ``put`` took in, by the ids of chunks."""
     pages: dict[str, list[Page]] = {}
     for path, number, text in db.execute("SELECT path, number, text FROM page ORDER BY path, at"):
@@ -206,9 +186,13 @@ def read(db: Connection) -> Read:
         place = _place(sources[path], index, json.loads(said))
         made.append(Chunk(place, texts[path][slice(*ends(sources[path].pages, place))]))
     numbers = dict(db.execute("SELECT word, id FROM word").fetchall())
-    named = tuple(tuple(json.loads(row[5])) for row in rows)
-    library = Library(sources, tuple(made), {row[0]: row[4] for row in about})
-    return Read(library, Bm25.joined(numbers, [(row[3], row[4]) for row in rows]), named)
+    return Library(
+        sources,
+        tuple(made),
+        Bm25.joined(numbers, [(row[3], row[4]) for row in rows]),
+        tuple(tuple(json.loads(row[5])) for row in rows),
+        {row[0]: row[4] for row in about},
+    )
 
 
 def _place(source: Source, index: int, said: list[Any]) -> Provenance:

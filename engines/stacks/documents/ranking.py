@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.lexical.grammar import positive
-from engines.stacks.documents.library import Settings, Times
+from engines.stacks.documents.library import Settings
 from engines.stacks.documents.models import Missing, Models
 from engines.stacks.documents.recall import Recall
 from engines.stacks.documents.texts import Provenance
@@ -27,17 +27,10 @@ class FoundChunk:
     extraction: str
     context_before: str
     context_after: str
-    times: Times
-
-    @property
-    def citation(self) -> str:
-        """Where it stands, in full."""
-        return self.provenance.cite()
-
-    @property
-    def citation_short(self) -> str:
-        """Where it stands, in short."""
-        return self.provenance.cite_short()
+    ingested_at: str
+    """When its document was read and cut, in UTC as ISO 8601."""
+    embedded_at: str | None
+    """None where no model read the chunk."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of section 7. ``ocr_confidence`` is null: no text here was guessed."""
@@ -45,8 +38,8 @@ class FoundChunk:
         return {
             "text": self.text,
             "score": self.score,
-            "citation": self.citation,
-            "citation_short": self.citation_short,
+            "citation": place.cite(),
+            "citation_short": place.cite_short(),
             "source": {
                 "document": place.document,
                 "document_path": place.document_path,
@@ -63,9 +56,9 @@ class FoundChunk:
                 "char_end": place.char_end,
                 "extraction_method": self.extraction,
                 "ocr_confidence": None,
-                "chunk_created_at": self.times.chunk_created_at,
-                "chunk_embedded_at": self.times.chunk_embedded_at,
-                "document_ingested_at": self.times.document_ingested_at,
+                "chunk_created_at": self.ingested_at,
+                "chunk_embedded_at": self.embedded_at,
+                "document_ingested_at": self.ingested_at,
             },
             "context": {"before": self.context_before, "after": self.context_after},
         }
@@ -160,7 +153,8 @@ class Pipeline:
         rows, scores = _best(rows, scores)
         if self.models.late is not None:
             used.append(COLBERT)
-            rows, scores = _best(rows, self._blended(typed, rows, scores))
+            maxsims = self.models.late.maxsims(typed, rows)
+            rows, scores = _best(rows, blend_as_specified(scores, maxsims))
         return Ranked(rows, scores, tuple(used))
 
     def legs(self, text: str, rows: NDArray[np.int64]) -> Mapping[str, list[float | int | None]]:
@@ -191,11 +185,6 @@ class Pipeline:
         if self.settings.recall_weight:
             legs = [*legs, Leg(recalled, self.settings.recall_weight)]
         return by_rank(legs, len(recalled))
-
-    def _blended(self, text: str, rows: NDArray[np.int64], base: Scores) -> Scores:
-        if self.models.late is None:
-            return base
-        return blend_as_specified(base, self.models.late.maxsims(text, rows))
 
 
 def _best(rows: NDArray[np.int64], scores: Scores) -> tuple[NDArray[np.int64], Scores]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from sqlite3 import Connection
+from typing import Any
 
 import numpy as np
 
 from engines.kept.cached import now
-from engines.kept.index import Live
+from engines.kept.index import Live, Reader
 from engines.lexical.grammar import positive
 from engines.lexical.query import LIKE, Like
 from engines.stacks.documents import collection, library, texts
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.collection import Collection
-from engines.stacks.documents.graph import Expansion
 from engines.stacks.documents.library import Settings
 from engines.stacks.documents.models import Loaded
 from engines.stacks.documents.ranking import Response
@@ -29,61 +28,29 @@ BIGGEST = 64 << 20
 VERSION = "5"
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentFiles:
-    """Reads documents; what is kept of one are its pages and its chunks."""
+def reader(settings: Settings, root: Path, place: Path, loaded: Loaded) -> Reader:
+    """Read documents; what is kept of one are its pages and its chunks."""
 
-    settings: Settings
-    root: Path
-    place: Path
-    loaded: Loaded
-
-    @property
-    def suffixes(self) -> frozenset[str]:
-        return texts.SUFFIXES
-
-    @property
-    def biggest(self) -> int:
-        return BIGGEST
-
-    @property
-    def identity(self) -> str:
-        return f"documents {VERSION} {tuple(self.settings.cutting)} {missing_from('documents')}"
-
-    @property
-    def models(self) -> str:
-        return self.loaded.identity
-
-    @property
-    def tables(self) -> str:
-        return collection.TABLES
-
-    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> str:
-        source = texts.source(self.root / path, path, data)
-        library.put(db, source, self.settings.cutting, now().isoformat())
+    def put(db: Connection, path: str, data: bytes) -> str:
+        source = texts.source(root / path, path, data)
+        library.put(db, source, settings.cutting, now().isoformat())
         bare = [f"{page.number}" for page in source.pages if page.number and not page.text.strip()]
         return f"no text on page {', '.join(bare)}; it cannot be found" if bare else ""
 
-    def drop(self, db: sqlite3.Connection, path: str) -> None:
-        library.drop(db, path)
-
-    def complete(self, db: sqlite3.Connection) -> None:
-        self.loaded.complete(db, library.read(db).library.texts, self.place)
+    return Reader(
+        suffixes=texts.SUFFIXES,
+        biggest=BIGGEST,
+        identity=f"documents {VERSION} {tuple(settings.cutting)} {missing_from('documents')}",
+        models=loaded.identity,
+        tables=collection.TABLES,
+        put=put,
+        drop=library.drop,
+        complete=lambda db: loaded.complete(db, library.read(db).texts, place),
+    )
 
 
 TOP = 10
 NEAREST = "no document contains a word of the query; these are the nearest by meaning"
-
-
-class Wish(NamedTuple):
-    """What is searched for, beside the query."""
-
-    top_k: int = TOP
-    document_filter: str = ""
-    """Path of the only document to search; empty for all."""
-    related: int = 0
-    """Chunks that are related to the answer and not in it; judged to find less than ranks below."""
-    explain: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,31 +59,40 @@ class FolderSearch:
 
     collection: Collection
 
-    def search(self, query: str, wish: Wish) -> Mapping[str, Any]:
-        """Answer with the fields of section 7, and what was missing or tried last."""
-        document = wish.document_filter or None
+    def search(
+        self,
+        query: str,
+        *,
+        top_k: int = TOP,
+        document_filter: str = "",
+        related: int = 0,
+        explain: bool = False,
+    ) -> Mapping[str, Any]:
+        """Answer with the fields of section 7, and what was missing or tried last.
+
+        ``related`` counts chunks that are related to the answer and not in it.
+        """
+        document = document_filter or None
         if document is not None and document not in self.collection.library.sources:
             raise UnknownName("document", document, sorted(self.collection.library.sources))
         try:
-            response = self.collection.search(query, wish.top_k, document)
-            nearest = fallback = False
+            response = self.collection.search(query, top_k, document)
+            notes: dict[str, Any] = {}
             if query.strip() and not (response.results and self._has_a_word(query)):
-                last = self._containing(query, wish.top_k, document, response)
-                nearest = bool(response.results) and not last.results
-                fallback = bool(last.results)
-                response = response if nearest else last
-            answer = response.to_json()
-            if wish.related:
-                answer["related"] = _related(self.collection.expand(response, wish.related))
+                last = self._containing(query, top_k, document, response)
+                if last.results or not response.results:
+                    response = last
+                    notes = {"fallback": LIKE} if last.results else {}
+                else:
+                    notes = {"nearest": NEAREST}
+            answer = response.to_json() | notes
+            if related:
+                answer["related"] = self._related(response, related)
         except ValueError as exc:
             raise HarnessError(f"{exc}") from exc
         if response.missing:
             answer["missing"] = [one._asdict() for one in response.missing]
-        if fallback:
-            answer["fallback"] = LIKE
-        if nearest:
-            answer["nearest"] = NEAREST
-        if wish.explain:
+        if explain:
             answer["explain"] = self._legs(query, response)
         return answer
 
@@ -147,6 +123,21 @@ class FolderSearch:
             for at, place in enumerate(places)
         }
 
+    def _related(self, response: Response, most: int) -> list[Mapping[str, Any]]:
+        chunks = self.collection.library.chunks
+        edges = self.collection.expand(response, most)
+        places = [(edge, chunks[edge.row].provenance) for edge in edges]
+        return [
+            {
+                "citation": place.cite(),
+                "document_id": place.document_id,
+                "chunk_id": place.chunk_id,
+                "edge_weight": edge.weight,
+                "shared": list(edge.shared),
+            }
+            for edge, place in places
+        ]
+
 
 def follow(arm: Documents, root: Path, place: Path) -> Live[FolderSearch]:
     """Follow a folder of documents with the settings of an arm of this stack."""
@@ -154,26 +145,13 @@ def follow(arm: Documents, root: Path, place: Path) -> Live[FolderSearch]:
     loaded = Loaded.of(settings, arm.cache)
 
     @contextmanager
-    def opened(db: sqlite3.Connection) -> Iterator[FolderSearch]:
+    def opened(db: Connection) -> Iterator[FolderSearch]:
         yield FolderSearch(collection.of(db, loaded, settings, place, name))
 
-    return Live(root, place, DocumentFiles(settings, root, place, loaded), opened)
+    return Live(root, place, reader(settings, root, place, loaded), opened)
 
 
 def answer(search: FolderSearch, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Answer what a command or a tool was given."""
-    names = ("top_k", "document_filter", "max_expansions", "explain")
-    return search.search(given["query"], Wish(*(given[name] for name in names)))
-
-
-def _related(expansion: Expansion) -> list[Mapping[str, Any]]:
-    return [
-        {
-            "citation": one.provenance.cite(),
-            "document_id": one.provenance.document_id,
-            "chunk_id": one.provenance.chunk_id,
-            "edge_weight": one.edge_weight,
-            "shared": list(one.shared),
-        }
-        for one in expansion.chunks
-    ]
+    named = {name: given[name] for name in ("top_k", "document_filter", "explain")}
+    return search.search(given["query"], related=given["max_expansions"], **named)

@@ -7,24 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
-
-from pydantic import Field, field_validator
+from typing import Any, ClassVar
 
 from engines import contract
-from engines.contract import FileEngine, StackSettings
+from engines.contract import FileEngine
 from engines.kept import index as tables
 from engines.stacks.writing import store
-from engines.stacks.writing.planner import Choice, Kind
-from engines.stacks.writing.retrieval import (
-    LocalRerank,
-    Reason,
-    Recall,
-    Retriever,
-    VectorCache,
-    scores,
-)
-from engines.stacks.writing.store import Store
+from engines.stacks.writing.retrieval import Reason, Retriever, Settings, scores
 from engines.vector.embedder import Embedder, embedder_of
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest
 from harness.core.errors import ModelNotReady
@@ -32,53 +21,6 @@ from harness.core.records import Document, Scalar
 
 OWN_VERSION = "2"
 """Of how texts are read; raised when a query finds otherwise."""
-
-
-class Settings(StackSettings):
-    """What is planned, found, shown and reranked."""
-
-    tokenize: Literal["unicode61", "porter unicode61"]
-    title_weight: float = Field(gt=0)
-    chunk_characters: int = Field(ge=0)
-    """Most characters of a chunk of a note; 0 keeps a note in one."""
-    queries: tuple[Kind, ...] = Field(min_length=1)
-    """Kinds of planned queries; one of them alone is not a planner."""
-    tokens: Choice
-    """Which eight words of a longer text are looked for: the first, or the rarest."""
-    combine: Literal["union", "best"]
-    """Fuse what all queries find, or take the query that finds most."""
-    rrf_k: int = Field(ge=0)
-    candidates: int = Field(ge=1, le=1000)
-    """Chunks asked of each query."""
-    enough: int = Field(ge=1)
-    """Hits of a query with which ``best`` looks no further."""
-    snippet_tokens: int = Field(ge=1, le=64)
-    """Words of the passage that is shown and ranked."""
-    snippet_characters: int = Field(ge=20)
-    """Most characters of a snippet, its title included."""
-    rerank: bool
-    """Whether a model orders the best candidates."""
-    top: int = Field(ge=1, le=1000)
-    """How many candidates it orders."""
-    fts_share: float = Field(default=0.0, ge=0.0, le=1.0)
-    """What the score of FTS counts in the order of the model; the cosine counts the rest."""
-    embedder: str
-    """A model of ``engines.vector.embedder``, or ``hash``."""
-    max_tokens: int = Field(ge=8, le=512)
-    cache_entries: int = Field(ge=0)
-    cache_bytes: int = Field(ge=0)
-
-    @field_validator("tokens", mode="before")
-    @classmethod
-    def _chosen(cls, value: object) -> object:
-        """Take the name that a TOML file has."""
-        return Choice(value) if isinstance(value, str) else value
-
-    @field_validator("queries", mode="before")
-    @classmethod
-    def _listed(cls, value: object) -> object:
-        """Take the names that a TOML file lists."""
-        return tuple(Kind(one) for one in value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,26 +53,10 @@ class Writing(FileEngine["WritingSearcher"]):
     @contextmanager
     def load(self, index: Path, made: Manifest) -> Iterator[WritingSearcher]:
         """Open the notes; answers without the model asked for are not signed by the arm."""
-        settings, embedder = self.settings, self.embedder()
         with tables.opened(index) as db:
-            notes = Store(db, settings.title_weight, settings.snippet_tokens)
-            contract.check_count(index, made, notes.documents())
-            cache = VectorCache(settings.cache_entries, settings.cache_bytes)
-            local = LocalRerank(embedder, settings.rerank, cache, settings.fts_share)
-            yield WritingSearcher(Retriever(notes, self.recall(), local, settings.top), made)
-
-    def recall(self) -> Recall:
-        """Return how candidates are found."""
-        settings = self.settings
-        return Recall(
-            settings.queries,
-            settings.tokens,
-            settings.combine,
-            settings.rrf_k,
-            settings.candidates,
-            settings.enough,
-            settings.snippet_characters,
-        )
+            retriever = Retriever.of(db, self.settings, self.embedder())
+            contract.check_count(index, made, retriever.store.documents())
+            yield WritingSearcher(retriever, made)
 
 
 @dataclass(frozen=True, slots=True)

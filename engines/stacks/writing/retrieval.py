@@ -7,12 +7,15 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from sqlite3 import Connection
 from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, field_validator
 
+from engines.contract import StackSettings
 from engines.lexical.grammar import positive
 from engines.lexical.query import LIKE, Like
 from engines.ranking import fuse
@@ -24,9 +27,51 @@ from harness.core.errors import HarnessError
 Vector = NDArray[np.float32]
 
 
-class _Held(NamedTuple):
-    vector: Vector
-    size: int
+class Settings(StackSettings):
+    """What is planned, found, shown and reranked."""
+
+    tokenize: Literal["unicode61", "porter unicode61"]
+    title_weight: float = Field(gt=0)
+    chunk_characters: int = Field(ge=0)
+    """Most characters of a chunk of a note; 0 keeps a note in one."""
+    queries: tuple[Kind, ...] = Field(min_length=1)
+    """Kinds of planned queries; one of them alone is not a planner."""
+    tokens: Choice
+    """Which eight words of a longer text are looked for: the first, or the rarest."""
+    combine: Literal["union", "best"]
+    """Fuse what all queries find, or take the query that finds most."""
+    rrf_k: int = Field(ge=0)
+    candidates: int = Field(ge=1, le=1000)
+    """Chunks asked of each query."""
+    enough: int = Field(ge=1)
+    """Hits of a query with which ``best`` looks no further."""
+    snippet_tokens: int = Field(ge=1, le=64)
+    """Words of the passage that is shown and ranked."""
+    snippet_characters: int = Field(ge=20)
+    """Most characters of a snippet, its title included."""
+    rerank: bool
+    """Whether a model orders the best candidates."""
+    top: int = Field(ge=1, le=1000)
+    """How many candidates it orders."""
+    fts_share: float = Field(default=0.0, ge=0.0, le=1.0)
+    """What the score of FTS counts in the order of the model; the cosine counts the rest."""
+    embedder: str
+    """A model of ``engines.vector.embedder``, or ``hash``."""
+    max_tokens: int = Field(ge=8, le=512)
+    cache_entries: int = Field(ge=0)
+    cache_bytes: int = Field(ge=0)
+
+    @field_validator("tokens", mode="before")
+    @classmethod
+    def _chosen(cls, value: object) -> object:
+        """Take the name that a TOML file has."""
+        return Choice(value) if isinstance(value, str) else value
+
+    @field_validator("queries", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        """Take the names that a TOML file lists."""
+        return tuple(Kind(one) for one in value) if isinstance(value, list) else value
 
 
 @dataclass(slots=True)
@@ -37,7 +82,7 @@ class VectorCache:
     most_bytes: int
     """Of vectors, texts and identities together."""
     held_bytes: int = 0
-    _held: OrderedDict[tuple[str, str], _Held] = field(default_factory=OrderedDict)
+    _held: OrderedDict[tuple[str, str], tuple[Vector, int]] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def __len__(self) -> int:
@@ -55,23 +100,19 @@ class VectorCache:
             found = self._held.get(key)
             if found is not None:
                 self._held.move_to_end(key)
-                return found.vector
+                return found[0]
         vector: Vector = embedder.embed([text])[0]
         vector.flags.writeable = False
-        self._keep(key, vector)
-        return vector
-
-    def _keep(self, key: tuple[str, str], vector: Vector) -> None:
         size = vector.nbytes + sum(len(part.encode(errors="replace")) for part in key)
-        if size > self.most_bytes or not self.most_entries:
-            return
-        with self._lock:
-            old = self._held.pop(key, None)
-            self.held_bytes += size - (old.size if old else 0)
-            self._held[key] = _Held(vector, size)
-            while len(self._held) > self.most_entries or self.held_bytes > self.most_bytes:
-                _, gone = self._held.popitem(last=False)
-                self.held_bytes -= gone.size
+        if size <= self.most_bytes and self.most_entries:
+            with self._lock:
+                _, old = self._held.pop(key, (vector, 0))
+                self.held_bytes += size - old
+                self._held[key] = vector, size
+                while len(self._held) > self.most_entries or self.held_bytes > self.most_bytes:
+                    _, (_, gone) = self._held.popitem(last=False)
+                    self.held_bytes -= gone
+        return vector
 
 
 class Reason(StrEnum):
@@ -136,84 +177,6 @@ class LocalRerank:
         return Outcome(tuple(sorted(same, key=lambda at: -keys[at])), told, keys, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One snippet."""
-
-    source_ref: str
-    snippet: str
-    """The exact text that was ranked."""
-    score: float
-    """Higher is better."""
-
-
-@dataclass(frozen=True, slots=True)
-class Planner:
-    """The queries that were run."""
-
-    queries: tuple[str, ...]
-    per_query_hits: tuple[int, ...]
-    """Of each query."""
-    selected_count: int
-    """How many candidates became items."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reranked:
-    """What the model did."""
-
-    enabled: bool
-    reason: Reason | None
-    """Why not, where it did nothing."""
-    scores: tuple[tuple[str, float], ...]
-    """Source reference and cosine of every candidate that the model saw, in the order of FTS."""
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnostics:
-    """How the items were found."""
-
-    mode: Literal["fulltext", "fulltext_reranked"]
-    planner: Planner
-    rerank: Reranked
-    fallback: str = ""
-    """``like`` where no query found anything and the texts themselves were looked into."""
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """Items, best first, and how they were found."""
-
-    items: tuple[Item, ...]
-    diagnostics: Diagnostics
-
-    def to_json(self) -> dict[str, Any]:
-        """Write it with the contract's names; a key that has nothing to say is absent."""
-        planner, rerank = self.diagnostics.planner, self.diagnostics.rerank
-        told: dict[str, Any] = {"enabled": rerank.enabled}
-        if rerank.reason is not None:
-            told["reason"] = rerank.reason.value
-        if rerank.scores:
-            told["scores"] = [{"sourceRef": ref, "score": score} for ref, score in rerank.scores]
-        fallback = self.diagnostics.fallback
-        return {
-            "items": [
-                {"sourceRef": item.source_ref, "snippet": item.snippet, "score": item.score}
-                for item in self.items
-            ],
-            "diagnostics": {
-                "mode": self.diagnostics.mode,
-                "planner": {
-                    "queries": list(planner.queries),
-                    "perQueryHits": list(planner.per_query_hits),
-                    "selectedCount": planner.selected_count,
-                },
-                "rerank": told,
-                **({"fallback": fallback} if fallback else {}),
-            },
-        }
-
-
 LIMITS = range(1, 51)
 BUDGETS = range(50, 8001)
 CHARACTERS_A_TOKEN = 4
@@ -222,25 +185,6 @@ CHARACTERS_A_TOKEN = 4
 
 class InvalidArgument(HarnessError):
     """A limit, a budget or a text that ``rag:retrieve`` does not take."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """How candidates are found."""
-
-    kinds: tuple[Kind, ...]
-    tokens: Choice
-    """Which words of a long text are looked for."""
-    combine: Literal["union", "best"]
-    """``union`` fuses what all queries find; ``best`` takes the query that finds most."""
-    rrf_k: int
-    candidates: int
-    """Chunks asked of each query."""
-    enough: int
-    """Hits of a query with which ``best`` looks no further."""
-    snippet_characters: int
-    like: bool = False
-    """Whether a text that no query finds is looked for by LIKE."""
 
 
 class Candidate(NamedTuple):
@@ -273,85 +217,96 @@ class Retrieved(NamedTuple):
     fallback: str = ""
     """What found these where no query did."""
 
+    @property
+    def cosines(self) -> Mapping[str, float]:
+        """Cosine by source reference of what the model saw, in the order of FTS."""
+        seen = dict(zip(self.outcome.order, self.ranked, strict=False))
+        return {seen[at].chunk.ref: cosine for at, cosine in enumerate(self.outcome.cosines)}
+
 
 @dataclass(frozen=True, slots=True)
 class Retriever:
     """The stack behind ``rag:retrieve``."""
 
     store: Store
-    recall: Recall
+    settings: Settings
     rerank: LocalRerank
-    top: int
-    """Candidates that the model orders; those below keep their order below them."""
+    like: bool = False
+    """Whether a text that no query finds is looked for in the chunks themselves."""
+
+    @classmethod
+    def of(
+        cls, db: Connection, settings: Settings, embedder: Embedder | None, *, like: bool = False
+    ) -> Retriever:
+        """Open the notes of an index, with a model or without."""
+        store = Store(db, settings.title_weight, settings.snippet_tokens)
+        cache = VectorCache(settings.cache_entries, settings.cache_bytes)
+        rerank = LocalRerank(embedder, settings.rerank, cache, settings.fts_share)
+        return cls(store, settings, rerank, like)
 
     def retrieve(
-        self, text: str, *, limit: int, budget: int, context: Context | None = None
-    ) -> Response:
-        """Answer as the contract says; ``budget`` is in tokens of the snippets together.
+        self,
+        text: str,
+        *,
+        limit: int = 8,
+        budget: int = 2_000,
+        context: Context | None = None,
+        explain: bool = False,
+    ) -> dict[str, Any]:
+        """Answer as the contract says; ``explain`` adds what each leg says of each snippet.
 
-        A snippet is never cut to fit: it was ranked as it is, so one that does not fit is left out.
+        ``budget`` is in tokens of the snippets together. A snippet is never cut to fit: it was
+        ranked as it is, so one that does not fit is left out.
         """
-        return self.response(self.find(text, context), limit=limit, budget=budget)
-
-    def response(self, found: Retrieved, *, limit: int, budget: int) -> Response:
-        """Choose the snippets of an answer."""
         for name, value, allowed in (("limit", limit, LIMITS), ("budget", budget, BUDGETS)):
             if isinstance(value, bool) or not isinstance(value, int) or value not in allowed:
                 raise InvalidArgument(
                     f"{name} is {value!r}; give a whole number from {allowed[0]} to {allowed[-1]}"
                 )
-        items: list[Item] = []
-        for candidate, score in zip(found.ranked, scores(found), strict=True):
-            if len(items) == limit:
-                break
-            if candidate.tokens <= budget:
-                budget -= candidate.tokens
-                items.append(Item(candidate.chunk.ref, candidate.snippet, score))
-        return Response(tuple(items), _diagnostics(found, items))
+        found = self.find(text, context)
+        items: list[Mapping[str, Any]] = []
+        for one, score in zip(found.ranked, scores(found), strict=True):
+            if len(items) < limit and one.tokens <= budget:
+                budget -= one.tokens
+                items.append({"sourceRef": one.chunk.ref, "snippet": one.snippet, "score": score})
+        answer = {"items": items, "diagnostics": _diagnostics(found, len(items))}
+        if explain:
+            named = {item["sourceRef"] for item in items}
+            ranked = [one for one in found.ranked if one.chunk.ref in named]
+            answer["explain"] = {one.chunk.ref: _legs(found, one) for one in ranked}
+        return answer
 
     def find(self, text: str, context: Context | None = None) -> Retrieved:
-        """Find and order candidates, without a limit but ``Recall.candidates`` a query."""
-        never = refused(text)
+        """Find and order candidates, without a limit but that of each query."""
+        never, most = refused(text), self.settings.candidates
         if never:
-            return self._lacking(never)
-        planned = plan(text, self.recall.kinds, self.store.count, context, self.recall.tokens)
-        scored = [self.store.find(one.query, self.recall.candidates) for one in planned]
-        if self.recall.like and not any(scored):
-            return self._containing(text, planned)
+            chunks = [self.store.read(rowid) for rowid in self.store.lacking(never, most)]
+            return self._listed(chunks, (Planned(Kind.TEXT, f"NOT ({never})"),), len(chunks))
+        given = self.settings
+        planned = plan(text, given.queries, self.store.count, context, given.tokens)
+        scored = [self.store.find(one.query, most) for one in planned]
+        if self.like and not any(scored):
+            like = Like.of(text)
+            rows = self.store.containing(like.has, most)
+            chunks = [self.store.read(rowid, like.at) for rowid in rows]
+            return self._listed(chunks, planned, 0, LIKE if chunks else "")
         candidates = self._candidates(planned, scored)
-        lists = [list(one) for one in scored]
-        window, below = candidates[: self.top], candidates[self.top :]
+        window, below = candidates[: given.top], candidates[given.top :]
         outcome = self.rerank.order(
             positive(text), [one.snippet for one in window], [one.words for one in window]
         )
         ranked = (*(window[at] for at in outcome.order), *below)
-        found = tuple(map(tuple, lists))
-        return Retrieved(ranked, planned, tuple(map(len, lists)), outcome, len(window), found)
-
-    def _lacking(self, never: str) -> Retrieved:
-        """List what a text of refusals alone leaves, in the order of the notes."""
-        left = self.store.lacking(never, self.recall.candidates)
-        planned = (Planned(Kind.TEXT, f"NOT ({never})"),)
-        return self._listed([self.store.read(rowid) for rowid in left], planned, (len(left),), "")
-
-    def _containing(self, text: str, planned: tuple[Planned, ...]) -> Retrieved:
-        """List the chunks that contain what was typed, in the order of the notes."""
-        like = Like.of(text)
-        rows = self.store.containing(like.has, self.recall.candidates)
-        chunks = [self.store.read(rowid, like.at) for rowid in rows]
-        return self._listed(chunks, planned, (0,) * len(planned), LIKE if chunks else "")
+        lists = tuple(map(tuple, scored))
+        return Retrieved(ranked, planned, tuple(map(len, lists)), outcome, len(window), lists)
 
     def _listed(
-        self,
-        chunks: Sequence[Chunk],
-        planned: tuple[Planned, ...],
-        per_query: tuple[int, ...],
-        by: str,
+        self, chunks: Sequence[Chunk], planned: tuple[Planned, ...], each: int, by: str = ""
     ) -> Retrieved:
-        most = self.recall.snippet_characters
+        """List chunks that nothing ranks, in the order of the notes."""
+        most = self.settings.snippet_characters
         ranked = tuple(Candidate(one, shown(one.title, one.passage, most), 0.0) for one in chunks)
         outcome = Outcome(tuple(range(len(ranked))), (), (), Reason.NO_CANDIDATES)
-        return Retrieved(ranked, planned, per_query, outcome, 0, fallback=by)
+        return Retrieved(ranked, planned, (each,) * len(planned), outcome, 0, fallback=by)
 
     def _candidates(
         self, planned: Sequence[Planned], scored: Sequence[Mapping[int, float]]
@@ -363,8 +318,8 @@ class Retriever:
             most = max(held.values(), default=0.0)
             for row, score in held.items():
                 words[row] = max(words.get(row, 0.0), score / most if most > 0 else 0.0)
-        if self.recall.combine == "best" and lists:
-            at = _best(lists, self.recall.enough)
+        if self.settings.combine == "best" and lists:
+            at = _best(lists, self.settings.enough)
             planned, lists = [planned[at]], [lists[at]]
         chunks: dict[int, Chunk] = {}
         for one, ids in zip(planned, lists, strict=True):
@@ -374,9 +329,9 @@ class Retriever:
         names = {f"{at}": [places[row] for row in ids] for at, ids in enumerate(lists)}
         weights = dict.fromkeys(names, 1.0)
         found = []
-        for hit in fuse(names, weights, rrf_k=self.recall.rrf_k, k=len(chunks)):
+        for hit in fuse(names, weights, rrf_k=self.settings.rrf_k, k=len(chunks)):
             chunk = chunks[rows[hit.doc_id]]
-            snippet = shown(chunk.title, chunk.passage, self.recall.snippet_characters)
+            snippet = shown(chunk.title, chunk.passage, self.settings.snippet_characters)
             found.append(Candidate(chunk, snippet, hit.score, words[chunk.rowid]))
         return found
 
@@ -403,17 +358,32 @@ def _best(lists: Sequence[Sequence[int]], enough: int) -> int:
     return max(range(len(lists)), key=lambda at: (len(lists[at]), -at))
 
 
-def _diagnostics(found: Retrieved, items: Sequence[Item]) -> Diagnostics:
+def _diagnostics(found: Retrieved, selected: int) -> Mapping[str, Any]:
+    """Describe how the items were found; a key that has nothing to say is absent."""
     reason = found.outcome.reason
-    told = dict(zip(found.outcome.order, found.ranked, strict=False))
-    cosines = tuple((told[at].chunk.ref, cosine) for at, cosine in enumerate(found.outcome.cosines))
-    return Diagnostics(
-        mode="fulltext" if reason else "fulltext_reranked",
-        planner=Planner(
-            queries=tuple(one.query for one in found.planned),
-            per_query_hits=found.per_query,
-            selected_count=len(items),
-        ),
-        rerank=Reranked(enabled=reason is None, reason=reason, scores=cosines),
-        fallback=found.fallback,
-    )
+    rerank: dict[str, Any] = {"enabled": reason is None}
+    if reason is not None:
+        rerank["reason"] = reason.value
+    if found.cosines:
+        pairs = found.cosines.items()
+        rerank["scores"] = [{"sourceRef": ref, "score": score} for ref, score in pairs]
+    return {
+        "mode": "fulltext" if reason else "fulltext_reranked",
+        "planner": {
+            "queries": [one.query for one in found.planned],
+            "perQueryHits": list(found.per_query),
+            "selectedCount": selected,
+        },
+        "rerank": rerank,
+        **({"fallback": found.fallback} if found.fallback else {}),
+    }
+
+
+def _legs(found: Retrieved, one: Candidate) -> Mapping[str, Any]:
+    """Return of a snippet where each query had it, its share of BM25, and its cosine."""
+    ranks = {
+        planned.query: rows.index(one.chunk.rowid) + 1 if one.chunk.rowid in rows else None
+        for planned, rows in zip(found.planned, found.lists, strict=False)
+    }
+    cosine = found.cosines.get(one.chunk.ref)
+    return {"ranks": ranks, "bm25": one.words, "cosine": cosine, "fallback": found.fallback}

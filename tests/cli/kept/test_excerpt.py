@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cli.folder import AFTER, BEFORE, around
+from harness.cli.folders import AFTER, BEFORE, around
 
 REST = "Nothing of it matters here. " * 40
 FOUND = "Lanterns were lit along the harbour walls at nine."

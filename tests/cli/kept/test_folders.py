@@ -17,7 +17,7 @@ from engines.kept.listing import Fault
 from engines.stacks.code.arm import Code
 from engines.stacks.remote.mcp import Connection, ToolFailed, connected
 from engines.stacks.writing.arm import Writing
-from harness.cli import folder
+from harness.cli import folders
 from harness.core.errors import IndexNotReady
 from tests.cli.conftest import Harness
 from tests.make.mail.project import BOUNDED_S, listening
@@ -96,7 +96,7 @@ def test_json_is_what_the_service_answers(harness: Harness, root: Path, stack: s
 def test_many_files_with_one_fault_are_one_line() -> None:
     many = [Fault(f"{name}.go", "is go. Run: this") for name in "abcd"]
     few = [Fault("e.md", "is not UTF-8"), Fault("f.md", "is not UTF-8")]
-    assert folder.grouped([*many, *few]) == [
+    assert folders.grouped([*many, *few]) == [
         "4 files, such as a.go: is go. Run: this", "e.md: is not UTF-8", "f.md: is not UTF-8",
     ]  # fmt: skip
 
@@ -170,9 +170,9 @@ def test_what_is_wrong_is_named(harness: Harness, root: Path, stack: str) -> Non
 
 def test_an_index_lies_below_the_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root.parent)
-    place = folder.place_of("docs", Path("mine"))
+    place = folders.place_of("docs", Path("mine"))
     assert place.is_relative_to(root.parent / ".cache" / "kept" / "docs")
-    assert place == folder.place_of("docs", root)
+    assert place == folders.place_of("docs", root)
 
 
 CALLS: Mapping[str, tuple[str, Mapping[str, Any], str]] = {

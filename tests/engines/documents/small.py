@@ -60,7 +60,7 @@ def library_of(sources: Iterable[Source], cutting: Cutting) -> Library:
         db.executescript(TABLES)
         for source in sources:
             put(db, source, cutting, NOON.isoformat())
-        return read(db).library
+        return read(db)
 
 
 def bm25_of(given: Sequence[str]) -> Bm25:

@@ -11,7 +11,6 @@ import pytest
 
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.library import Settings
-from engines.stacks.documents.service import Wish
 from engines.stacks.documents.service import follow as documents
 from tests.make.pdf import pdf
 
@@ -64,12 +63,12 @@ def test_damaged_files_are_read_or_named_and_stop_no_folder(
     settings = Settings.model_validate({**BY_WORDS, "fusion": "specification"})
     live = documents(Documents(settings, tmp_path / "cache"), root, tmp_path / "index")
     with closing(live), live.now() as (opened, _):
-        assert opened.search("apple", Wish())["results"]
+        assert opened.search("apple")["results"]
     for number in range(count):
         suffix = [*whole][number % len(whole)]
         (root / f"{number}{suffix}").write_bytes(damaged(whole[suffix], dice))
     with closing(live), live.now() as (opened, done):
-        assert opened.search("apple", Wish())["results"]
+        assert opened.search("apple")["results"]
     assert done is not None
     assert len(done.faults) + done.read == count
     assert {fault.path for fault in done.faults} <= {path.name for path in root.iterdir()}

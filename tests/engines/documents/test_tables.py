@@ -43,13 +43,13 @@ def test_chunks_come_in_the_order_of_their_ids_and_can_be_read_at_their_places()
     assert ids[:2] == ["a.pdf#000000", "a.pdf#000001"]
     for chunk in made.chunks:
         assert made.read(chunk.provenance) == chunk.text
-    assert made.of_document("a.pdf") == (0, 1, 2)
-    assert made.of_document("empty") == made.of_document("gone") == ()
+    assert made.of_document["a.pdf"] == [0, 1, 2]
+    assert not {"empty", "gone"} & made.of_document.keys()
 
 
 def test_what_stands_around_a_chunk_joins_it_without_repetition() -> None:
     made = library()
-    texts = [made.chunks[n] for n in made.of_document("b.md")]
+    texts = [made.chunks[n] for n in made.of_document["b.md"]]
     for one, chunk, other in zip(texts, texts[1:], texts[2:], strict=False):
         before, after = made.around(chunk)
         assert before
@@ -63,7 +63,7 @@ def test_what_stands_around_a_chunk_joins_it_without_repetition() -> None:
 
 def test_what_stands_around_goes_on_over_the_end_of_a_page() -> None:
     made = library()
-    first, second, *_ = (made.chunks[n] for n in made.of_document("a.pdf"))
+    first, second, *_ = (made.chunks[n] for n in made.of_document["a.pdf"])
     assert (second.provenance.page, second.provenance.page_end) == (1, 2)
     whole = " ".join(f"{FIRST} {SECOND}".split())
     for text in (

@@ -12,7 +12,6 @@ from engines.stacks.code.arm import Code
 from engines.stacks.code.arm import Settings as CodeSettings
 from engines.stacks.code.search import Dense
 from engines.stacks.code.service import NEAREST, NOT_AS_TYPED
-from engines.stacks.code.service import Wish as CodeWish
 from engines.stacks.code.service import follow as code
 from engines.stacks.code.words import Scored
 from tests.engines.kept.test_index import write
@@ -41,7 +40,7 @@ def ask(root: Path, text: str, **changed: object) -> dict[str, Any]:
         with followed.now() as (now, done):
             assert done is not None
             assert done.faults == ()
-            return dict(now.search(text, CodeWish()))
+            return dict(now.search(text))
     finally:
         followed.close()
 

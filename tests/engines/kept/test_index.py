@@ -22,16 +22,15 @@ from engines.kept.listing import Fault
 from engines.lexical.grammar import MOST_REPEATS
 from engines.stacks.code.arm import Code
 from engines.stacks.code.arm import Settings as CodeSettings
-from engines.stacks.code.service import Wish as CodeWish
 from engines.stacks.code.service import follow as code
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.library import Settings as DocumentSettings
-from engines.stacks.documents.service import Wish
 from engines.stacks.documents.service import follow as documents
-from engines.stacks.writing.arm import Settings as NoteSettings
 from engines.stacks.writing.arm import Writing
-from engines.stacks.writing.service import Notes
+from engines.stacks.writing.retrieval import Settings as NoteSettings
 from engines.stacks.writing.service import follow as notes
+from engines.stacks.writing.service import reader
+from engines.stacks.writing.store import rows
 from harness.core.errors import BadFile
 from tests.make.code import SETTINGS as CODE
 from tests.make.notes import SETTINGS as NOTES
@@ -71,8 +70,8 @@ def ask(stack: str, opened: Any, text: str) -> Any:  # noqa: ANN401  JSON of one
     if stack == "notes":
         return opened.retrieve(text, limit=50, budget=8000, explain=True)
     if stack == "code":
-        return opened.search(text, CodeWish(top=50, explain=True))
-    answer = dict(opened.search(text, Wish(top_k=50, related=3, explain=True)))
+        return opened.search(text, top=50, explain=True)
+    answer = dict(opened.search(text, top_k=50, related=3, explain=True))
     del answer["search_time_ms"]
     for result in answer["results"]:
         for name in ("chunk_created_at", "chunk_embedded_at", "document_ingested_at"):
@@ -116,12 +115,16 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def update(root: Path, tmp_path: Path) -> Callable[[], Updated]:
-    return lambda: index.update(root, tmp_path / "kept", Notes(note_settings()))
+    return lambda: index.update(root, tmp_path / "kept", reader(note_settings()))
+
+
+ROWS = "engines.stacks.writing.service.rows"
+"""What is called once for each note that is taken in."""
 
 
 @pytest.fixture
 def put() -> Iterator[mock.Mock]:
-    with mock.patch.object(Notes, "put", autospec=True, side_effect=Notes.put) as watched:
+    with mock.patch(ROWS, side_effect=rows) as watched:
         yield watched
 
 
@@ -134,7 +137,7 @@ def test_what_did_not_change_is_not_read(
     assert not opened.called
     write(root, "two.md", "sea", LONG_AGO_NS + 1)
     assert update() == Updated(1, 0, 2, ())
-    assert [call.args[2] for call in put.call_args_list[3:]] == ["two.md"]
+    assert [call.args[0] for call in put.call_args_list[3:]] == ["two.md"]
 
 
 def test_what_is_kept_of_a_folder_is_closed_to_others(
@@ -182,7 +185,7 @@ def test_vectors_are_made_though_words_were_asked_first(root: Path, tmp_path: Pa
         arm = Code(CodeSettings.model_validate(given), tmp_path / "cache")
         followed = code(arm, root, place)
         with followed.now() as (now, _):
-            assert "missing" not in now.search("salt", CodeWish())
+            assert "missing" not in now.search("salt")
         followed.close()
     with index.reading(place) as db:
         assert db.execute("SELECT count(*) FROM made").fetchone()[0] > 0
@@ -193,15 +196,13 @@ def test_vectors_are_made_though_words_were_asked_first(root: Path, tmp_path: Pa
 def test_a_file_that_breaks_its_reader_is_named_and_stops_no_other(
     update: Callable[[], Updated], broken: type[Exception]
 ) -> None:
-    real = Notes.put
 
-    def put(self: Notes, db: sqlite3.Connection, path: str, data: bytes) -> str:
-        note = real(self, db, path, data)
+    def broken_rows(path: str, *given: Any) -> Iterator[Any]:  # noqa: ANN401  those of ``rows``
+        yield from rows(path, *given)
         if path == "one.md":
             raise broken
-        return note
 
-    with mock.patch.object(Notes, "put", put):
+    with mock.patch(ROWS, broken_rows):
         done = update()
     why = f"cannot be read ({broken.__name__}). Save it anew, or leave it out"
     assert done == Updated(2, 0, 0, (Fault("one.md", why),), refused=1)
@@ -209,7 +210,7 @@ def test_a_file_that_breaks_its_reader_is_named_and_stops_no_other(
 
 def test_an_index_remembers_whether_all_is_wanted(root: Path, tmp_path: Path) -> None:
     write(root, "node_modules/a.md", "tide")
-    given = root, tmp_path / "kept", Notes(note_settings())
+    given = root, tmp_path / "kept", reader(note_settings())
     assert index.update(*given) == Updated(3, 0, 0, (), left_out=("node_modules/",))
     assert index.update(*given, everything=True).read == 1
     assert index.update(*given) == Updated(0, 0, 4, ())
@@ -232,15 +233,8 @@ def test_an_update_that_was_interrupted_goes_on(
     update: Callable[[], Updated], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "BATCH", 1)
-    real, calls = Notes.put, []
-
-    def stopped(self: Notes, db: sqlite3.Connection, path: str, data: bytes) -> str:
-        calls.append(path)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(self, db, path, data)
-
-    with mock.patch.object(Notes, "put", stopped), pytest.raises(KeyboardInterrupt):
+    made = [*(rows(f"{at}.md", "", "salt", 0) for at in range(2)), KeyboardInterrupt]
+    with mock.patch(ROWS, side_effect=made), pytest.raises(KeyboardInterrupt):
         update()
     assert update() == Updated(1, 0, 2, ())
 
@@ -284,7 +278,7 @@ def test_a_name_that_cannot_be_read_is_a_fault_at_each_update_and_no_change(
 
 def test_a_file_that_is_too_big_is_named(root: Path, tmp_path: Path) -> None:
     with mock.patch("engines.stacks.writing.service.BIGGEST", 5):
-        done = index.update(root, tmp_path / "kept", Notes(note_settings()))
+        done = index.update(root, tmp_path / "kept", reader(note_settings()))
     assert [fault.path for fault in done.faults] == ["deep/three.txt", "one.md", "two.md"]
     assert "Leave it out, or split it" in done.faults[0].why
 
@@ -369,14 +363,14 @@ def test_an_index_of_something_else_begins_anew(
     root: Path, tmp_path: Path, update: Callable[[], Updated], what: str
 ) -> None:
     update()
-    reader, of = Notes(note_settings()), root
+    given, of = reader(note_settings()), root
     if what == "other settings":
-        reader = Notes(note_settings(chunk_characters=50))
+        given = reader(note_settings(chunk_characters=50))
     elif what == "another folder":
         of = root.rename(tmp_path / "moved")
     else:
         (tmp_path / "kept" / index.FILE).write_bytes(b"no database" * 1_000)
-    assert index.update(of, tmp_path / "kept", reader).read == 3
+    assert index.update(of, tmp_path / "kept", given).read == 3
 
 
 def test_a_heading_that_begins_a_note_is_shown_once(tmp_path: Path) -> None:
@@ -396,12 +390,12 @@ def test_a_heading_that_begins_a_note_is_shown_once(tmp_path: Path) -> None:
 def test_a_folder_that_is_none_is_named(tmp_path: Path, root: Path) -> None:
     for path in (tmp_path / "absent", root / "one.md"):
         with pytest.raises(BadFile, match="is not a folder"):
-            index.update(path, tmp_path / "kept", Notes(note_settings()))
+            index.update(path, tmp_path / "kept", reader(note_settings()))
 
 
 def test_searching_goes_on_while_an_update_writes(root: Path, tmp_path: Path) -> None:
     place = tmp_path / "kept"
-    index.update(root, place, Notes(note_settings()))
+    index.update(root, place, reader(note_settings()))
     with closing(sqlite3.connect(place / index.FILE, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("DELETE FROM chunk")

@@ -16,14 +16,13 @@ from mcp import Client
 
 from engines.kept import cached
 from engines.kept.kit import NOTES
-from engines.stacks.code.service import Wish as CodeWish
 from engines.stacks.code.units import Filters, Mode
 from engines.stacks.documents import models
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.library import Settings
 from engines.stacks.documents.models import Loaded
-from engines.stacks.documents.service import NEAREST, Wish
+from engines.stacks.documents.service import NEAREST
 from engines.stacks.documents.service import follow as documents
 from engines.vector.embedder import HashEmbedder
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
@@ -74,7 +73,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  an o
 
 
 def test_code_is_shown_with_its_place(shop: Any) -> None:  # noqa: ANN401  as above
-    hit = shop.search("total price", CodeWish(top=1, explain=True))["hits"][0]
+    hit = shop.search("total price", top=1, explain=True)["hits"][0]
     assert hit["name"] == "shop.prices.PriceList.total_price"
     assert (hit["path"], hit["lines"]) == ("prices.py", "12-16")
     assert hit["prefix"].lstrip().startswith("def total_price(self")
@@ -82,20 +81,20 @@ def test_code_is_shown_with_its_place(shop: Any) -> None:  # noqa: ANN401  as ab
 
 
 def test_filters_hold_and_context_follows(shop: Any) -> None:  # noqa: ANN401  as above
-    found = shop.search("", CodeWish(filters=Filters(calls="load_prices")))
+    found = shop.search("", filters=Filters(calls="load_prices"))
     assert {hit["name"] for hit in found["hits"]} == {
         "shop.prices.PriceList.price_of", "shop.till.checkout",
     }  # fmt: skip
-    found = shop.search("checkout", CodeWish(top=1, mode=Mode.CODE, context=3))
+    found = shop.search("checkout", top=1, mode=Mode.CODE, context=3)
     beside = {(one["name"], one["reason"]) for one in found["context"]}
     assert ("shop.prices.load_prices", "call") in beside
-    listed = shop.search("prices", CodeWish(filters=Filters(lang="toml")))["hits"]
+    listed = shop.search("prices", filters=Filters(lang="toml"))["hits"]
     assert not listed
 
 
 def test_graph_ranking_keeps_the_members(shop: Any) -> None:  # noqa: ANN401  as above
-    plain = shop.search("price", CodeWish(top=4))["hits"]
-    ranked = shop.search("price", CodeWish(top=4, graph=True, explain=True))["hits"]
+    plain = shop.search("price", top=4)["hits"]
+    ranked = shop.search("price", top=4, graph=True, explain=True)["hits"]
     assert {hit["id"] for hit in plain} == {hit["id"] for hit in ranked}
     assert ranked[0]["scoreBreakdown"]["graph"]["seedSelection"] == "top1"
 
@@ -107,9 +106,9 @@ def test_what_is_named_exactly_comes_before_prose_and_words(tmp_path: Path, name
     write(tmp_path / "root", "z.py", "class Book:\n    def retain(self):\n        return 1\n")
     followed = live("code", tmp_path / "root", tmp_path / "kept")
     with followed.now() as (now, _):
-        first, *rest = now.search(name, CodeWish(explain=True))["hits"]
-        prose = now.search(name, CodeWish(mode=Mode.PROSE))["hits"]
-        only = now.search(name, CodeWish(filters=Filters(path="b.py")))["hits"]
+        first, *rest = now.search(name, explain=True)["hits"]
+        prose = now.search(name, mode=Mode.PROSE)["hits"]
+        only = now.search(name, filters=Filters(path="b.py"))["hits"]
     followed.close()
     assert first["name"] in {f"z.{name}", f"z.Book.{name}"}
     assert first["scoreBreakdown"]["selected"] == {"type": "name", "score": 1.0}
@@ -132,18 +131,18 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_documents_are_cited_filtered_and_expanded(papers: Path, tmp_path: Path) -> None:
     followed = live("docs", papers, tmp_path / "kept")
     with followed.now() as (now, _):
-        found = now.search("churn", Wish(related=5))
+        found = now.search("churn", related=5)
         assert found["results"][0]["citation"] == "q3.pdf, p. 2, para. 1"
         assert found["results"][0]["source"]["document_path"] == str(papers / "q3.pdf")
         assert {one["document_id"] for one in found["related"]} == {"q3.pdf", "b.md"}
         assert found["related"][0]["shared"] == ["ocean tide trust"]
-        assert "related" not in now.search("churn", Wish())
-        only = now.search("retention", Wish(document_filter="b.md"))["results"]
+        assert "related" not in now.search("churn")
+        only = now.search("retention", document_filter="b.md")["results"]
         assert [one["source"]["document_id"] for one in only] == ["b.md"]
         with pytest.raises(UnknownName, match=r"b\.md"):
-            now.search("retention", Wish(document_filter="b.txt"))
+            now.search("retention", document_filter="b.txt")
         with pytest.raises(HarnessError, match="ask for one result"):
-            now.search("retention", Wish(top_k=0))
+            now.search("retention", top_k=0)
     followed.close()
 
 
@@ -155,7 +154,7 @@ def arm(cache: Path, **changed: object) -> Documents:
 def test_every_leg_is_explained(papers: Path, tmp_path: Path) -> None:
     followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
     with followed.now() as (now, _):
-        found = now.search("customer retention", Wish(explain=True))
+        found = now.search("customer retention", explain=True)
     assert found["stages_used"] == ["bm25", "semantic"]
     legs = found["explain"][found["results"][0]["source"]["chunk_id"]]
     assert legs["bm25"] in {1, 2}
@@ -167,10 +166,10 @@ def test_every_leg_is_explained(papers: Path, tmp_path: Path) -> None:
 def test_vectors_of_documents_say_that_no_word_is_found(papers: Path, tmp_path: Path) -> None:
     followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
     with followed.now() as (now, _):
-        part, near = now.search("ustome retenti", Wish()), now.collection.search("retention", 3)
+        part, near = now.search("ustome retenti"), now.collection.search("retention", 3)
         with mock.patch.object(Collection, "search", return_value=near):
-            none = now.search("zebra", Wish())
-        assert "nearest" not in now.search("retention", Wish())
+            none = now.search("zebra")
+        assert "nearest" not in now.search("retention")
     followed.close()
     assert (part["fallback"], "nearest" in part) == ("like", False)
     assert (none["nearest"], bool(none["results"]), "fallback" in none) == (NEAREST, True, False)
@@ -183,7 +182,7 @@ def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Pa
     with mock.patch("engines.stacks.documents.models.embedder_of", absent):
         followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
         with followed.now() as (now, _):
-            found = now.search("customer retention", Wish())
+            found = now.search("customer retention")
         followed.close()
     assert found["missing"] == [
         {"part": "E1", "why": "the file is absent", "reason": models.MODEL_NOT_READY}
@@ -197,12 +196,12 @@ def test_the_tier_pro_reranks_a_folder_and_follows_it(papers: Path, tmp_path: Pa
     copytree(papers, root)
     followed = documents(arm(tmp_path / "cache", tier="pro"), root, tmp_path / "kept")
     with followed.now() as (now, _):
-        found = now.search("customer retention", Wish())
+        found = now.search("customer retention")
     assert found["stages_used"] == ["bm25", "semantic", "colbert"]
     made = found["results"][0]["source"]["chunk_embedded_at"]
     write(root, "d.md", "Customer retention, once more.\n")
     with followed.now() as (now, _):
-        again = now.search("customer retention", Wish())
+        again = now.search("customer retention")
     followed.close()
     assert again["stages_used"] == ["bm25", "semantic", "colbert"]
     times = {one["source"]["document_id"]: one["source"] for one in again["results"]}
@@ -253,7 +252,7 @@ def test_a_page_without_text_is_named_and_the_others_are_found(tmp_path: Path) -
     followed = live("docs", tmp_path / "root", tmp_path / "kept")
     for read in (1, 0):
         with followed.now() as (now, done):
-            assert now.search("quince", Wish())["results"]
+            assert now.search("quince")["results"]
         assert done is not None
         assert (done.read, done.faults) == (read, ())
         assert [*done.notes] == [("half.pdf", "no text on page 2; it cannot be found")]

@@ -43,7 +43,7 @@ def test_it_never_exceeds_its_bounds_under_ten_thousand_random_snippets(
         cache.vector(letters, text)
         assert len(cache) <= entries
         assert cache.held_bytes <= size
-    held = [(key, one) for key, one in cache._held.items()]  # noqa: SLF001  counted anew
-    told = sum(len("".join(key).encode()) + one.vector.nbytes for key, one in held)
+    held = cache._held.items()  # noqa: SLF001  counted anew
+    told = sum(len("".join(key).encode()) + vector.nbytes for key, (vector, _) in held)
     assert cache.held_bytes == told
     assert bool(len(cache)) == (entries > 0 and size > 0)

@@ -105,7 +105,7 @@ def without(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WritingSe
 
 
 def told(retriever: Retriever, text: str, **asked: Any) -> dict[str, Any]:  # noqa: ANN401
-    found = retriever.retrieve(text, **{**WHOLE, **asked}).to_json()
+    found = retriever.retrieve(text, **{**WHOLE, **asked})
     jsonschema.validate(found, SHAPE)
     return found
 
@@ -243,13 +243,14 @@ def test_the_context_finds_more_and_loses_nothing(searcher: WritingSearcher) -> 
 
 
 def test_best_takes_the_query_that_finds_most(searcher: WritingSearcher) -> None:
-    recall = replace(searcher.retriever.recall, combine="best", enough=5000, candidates=1000)
-    best = replace(searcher.retriever, recall=recall).find("matrix product")
+    changed = {"combine": "best", "enough": 5000, "candidates": 1000}
+    given = searcher.retriever.settings.model_copy(update=changed)
+    best = replace(searcher.retriever, settings=given).find("matrix product")
     most = max(range(4), key=lambda at: best.per_query[at])
     assert best.planned[most].kind is Kind.ANY
     assert len(best.ranked) == best.per_query[most]
-    soon = replace(recall, enough=1)
-    first = replace(searcher.retriever, recall=soon).find("matrix product")
+    soon = given.model_copy(update={"enough": 1})
+    first = replace(searcher.retriever, settings=soon).find("matrix product")
     assert len(first.ranked) == first.per_query[0] < len(best.ranked)
 
 

@@ -17,7 +17,7 @@ from engines.stacks.code.ranking import Graph, Reason
 from engines.stacks.code.reading import languages, syntax
 from engines.stacks.code.reading.documents import of_file, understand
 from engines.stacks.code.reading.syntax import GRAMMARS, LANGUAGES, Grammar, identity
-from engines.stacks.code.service import CodeFiles
+from engines.stacks.code.service import reader
 from engines.stacks.code.units import Unit
 from harness.core.reading import Malformed
 from tests.thinned import examples
@@ -263,7 +263,7 @@ def test_without_its_grammar_a_file_is_refused_with_the_remedy(tmp_path: Path) -
     with mock.patch("engines.stacks.code.reading.syntax.find_spec", return_value=None):
         with pytest.raises(Malformed, match="is go, which tree-sitter reads"):
             list(of_file("a.go", "a", b"package a\n"))
-        done = update(root, tmp_path / "kept", CodeFiles(arm, root, None))
+        done = update(root, tmp_path / "kept", reader(arm, root, None))
     [fault] = done.faults
     assert fault.path == "a.go"
     assert fault.why == (
