@@ -27,7 +27,10 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / "stamp"
-SHORT = {"demo": ["harness", "demo"], "test": ["python", "-m", "pytest", "-n", "logical"]}
+SHORT = {
+    "demo": ["harness", "demo"],
+    "test": ["python", "-m", "pytest", "-n", "logical", "--dist", "worksteal"],
+}
 
 
 def stamp() -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 os.environ.pop("HARNESS_CALLED", None)  # what is printed is as in an installed environment
 os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
@@ -26,7 +27,6 @@ from tests.thinned import PROFILES, thin
 
 if TYPE_CHECKING:
     from tests.make.toy import Toy
-    from tests.spread import Spread
 
 
 SELDOM = 20_000
@@ -36,15 +36,13 @@ FEW, MANY = 40, 400
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Know ``--all``, what a night has time for, and ``--costs``."""
+    """Know ``--all``, what a night has time for."""
     said = "Draw simulations large, try every case of every test, and all mutants"
     parser.addoption("--all", action="store_true", help=said)
-    said = "Write what each file takes by the clock, and print the tests that work longest"
-    parser.addoption("--costs", metavar="FILE", type=Path, help=said)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the process: signals, profiles of hypothesis, compiled modules, costs."""
+    """Prepare the process: signals, and profiles of hypothesis."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job that ends in ``&``
         signal.signal(signal.SIGINT, signal.default_int_handler)
     every = bool(config.getoption("--all"))
@@ -54,46 +52,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if not every:
         forked.fork()
         unsynced.no_waiting()
-    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
-        from tests import rewritten
-        from tests.spread import usable
-
-        rewritten.compile_all(config, rewritten.modules(config.rootpath), usable())
-    if out := config.getoption("--costs"):
-        from tests.costs import Costs
-        from tests.spread import scope
-
-        config.pluginmanager.register(Costs(config.invocation_params.dir / out, scope))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Say how many processes ``-n logical`` starts, where xdist's own variable does not."""
-    from tests.spread import processes
-
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else processes()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Spread:  # noqa: ANN401  xdist has no types
-    """Keep the tests of one file together, where processes share the work."""
-    from tests.spread import Spread
-
-    config.option.loadscopereorder = False
-    return Spread(config, log)
+    """Return one process more than processors: a test that waits for a server leaves one idle."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    linux = sys.platform == "linux"
+    return 1 + (len(os.sched_getaffinity(0)) if linux else os.cpu_count() or 1)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to ``--all`` what is marked so, but what is named by its id.
-
-    A process that shares the work begins with what takes longest.
-    """
+    """Leave to ``--all`` what is marked so, but what is named by its id."""
     thin(config, items)
-    if hasattr(config, "workerinput"):
-        from tests import costs
-        from tests.spread import longest_first
-
-        longest_first(items, costs.read(costs.TABLE))
 
 
 def pytest_collectstart() -> None:
