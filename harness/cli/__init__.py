@@ -44,10 +44,12 @@ def parser() -> Any:  # noqa: ANN401  Click's command, which Typer brings along
     from harness.cli.command import PANELS
 
     made: Any = get_command(application())
-    made.commands = {name: made.commands[name] for names in PANELS.values() for name in names}
-    for panel, names in PANELS.items():
-        for name in names:
-            made.commands[name].rich_help_panel = panel
+    panel_of = {name: panel for panel, names in PANELS.items() for name in names}
+    found, order = made.commands, [*panel_of]
+    order += sorted(found.keys() - panel_of)
+    made.commands = {name: found[name] for name in order if name in found}
+    for name, one in made.commands.items():
+        one.rich_help_panel = panel_of.get(name, "Added")
     _as_called(made)
     return made
 

@@ -1,36 +1,25 @@
-"""Commands for data: imports, conversions and query sets of logs."""
+"""Commands for data: imports and conversions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from harness.cli.command import Options, Result, app, command, group, said
+from harness.cli.command import Result, app, command, group, said
 from harness.cli.options import (
-    Arms,
+    Corpus,
     Fields,
     Forms,
     Imported,
-    Seed,
     Split,
-    ToFile,
     ToFolder,
     imported,
-    listed,
     prepare,
 )
 from harness.cli.project import Project, name_of, own
-from harness.core.printable import counted, many
 
-if TYPE_CHECKING:
-    from harness.logs.querylog import Fields as LogFields
-    from harness.logs.stage import Drift, SampleCard
-
-Corpus = Annotated[Path, typer.Argument(help="Documents as JSON lines: doc_id (or _id), text.")]
 Qrels = Annotated[Path, typer.Argument(help="Judgements: QUERY 0 DOCUMENT GRADE lines.")]
 imports = group("import", "Import a collection and write its card.")
 
@@ -183,155 +172,3 @@ def mbox(
     found = import_mbox(to.target(), **files)
     notes = (f"  mail {note.number} ({note.doc_id}): {note.problem}" for note in found.notes)
     return imported(found.report, *notes)
-
-
-Log = Annotated[Path, typer.Argument(help="A log, packed with gzip or not; or a shadow log.")]
-queries = group("queries", "Sample a query set from a log, and watch a later log for drift.")
-
-
-@dataclass(frozen=True, slots=True)
-class LogForm(Options):
-    """How a log is read."""
-
-    kind: Annotated[
-        str,
-        typer.Option(
-            "--format", help="csv, jsonl, mcp, common, combined or vhost. [by the file's name]"
-        ),
-    ] = ""
-    text: Annotated[
-        str, typer.Option(help="Column, key or URL parameter of the query. [found]")
-    ] = ""
-    results: Annotated[str, typer.Option(help="The same of the number of results. [found]")] = ""
-    session: Annotated[str, typer.Option(help="The same of who sent it. [found]")] = ""
-
-    @property
-    def fields(self) -> LogFields:
-        """Where the values of a line are."""
-        from harness.logs.querylog import Fields
-
-        return Fields(self.text, self.results, self.session)
-
-
-@command(queries, "from-log")
-def from_log(
-    log: Log,
-    *,
-    size: Annotated[int, typer.Option(min=1, help="At most so many queries.")],
-    to: ToFile,
-    form: LogForm,
-    seed: Seed = None,
-) -> Result:
-    """Sample a query set from a log, so that means over it speak of the traffic.
-
-    Lines are cleaned by stated rules, personal data are masked, and equal queries are counted.
-    The sample is stratified by frequency (head, torso, tail), form, and whether results were
-    found. Each query keeps its inclusion probability. The log is streamed: its length does not
-    matter to memory. OUT.card.json says what was left out, masked and drawn.
-
-    Example: harness queries from-log access.log --format combined --text q --size 400
-    --out out/queries.jsonl
-    """
-    from harness.core.folders import check_apart
-    from harness.logs.stage import from_log as make
-
-    project = Project.here()
-    check_apart(to, project.sources)
-    seed = project.params.score.seed if seed is None else seed
-    made = make(log, to, kind=form.kind, fields=form.fields, size=size, seed=seed)
-    return said(*_sampled(made.card), f"wrote {many(made.queries, 'query')} to {to}")
-
-
-@command(queries)
-def drift(
-    sample: Annotated[Path, typer.Argument(help="The sample, as from-log wrote it.")],
-    log: Log,
-    form: LogForm,
-) -> Result:
-    """Compare a later log with the one that a sample was drawn from.
-
-    Prints the shares of the requests by form and by whether results were found, then and now.
-    Estimates from the sample how many of the later requests repeat queries of the earlier log.
-
-    Example: harness queries drift out/queries.jsonl access.log.1 --format combined
-    """
-    from harness.logs.stage import drift as compare
-
-    return said(*_drifted(compare(sample, log, kind=form.kind, fields=form.fields)))
-
-
-@command(queries)
-def pool(
-    queries: Annotated[Path, typer.Argument(help="Queries as JSON lines, such as a sample.")],
-    corpus: Corpus,
-    arms: Arms,
-    depth: Annotated[int, typer.Option(min=1, help="First documents of each arm.")],
-    to: ToFile,
-    *,
-    grades: Annotated[int, typer.Option(min=1, help="The largest grade; the least is 0.")] = 1,
-) -> Result:
-    """Write the first pool for queries without judgements: what each engine shows first.
-
-    The pairs of a query stand in a drawn order; OUT.jsonl has the texts. `harness judge` fills the
-    pool in, also in part, and `harness import jsonl CORPUS QUERIES OUT` makes a data set of it.
-
-    Example: harness queries pool out/queries.jsonl corpus.jsonl --arms fts5,tantivy --depth 5
-    --out out/pool.qrels
-    """
-    from harness.core.files import scratch
-    from harness.core.folders import check_apart
-    from harness.corpus import beir
-    from harness.logs.stage import first_pool
-    from harness.pipeline.layout import Layout
-
-    project = Project.here()
-    check_apart(to, (queries, corpus, *project.sources))
-    with scratch() as work:
-        layout = Layout(work / "build" / "sample", work / "perf", work / "cache")
-        found = first_pool(
-            layout,
-            tuple(beir.documents(corpus)),
-            tuple(beir.queries(queries)),
-            arms=list(listed(arms)),
-            cache=project.cache,
-            params=project.params.replay,
-            depth=depth,
-            largest=grades,
-            path=to,
-        )
-    return said(
-        f"wrote {counted(found.pairs, 'pair')} of {found.queries:,} queries to {to}; judge them:"
-        f" harness judge {to}"
-    )
-
-
-def _sampled(card: SampleCard) -> Iterator[str]:
-    yield f"{card.requests:,} of {card.lines:,} lines are requests that count"
-    for why, number in card.left_out.items():
-        yield f"  {number:,} left out: {why}"
-    if card.untold_requests:
-        yield (
-            f"  {counted(card.untold_requests, 'request has')} no text in a shadow log: both arms"
-            " agreed"
-        )
-    if card.foreign_lines:
-        yield f"  {counted(card.foreign_lines, 'line was')} read as Windows-1252"
-    for kind, number in card.masked.items():
-        yield f"  {counted(number, 'request')} masked: {kind}"
-    for limit in card.mask_limits:
-        yield f"  limit of masking: {limit}"
-    for name, row in card.strata.items():
-        yield (
-            f"  {name}: {row.sampled:,} of {row.queries:,} queries,"
-            f" {counted(row.requests, 'request')}"
-        )
-
-
-def _drifted(found: Drift) -> Iterator[str]:
-    for kind in sorted(found.then.keys() | found.now.keys()):
-        then, now = found.then.get(kind, 0.0), found.now.get(kind, 0.0)
-        yield f"  {kind}: {then:.1%} then, {now:.1%} now"
-    yield (
-        f"{found.distance:.1%} of {found.requests:,} requests are of another kind than then;"
-        f" about {found.carried:.1%} repeat a query of the earlier log"
-    )

@@ -31,6 +31,7 @@ SetOrFolder = Annotated[
 _FROM = typer.Option("--from", help="What a `harness run` wrote, instead of the project.")
 From = Annotated[Path | None, _FROM]
 Ran = Annotated[Path, _FROM]
+Corpus = Annotated[Path, typer.Argument(help="Documents as JSON lines: doc_id (or _id), text.")]
 ToFile = Annotated[Path, typer.Option("--out", help="File to write.")]
 ToFolder = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 MayWrite = Annotated[Path | None, typer.Option("--out", help="File to write as well.")]

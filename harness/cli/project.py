@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +24,19 @@ if TYPE_CHECKING:
 
 PARAMS, PACKAGED = "params.yaml", "packaged"
 SOURCES = ("datasets", "qrels", "policy", "engines")
+
+
+def now() -> datetime:
+    """Return the hour, to the second, in UTC."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def by() -> str:
+    """Return who types, as the system knows."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"user {os.getuid()}"
 
 
 @dataclass(frozen=True, slots=True)

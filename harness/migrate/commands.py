@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,32 +19,19 @@ from harness.cli.options import (
     listed,
     policy_of,
 )
-from harness.cli.project import Project, own
+from harness.cli.project import Project, by, now, own
 from harness.core.errors import HarnessError
 from harness.core.printable import many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import date, timedelta
+    from datetime import date, datetime, timedelta
 
     from harness.migrate.standing import CurrentDecision, Drilled, Observed, Standing, State
     from harness.policy.model import Policy
 
 
 FOLDER = "migration"
-
-
-def now() -> datetime:
-    """Return the hour, to the second, in UTC."""
-    return datetime.now(UTC).replace(microsecond=0)
-
-
-def by() -> str:
-    """Who types, as the system knows."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return f"user {os.getuid()}"
 
 
 def folder_of(at: Path | None) -> Path:
