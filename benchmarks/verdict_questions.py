@@ -28,7 +28,6 @@ from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.gates.base.queries import share_of
 from harness.gates.base.rules import TOUCH, Rules, below
-from harness.gates.base.traffic import MIN_PERIODS, SECONDS
 from harness.measures.missing_judgements import Missing, draw, rate_of
 from harness.measures.missing_judgements import judge as judge_sample
 from harness.measures.quality import score
@@ -36,6 +35,7 @@ from harness.policy.decision import open_premises, over_budget
 from harness.policy.load import load_policy
 from harness.policy.looks import Looks as Counted
 from harness.policy.model import Gate
+from harness.shadow.live import MIN_PERIODS, SECONDS
 from harness.stats.bounded import Span, chance_above, low_ends
 from harness.stats.prediction import FEWEST, UniqueHits, assisted
 from harness.stats.sequential import blocks, evalues_each

@@ -1,4 +1,4 @@
-"""``harness arm``, ``harness doctor`` and ``harness selftest``."""
+"""``harness arm``, ``harness doctor``, ``harness selftest`` and ``harness verify``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Result, app, command, group, said, shown
-from harness.cli.options import Control, Evidence, PolicyFile, SetOrFolder, Split, policy_of
+from harness.cli.options import (
+    AnyArms,
+    Control,
+    Evidence,
+    PolicyFile,
+    Seed,
+    SetOrFolder,
+    Split,
+    Threads,
+    policy_of,
+)
 from harness.cli.project import Project
 from harness.core.files import scratch
+from harness.core.parts import part
 from harness.core.printable import many
 
 if TYPE_CHECKING:
@@ -20,6 +31,7 @@ if TYPE_CHECKING:
     from harness.check.subject import Finding
     from harness.core.scores import Estimate
     from harness.pipeline.layout import Layout
+    from harness.pipeline.verify import Verified
     from harness.policy.model import Policy
     from harness.policy.selftest import Tried
     from harness.report.doc import Block, Value
@@ -295,8 +307,8 @@ def selftest(
     Example: harness selftest --dataset python-docs
     """
     from harness.pipeline.gate import try_gates
+    from harness.pipeline.verify import check_values
     from harness.report.doc import Section, Text
-    from harness.trust.requery import check_values
 
     judged_by, _ = policy_of(policy)
     sections = []
@@ -362,3 +374,84 @@ def _rate(estimate: Estimate | None) -> Value:
     from harness.report.doc import measured
 
     return measured(estimate, "share", instead="too large to be planted")
+
+
+SEED_BITS = 32
+
+
+@command(app)
+def verify(
+    of: Evidence,
+    *,
+    requery: Annotated[
+        int, typer.Option(min=0, help="Run so many queries of each arm again; opens the indexes.")
+    ] = 0,
+    seed: Seed = None,
+    arm: AnyArms = None,
+    signed_by: Annotated[
+        Path | None,
+        typer.Option(help="Who may have signed: a name and a public key a line, as ssh has it."),
+    ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep/--no-deep", help="Compute every measure by ir-measures too.")
+    ] = True,
+    threads: Threads = 1,
+) -> Result:
+    """Derive a decision again from its raw evidence, recompute every digest below it, and compare.
+
+    Digests of judgements, queries, documents, manifests, runs, scores, comparisons, race times,
+    policy, receipts, card and dvc.lock. Then every measure, agreement, interval and verdict once
+    more from runs, judgements, raw times and policy; and all measures by ir-measures. Pages and
+    files for other tools are rebuilt and compared; others are named. Nothing is written. No index
+    is opened but for --requery, which compares a sample of each run with what its engine shows now.
+    The sample is drawn anew without --seed; --arm names an arm that engines/arms does not have.
+    Exit codes: 0 all is as it was decided, 2 a file is gone or was changed, or a value does not
+    follow from the evidence. The first one is named, as stored and as derived.
+
+    Example: harness verify --dataset python-docs --requery 20
+    """
+    from harness.pipeline.verify import verify_with_files
+    from harness.report.doc import Section, Text
+
+    project, sections = Project.here(), []
+    for layout in of.layouts():
+        found = [*verify_with_files(layout, of.source, project.root, threads=threads, deep=deep)]
+        if requery:
+            found += _requeried(layout, requery, seed, arm or (), project.cache)
+        found.append(_signature(layout, signed_by))
+        lines = tuple(Text(f"  {one.what:<20} {one.said}") for one in found)
+        sections.append(Section(f"{layout.root.name} is as it was decided", lines))
+    return shown(*sections)
+
+
+def _requeried(
+    layout: Layout, count: int, seed: int | None, files: Sequence[str], cache: Path
+) -> Iterator[Verified]:
+    """Run a sample of queries again, and yield which and of whom."""
+    from secrets import randbits
+
+    from engines import registry
+    from harness.pipeline.verify import Verified, judged_arms
+
+    trust = part("trust", "requery")
+    sample = trust.Sample(count, randbits(SEED_BITS) if seed is None else seed)
+    given = {registry.load(file, cache).name: file for file in files}
+    arms = {name: given.get(name, name) for name in judged_arms(layout)}
+    for one in trust.requery(layout, arms, cache, sample):
+        said = f"{one.same} of {count}, seed {sample.seed}: the same hits"
+        if one.unanswered:
+            said += f"; {one.unanswered} have no answer in the run"
+        if one.imported:
+            said = "no: its run came as a file, and no engine is here that could be queried"
+        yield Verified(f"queried {one.arm}", said)
+
+
+def _signature(layout: Layout, allowed: Path | None) -> Verified:
+    from harness.pipeline.pins import signed_by
+    from harness.pipeline.verify import Verified
+
+    if allowed:
+        return Verified("signature", f"by {signed_by(layout, allowed)}, of {layout.signature}")
+    if layout.signature.is_file():
+        return Verified("signature", f"{layout.signature}, not checked: name --signed-by")
+    return Verified("signature", "unsigned")

@@ -34,6 +34,7 @@ from harness.cli.options import (
 )
 from harness.cli.project import Project, missing_rule, name_of, own
 from harness.core.errors import HarnessError, UnknownName
+from harness.core.parts import has, part
 
 
 @command(app)
@@ -189,9 +190,9 @@ def demo(*, record: Record = False) -> Result:
     Outside of a project, the project is the folder search-demo, which is made.
     """
     from harness.cli.verdicts import decided
+    from harness.pipeline.dvc import local_lock
     from harness.pipeline.gate import read_decision
     from harness.report.doc import Text
-    from harness.trust.reproduce import local_lock
 
     project = _with_all_that_is_needed(Project.here())
     _without_git(project.root)
@@ -246,17 +247,16 @@ def _run(project: Project) -> bool:
 
 def _compared(project: Project, *, record: bool) -> Iterator[str]:
     """Record what came out, or yield how it compares with what was recorded."""
-    from harness.trust.commands import reproduced
-    from harness.trust.reproduce import RECORD, keep_vectors, reproduce
-    from harness.trust.reproduce import record as write
+    from harness.pipeline.dvc import RECORD, keep_vectors
 
     for name in project.params.datasets:
         layout, arms = project.layout(name), project.params.arms
         if record:
             keep_vectors(project.root, layout, arms, project.cache)
-            write(project.root, layout, tuple(arms))
-        elif (project.root / RECORD / name).is_dir():
-            yield from reproduced(reproduce(project.root, layout))
+            part("trust", "reproduce").record(project.root, layout, tuple(arms))
+        elif has("trust") and (project.root / RECORD / name).is_dir():
+            found = part("trust", "reproduce").reproduce(project.root, layout)
+            yield from part("trust", "commands").reproduced(found)
 
 
 def _without_git(root: Path) -> None:

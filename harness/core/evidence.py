@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,12 @@ class AtRate:
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
     """Arms with the same arrivals, in rounds."""
+
+    absent: ClassVar[tuple[str, str]] = (
+        "no load of these indexes and runs was run",
+        "run: harness load --arm {control} --arm {candidate} --rate {rate:g}",
+    )
+    """Reason and remedy where it is missing, with the arms and the gate's keys."""
 
     at: Mapping[str, Mapping[float, AtRate]]
     """By arm and rate, arrivals a second."""
@@ -121,6 +127,8 @@ class Stolen:
 class Race:
     """Times of several arms for the same texts, interleaved, in several processes."""
 
+    absent: ClassVar[tuple[str, str]] = ("no race was run", "run: harness race")
+
     query_ids: tuple[str, ...]
     elapsed_ns: Mapping[str, NDArray[np.int64]]
     """First answers, to texts that the process had not seen: by arm, shape (processes, queries)."""
@@ -156,6 +164,11 @@ class Traffic:
 
     The arrays have only attempts in which the control's own index answered.
     """
+
+    absent: ClassVar[tuple[str, str]] = (
+        "no live traffic of {candidate} beside {control} is there",
+        "compare the two on live queries, and take their log in: harness shadow traffic",
+    )
 
     attempted: int
     """All attempts to compare, including those without a result."""
@@ -224,6 +237,12 @@ class Sample:
         return self.by.startswith(MACHINE)
 
 
+class Samples(dict[Key, Sample]):
+    """Judged samples of unjudged hits, by what each is of; never part of ``qrels``."""
+
+    absent = "no unjudged hit was judged", "run: harness pool"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """The measurements for one step: control and candidate on one query set."""
@@ -244,16 +263,19 @@ class Evidence:
     qrels: Qrels | None = None
     """The judgements; None if they were not passed on."""
     kinds: Mapping[type, object] = field(default_factory=dict)
-    """What else was measured of these indexes and runs, by its kind: ``Race``, ``Load``,
-    ``Traffic``. A kind that was not is absent."""
+    """What else was measured of these indexes and runs, by its kind: ``Race``, ``Samples``, and
+    those of slices. A kind that was not is absent."""
     complete: str = ""
     """Why every relevant hit is judged, as the card says; empty where some may not be."""
-    samples: Mapping[Key, Sample] = field(default_factory=dict)
-    """Judged samples of unjudged hits; never part of ``qrels``."""
     unlike_words: str = ""
     """How queries of one need in unlike words were looked for; empty where they were not."""
     parted: frozenset[str] = frozenset()
     """Ids of queries that are near duplicates by their words, but have different intents."""
+
+    @property
+    def samples(self) -> Mapping[Key, Sample]:
+        """Judged samples of unjudged hits."""
+        return self.get(Samples) or {}
 
     def get(self, kind: type[Kind]) -> Kind | None:
         """Return the evidence of this kind; None where it is missing."""

@@ -18,6 +18,7 @@ from secrets import token_hex
 from tempfile import gettempdir
 from time import monotonic, sleep
 from typing import Any
+from urllib.parse import quote
 
 from harness.core import digest
 from harness.core.errors import BadFile, HarnessError, Locked
@@ -508,3 +509,8 @@ def swapped(one: Path, other: Path) -> bool:
         return False
     paths = os.fsencode(one), os.fsencode(other)
     return bool(rename(AT_FDCWD, paths[0], AT_FDCWD, paths[1], EXCHANGE) == 0)
+
+
+def seen_from(folder: Path, page: Path) -> str:
+    """Return the relative address of a page; empty where there is none."""
+    return quote(Path(os.path.relpath(page, folder)).as_posix()) if page.is_file() else ""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from engines import registry
 from harness.core import digest
-from harness.core.engine import Searcher
-from harness.core.errors import BadFile, IndexNotReady
+from harness.core.errors import BadFile
 from harness.core.evidence import AtRate, Load
 from harness.core.files import write_text
 from harness.core.store import Artifact, Journal, Json
@@ -90,31 +86,6 @@ def keep(layout: Layout, records: Sequence[Record], receipt: Mapping[str, object
     TRIALS.append(history_of(layout), records)
     write_text(trials_of(layout), TRIALS.text(records))
     RECEIPT.write(receipt_of(layout), dict(receipt))
-
-
-@dataclass(frozen=True, slots=True)
-class Opener:
-    """A value that a new process can be sent."""
-
-    arm: str
-    """Name of the arm or path to its TOML file."""
-    index: Path
-    cache: Path
-    fingerprint: str
-    """Of the index that the arm was replayed on."""
-
-    @contextmanager
-    def __call__(self) -> Iterator[Searcher]:
-        """Open the arm."""
-        arm = registry.load(self.arm, self.cache)
-        with arm.open(self.index) as searcher:
-            if searcher.manifest.fingerprint != self.fingerprint:
-                raise IndexNotReady(
-                    f"{self.index}: is not the index that {arm.name} was replayed on. Run:"
-                    f" harness stage index --arm {arm.name}, then:"
-                    f" harness stage replay --arm {arm.name}"
-                )
-            yield searcher
 
 
 LOUD, WHOLE = 99.0, 100.0

@@ -17,7 +17,7 @@ from harness.core.gate import Verdict
 from harness.core.printable import counted
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.load.trial import Histogram, Trial
+from harness.load.trial import Histogram, LoadReport, Point, Trial
 from harness.report import html
 from harness.report.doc import (
     Card,
@@ -34,7 +34,6 @@ from harness.report.doc import (
     measured,
     table,
 )
-from harness.report.inputs import LoadReport, Point
 from harness.report.page.figures import WIDTH
 from harness.report.rounding import (
     NS_PER_MS,

@@ -17,11 +17,11 @@ from harness.load.files import (
 )
 from harness.load.page import to_page
 from harness.load.rates import Highest, highest_rate, trials_an_end
+from harness.load.trial import LoadReport
 from harness.load.trials import SEARCH, Loading, LoadRequest
 from harness.pipeline.experiments import note_timed
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import LoadParams
-from harness.report.inputs import LoadReport
 
 PERCENT = 99.0
 """Of the arrivals that must be answered within the budget."""

@@ -18,17 +18,16 @@ from harness.core.records import Query
 from harness.core.scores import Estimate
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
-from harness.load.files import CURVE, LOAD_KEY, Opener, Parts, keep, parts_of
+from harness.load.files import CURVE, LOAD_KEY, Parts, keep, parts_of
 from harness.load.rates import Highest, Noise, median_of, noise, ratios
-from harness.load.trial import Histogram, Record, summed
+from harness.load.trial import Histogram, LoadReport, Point, Record, summed
 from harness.load.workers import Arrivals, Mix, Plan, WorkerPool, poisson, recorded, run_pool
-from harness.pipeline.index import check_index
+from harness.pipeline.index import Opener, check_index
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import LoadParams
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.replay.machine import Reference, folder_bytes, machine
 from harness.replay.race import Expected, shown
-from harness.report.inputs import LoadReport, Point
 
 Place = tuple[str, bool, float | None]
 

@@ -20,11 +20,10 @@ from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import scratch, write_text
 from harness.core.formats import json_file, json_of, moment_of
+from harness.core.parts import kinds
 from harness.core.reading import text_of
 from harness.core.scores import BY_TEXT
 from harness.corpus.runs import PAIR, read_scores
-from harness.judge.pool import folder_of
-from harness.load.files import receipt_of, trials_of
 from harness.pipeline import experiments, receipts
 from harness.pipeline.compare import compare, read_agreement
 from harness.pipeline.difference import Difference, first_difference
@@ -85,10 +84,12 @@ def _beside(layout: Layout, folder: Path, before: Log) -> Layout:
     again.experiments.mkdir(parents=True)
     write_text(again.log, before.text)
     raw = (layout.data, layout.manifests, layout.tunings, layout.runs, layout.race_receipt)
-    today = (layout.times, layout.replays, layout.today / "traffic", trials_of(layout))
+    beside = [path for kind in kinds() for path in kind.artifacts(layout)]
+    tracked = [path for path in beside if path.is_relative_to(layout.root)]
+    today = [layout.times, layout.replays, *(path for path in beside if path not in tracked)]
     for of, to, paths in (
         (layout.experiments, again.experiments, [*layout.experiments.glob("inventory-*.json")]),
-        (layout.root, again.root, [*raw, folder_of(layout), receipt_of(layout)]),
+        (layout.root, again.root, [*raw, *tracked]),
         (layout.today, again.today, today),
     ):
         for path in filter(Path.exists, paths):

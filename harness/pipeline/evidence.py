@@ -9,13 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Agreement, ArmResult, Evidence, Load, Race, Traffic
+from harness.core.evidence import Agreement, ArmResult, Evidence, Race
+from harness.core.parts import kinds
 from harness.core.scores import BY_TEXT, Clustering, Scores
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import Key, read_run
 from harness.gates.base.rules import Rules
-from harness.judge.pool import samples_in
-from harness.load.files import read_load
 from harness.pipeline.compare import Pair, check_compared, read_agreement
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import CompareParams, ScoreParams
@@ -23,7 +22,6 @@ from harness.pipeline.race import read_race
 from harness.pipeline.receipts import read_manifest, replayed_index
 from harness.pipeline.score import check_scores, slices
 from harness.policy.model import Policy
-from harness.shadow.traffic import read_traffic
 
 
 def sides(layout: Layout, arms: Sequence[str]) -> dict[str, ArmResult]:
@@ -59,7 +57,6 @@ def gathered(
     agreement = read_agreement(layout)
     data = Prepared.open(layout.data)
     queries, qrels, clusters = data.queries(), data.qrels(), data.clusters(how)
-    kinds, samples = {Race: race, Load: read_load(layout)}, samples_in(layout)
     return {
         name: Evidence(
             dataset=data.manifest.name,
@@ -72,8 +69,7 @@ def gathered(
             clusters=clusters,
             parted=data.parted(how),
             qrels=qrels,
-            samples=samples,
-            kinds=_known({**kinds, Traffic: read_traffic(layout, arms[control], arms[candidate])}),
+            kinds=_known(layout, race, arms[control], arms[candidate]),
             complete=data.manifest.complete,
             unlike_words=data.unlike_words(),
         )
@@ -81,9 +77,15 @@ def gathered(
     }
 
 
-def _known(kinds: Mapping[type, object]) -> Mapping[type, object]:
-    """Leave out what was not measured."""
-    return MappingProxyType({kind: found for kind, found in kinds.items() if found is not None})
+def _known(
+    layout: Layout, race: Race | None, control: ArmResult, candidate: ArmResult
+) -> Mapping[type, object]:
+    """Collect the kinds that were measured."""
+    found: dict[type, object] = {
+        one.value: one.collect(layout, control, candidate) for one in kinds()
+    }
+    found[Race] = race
+    return MappingProxyType({kind: one for kind, one in found.items() if one is not None})
 
 
 def _compared(layout: Layout, found: Mapping[Pair, Agreement], pair: Pair) -> Agreement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -14,10 +14,10 @@ from harness.core.batches import code_sha256
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.files import append_text, held, write_text
 from harness.core.names import Clocked, Experiment, Inputs, Kind, Looked, Setting
+from harness.core.parts import kinds
 from harness.core.store import Artifact, Journal, Json, JsonLines
 from harness.corpus.prepared import Inventory, Prepared
 from harness.corpus.runs import read_run
-from harness.load.files import trials_of
 from harness.pipeline.layout import Layout
 
 FIRST = "0" * 64
@@ -224,18 +224,20 @@ def inputs(
     policy: str | None,
     seeds: Mapping[str, int],
     raced: bool = True,
-    loaded: bool = False,
+    beside: Collection[str] = (),
 ) -> Inputs:
     """Return the digests of all that an experiment with ``arms`` rests on.
 
     ``policy`` is the digest of its file, ``seeds`` are those drawn by, beside the race's.
-    ``raced`` and ``loaded`` tell whether it rests on the last race and the last load test.
+    ``raced`` tells whether it rests on the last race, ``beside`` on which kinds of evidence.
     """
     arms = tuple(arms)
     data = Prepared.open(layout.data).manifest
     runs = {arm: digest.of_file(layout.run(arm)) for arm in arms}
     settings = race_settings(layout) if raced else {}
-    seed, trials = settings.get("seed"), trials_of(layout)
+    seed = settings.get("seed")
+    last = {one.name: [*one.artifacts(layout)][-1:] for one in kinds() if one.name in beside}
+    measured = {name: digest.of_file(file) for name, files in last.items() for file in files}
     return Inputs(
         corpus=data.corpus_sha256,
         queries=data.queries_sha256,
@@ -249,7 +251,7 @@ def inputs(
             if layout.manifest(arm).is_file()
         },
         times=digest.of_file(layout.times) if settings and layout.times.is_file() else None,
-        load=digest.of_file(trials) if loaded and trials.is_file() else None,
+        load=measured.get("load"),
         policy=policy,
         code=code_sha256(),
         seeds={**seeds, "race": seed} if isinstance(seed, int) else dict(seeds),
@@ -275,7 +277,7 @@ def note_timed(layout: Layout, kind: Clocked, arms: Sequence[str], at: datetime)
         policy=None,
         seeds={},
         raced=kind in {"race", "load"},
-        loaded=kind == "load",
+        beside=(kind,),
     )
     with writing(layout):
         add(layout, kind, at, inputs=found, inventory=inventory)

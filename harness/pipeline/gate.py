@@ -13,11 +13,10 @@ from harness.core.evidence import Evidence
 from harness.core.files import json_text, write_text
 from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision
+from harness.core.parts import kinds
 from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES
 from harness.corpus.tuning import Leak
-from harness.judge.pool import labels_in
-from harness.load.files import receipt_of, trials_of
 from harness.pipeline import experiments, receipts
 from harness.pipeline.compare import read_agreement, tie_ends
 from harness.pipeline.difference import first_difference
@@ -51,7 +50,6 @@ from harness.report.decision.ci import to_junit
 from harness.report.decision.decision_json import from_json, steps_json, to_json, without_times
 from harness.report.inputs import ReportInput
 from harness.report.page.custody import Custody, Pinned
-from harness.shadow.traffic import taken_in
 
 
 def try_gates(layout: Layout, policy: Policy, *, trials: int) -> tuple[Tried, ...]:
@@ -199,13 +197,12 @@ def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterab
         yield policy
         if path_of(policy).is_file():
             yield path_of(policy)
-        judged_by = load_policy(policy)
-        if judged_by.loaded and trials_of(layout).is_file():
-            yield from (receipt_of(layout), trials_of(layout))
     if layout.race_receipt.is_file():
         yield from (layout.race_receipt, layout.times)
-    yield from taken_in(layout)
-    yield from labels_in(layout)
+    needed = load_policy(policy).beside if policy else ()
+    for kind in kinds():
+        if kind.always or kind.name in needed:
+            yield from kind.artifacts(layout)
     yield from (layout.data / name for name in (MANIFEST, CORPUS, QUERIES, QRELS, CLUSTERS))
     for arm in arms:
         yield from (layout.manifest(arm), layout.run_receipt(arm))

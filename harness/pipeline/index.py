@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from engines import registry as arms
 from engines.registry import Arm
 from harness.core.digest import of_files
-from harness.core.engine import Manifest
+from harness.core.engine import Manifest, Searcher
 from harness.core.errors import EvidenceError, IndexNotReady
 from harness.core.files import replacing_folder, write_text
 from harness.core.folders import is_stray
@@ -90,3 +93,28 @@ def check_settings(layout: Layout, arm: Arm) -> None:
 def _hint(layout: Layout, arm: Arm) -> str:
     named = arm.name if arm.name in arms.names() else str(arm.path)
     return layout.remedy(Layout.index, named)
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """A value that a new process can be sent."""
+
+    arm: str
+    """Name of the arm or path to its TOML file."""
+    index: Path
+    cache: Path
+    fingerprint: str
+    """Of the index that the arm was replayed on."""
+
+    @contextmanager
+    def __call__(self) -> Iterator[Searcher]:
+        """Open the arm."""
+        arm = arms.load(self.arm, self.cache)
+        with arm.open(self.index) as searcher:
+            if searcher.manifest.fingerprint != self.fingerprint:
+                raise IndexNotReady(
+                    f"{self.index}: is not the index that {arm.name} was replayed on. Run:"
+                    f" harness stage index --arm {arm.name}, then:"
+                    f" harness stage replay --arm {arm.name}"
+                )
+            yield searcher

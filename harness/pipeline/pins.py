@@ -42,7 +42,7 @@ def judged_on(layout: Layout, policy: Policy, policy_file: Path, inventory: Inve
         inventory,
         policy=digest.of_file(policy_file),
         seeds={"policy": policy.rules.seed},
-        loaded=policy.loaded,
+        beside=policy.beside,
     )
 
 

@@ -34,9 +34,8 @@ from harness.core.store import Artifact
 from harness.corpus.parquet import table_of
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
-from harness.load.files import Opener
 from harness.pipeline.experiments import note_timed
-from harness.pipeline.index import check_index
+from harness.pipeline.index import Opener, check_index
 from harness.pipeline.layout import Layout, drop_older
 from harness.pipeline.params import RaceParams
 from harness.pipeline.receipts import check_run, read_manifest

@@ -25,6 +25,7 @@ from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
 from harness.measures.name import span_of_difference
 from harness.measures.quality import summarise
+from harness.pipeline.dvc import FOLDER, LOCK
 from harness.pipeline.evidence import sides
 from harness.pipeline.layout import Layout
 from harness.pipeline.params import CompareParams
@@ -32,7 +33,6 @@ from harness.pipeline.receipts import read_twice
 from harness.pipeline.score import slices
 from harness.policy.decision import decide
 from harness.policy.model import Policy
-from harness.trust.reproduce import FOLDER, LOCK
 
 CACHE = Path(".dvc") / "cache" / "files" / "md5"
 TIMED = frozenset({"race.json", "findings.json"})

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.files import write_json, write_text
+from harness.core.files import seen_from, write_json, write_text
 from harness.core.formats import json_file
 from harness.core.gate import StepDecision
 from harness.core.names import checked
+from harness.core.parts import kinds
 from harness.core.printable import many
 from harness.core.reading import numbered
 from harness.core.records import Query
@@ -26,29 +24,17 @@ from harness.core.scores import Paired, Scores
 from harness.corpus import beir
 from harness.corpus.prepared import QUERIES
 from harness.corpus.runs import read_scores
-from harness.load.files import (
-    CURVE,
-    LOAD_KEY,
-    RECEIPT,
-    TRIALS,
-    history_of,
-    page_of,
-    receipt_of,
-)
-from harness.load.trial import Record
-from harness.load.trials import noises, points
 from harness.pipeline.decompose import kept
 from harness.pipeline.evidence import Subject, evidence_of, measured
 from harness.pipeline.gate import as_stated, check_decision, read_decision
 from harness.pipeline.layout import Layout
-from harness.pipeline.params import LoadParams
 from harness.pipeline.pins import of_decision
 from harness.pipeline.report_inputs import assemble
 from harness.report import trends
 from harness.report.decision import decision_json
 from harness.report.decision.ci import Checked, Held, Loss, gitlab, notes, to_markdown
 from harness.report.decision.files import Written, write_reports
-from harness.report.inputs import Links, LoadReport, ReportInput
+from harness.report.inputs import ReportInput
 from harness.report.trends import Entry, changed, comparable, entry_of, to_page
 
 DECISION, VALUES = "decision.json", "per_query.parquet"
@@ -264,58 +250,12 @@ def as_decided(layout: Layout, subject: Subject, out: Path) -> ReportInput:
 
 
 def linked(report: ReportInput, layout: Layout, out: Path) -> ReportInput:
-    """Add what was left to a report: a load, differences taken apart, the addresses of pages."""
-    arms = report.provenance.manifests.items()
+    """Add what was left to a report: evidence of slices, differences taken apart, a history."""
+    prints = {arm: one.fingerprint for arm, one in report.provenance.manifests.items()}
+    described = (one.section(layout, prints, out) for one in kinds() if one.section)
     return replace(
         report,
         apart=kept(layout),
-        load=last_load(layout, {arm: found.fingerprint for arm, found in arms}),
-        links=Links(load=_seen_from(out, page_of(layout)), history=_seen_from(out, out / TRENDS)),
-    )
-
-
-def _seen_from(folder: Path, page: Path) -> str:
-    """Return the relative address of a page; empty where there is none."""
-    return quote(Path(os.path.relpath(page, folder)).as_posix()) if page.is_file() else ""
-
-
-def last_load(layout: Layout, fingerprints: Mapping[str, str]) -> LoadReport | None:
-    """Combine the trials of the last load; None where none was run, or of other indexes.
-
-    ``fingerprints`` are those of the arms as they are now. Searches for a highest rate are left
-    to the page of the load.
-    """
-    if not (receipt_of(layout).is_file() and history_of(layout).is_file()):
-        return None
-    receipt = RECEIPT.read(receipt_of(layout))
-    if any(fingerprints.get(arm) != of for arm, of in receipt["arms"].items()):
-        return None
-    key = digest.of_json(receipt)[:LOAD_KEY]
-    trials: dict[tuple[str, bool, float | None, int], Record] = {}
-    for one in TRIALS.read(history_of(layout)):
-        if one.about["load"] == key and one.purpose == CURVE:
-            trials[one.arm, one.twin, one.rate, one.number] = one  # the same load run again
-    if not trials:
-        return None
-    return _together(layout, tuple(trials.values()), LoadParams.model_validate(receipt["params"]))
-
-
-def _together(layout: Layout, trials: tuple[Record, ...], params: LoadParams) -> LoadReport:
-    control = next(one.arm for one in trials if one.twin)
-    arms = dict.fromkeys((control, *sorted({one.arm for one in trials})))
-    last = trials[-1].about
-    return LoadReport(
-        dataset=layout.root.name,
-        machine=last["machine"],
-        loaded_at=max(one.about["at"] for one in trials),
-        busy=fmean(float(one.about["busy"]) for one in trials),
-        arms=tuple(arms),
-        workers=f"processes: {last['processes']}, workers in each: {last['threads']}",
-        about={},
-        points=points(trials, control, max_lag=params.max_lag, confidence=params.confidence),
-        noise=noises(trials, control, max_lag=params.max_lag, max_noise=params.max_noise),
-        highest={},
-        budget_ns=None,
-        index_bytes={one.arm: int(one.about["index_bytes"]) for one in trials},
-        command="",
+        beside=tuple(one for one in described if one is not None),
+        history=seen_from(out, out / TRENDS),
     )

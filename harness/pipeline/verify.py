@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -17,13 +17,16 @@ from harness.core.folders import RUN, mark
 from harness.core.formats import json_file
 from harness.core.printable import many
 from harness.core.run import Status
+from harness.core.scores import Scores
 from harness.corpus import card, trec
 from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
-from harness.corpus.runs import read_run
+from harness.corpus.runs import read_run, read_scores
+from harness.measures.quality import oracle
 from harness.pipeline import receipts as custody_receipts
 from harness.pipeline.compare import ties
 from harness.pipeline.derive import PREFIX, check_times, derive, judged_in
+from harness.pipeline.dvc import LOCK, check_recorded
 from harness.pipeline.gate import read_decision, rests_on
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import TIES
@@ -31,9 +34,7 @@ from harness.pipeline.race import read_race
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.report import as_decided
 from harness.report.decision.files import texts
-from harness.report.inputs import Links, ReportInput
-from harness.trust.reproduce import LOCK, check_recorded
-from harness.trust.requery import check_values
+from harness.report.inputs import ReportInput
 
 DECISION = "decision.json"
 OWN = (".", mark(Path(), RUN).name)
@@ -253,20 +254,17 @@ def _check(file: Path, sha256: str, hint: str) -> None:
 def _as_linked(reports: Sequence[ReportInput]) -> Iterator[list[ReportInput]]:
     """Return the reports with all that was left beside them, and then with less of it."""
     left = (
-        any(one.load for one in reports),
+        any(one.beside for one in reports),
         any(one.apart for one in reports),
-        any(one.links.load for one in reports),
-        any(one.links.history for one in reports),
+        any(one.history for one in reports),
     )
-    for load, apart, loads, history in product(
-        *((True, False) if is_ else (True,) for is_ in left)
-    ):
+    for beside, apart, history in product(*((True, False) if one else (True,) for one in left)):
         yield [
             replace(
                 one,
-                load=one.load if load else None,
+                beside=one.beside if beside else (),
                 apart=one.apart if apart else (),
-                links=Links(one.links.load if loads else "", one.links.history if history else ""),
+                history=one.history if history else "",
             )
             for one in reports
         ]
@@ -311,3 +309,33 @@ def _answers(layout: Layout, arm: str, said: dict[str, Any], hint: str) -> int:
         if run.arm != arm or not all(own):
             raise EvidenceError(f"{path}: holds answers of another engine than {arm}. {hint}")
     return count
+
+
+SAME = 1e-9
+
+
+def check_values(layout: Layout) -> int:
+    """Compute every measure of every arm with ir-measures, and count the values that are equal."""
+    data = Prepared.open(layout.data)
+    qrels, asked = data.qrels(), [query.query_id for query in data.queries()]
+    count = 0
+    for (arm,), scores in read_scores(layout.per_query, ["arm"]).items():
+        found = oracle(read_run(layout.run(arm)), qrels, tuple(scores), asked)
+        same_values(arm, scores, found)
+        count += sum(len(one.query_ids) for one in found.values())
+    return count
+
+
+def same_values(arm: str, scores: Mapping[str, Scores], library: Mapping[str, Scores]) -> None:
+    """Compare scores of an arm with those of ir-measures."""
+    for name, wanted in library.items():
+        found, exact = scores[name].by_query, wanted.by_query
+        for query_id in dict.fromkeys([*found, *exact]):
+            ours, theirs = found.get(query_id), exact.get(query_id)
+            if (ours is None) != (theirs is None) or (
+                ours is not None and theirs is not None and abs(ours - theirs) > SAME
+            ):
+                raise EvidenceError(
+                    f"{name} of {arm} for query {query_id} is {ours}, but ir-measures says"
+                    f" {theirs}; the scores are wrong: fix harness.measures"
+                )

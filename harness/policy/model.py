@@ -10,9 +10,10 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.errors import UnknownName
-from harness.core.evidence import Evidence, Load
+from harness.core.evidence import Evidence
 from harness.core.gate import Finding
 from harness.core.names import Label, Name
+from harness.core.parts import kinds
 from harness.core.scores import BY_TEXT, Clustering
 from harness.gates.base.rules import GateSettings, Rule, Rules, missing
 from harness.stats.inference import MOST_CONFIDENCE
@@ -235,10 +236,14 @@ class Policy:
         )
         return tuple(dict.fromkeys(named))
 
+    def needs(self, kind: type) -> bool:
+        """Return whether a gate needs this kind of evidence."""
+        return any(step.needs(kind) for step in self.steps)
+
     @property
-    def loaded(self) -> bool:
-        """Whether a gate rests on a load test."""
-        return any(step.needs(Load) for step in self.steps)
+    def beside(self) -> frozenset[str]:
+        """Names of the kinds of evidence that it rests on because a gate needs them."""
+        return frozenset(one.name for one in kinds() if not one.always and self.needs(one.value))
 
     @property
     def measures(self) -> tuple[str, ...]:

@@ -12,14 +12,12 @@ from harness.core.evidence import Evidence
 from harness.core.printable import counted
 from harness.core.records import Qrels
 from harness.core.scores import codes, independent
-from harness.gates import agreement_floor, identity, negatives, no_slice_harmed, queueing
+from harness.gates import agreement_floor, identity, negatives, no_slice_harmed
 from harness.gates.agreement_floor import Settings as FloorSettings
 from harness.gates.base.differences import Comparison, compare, known_span
 from harness.gates.base.queries import SampleSettings, ShareSettings, checked, in_slice
 from harness.gates.base.rules import GateSettings, Rules
 from harness.gates.base.times import TimedSettings
-from harness.gates.base.traffic import MIN_PERIODS, LiveSettings
-from harness.load.rates import fewest_rounds
 from harness.measures.name import floor_in_words, gain_in_words, loss_in_words, share_in_words
 from harness.policy.decision import AskedMean, asked_means
 from harness.policy.model import Gate, Policy, Step
@@ -38,7 +36,6 @@ from harness.stats.sample_size import (
     planned_share,
 )
 from harness.stats.sample_size import planned as planned_queries
-from harness.stats.sequential import blocks_needed
 
 
 class Counted(NamedTuple):
@@ -294,6 +291,9 @@ class _Planner:
         if means := tuple(asked_means(settings, slices)):
             yield from map(self.mean, means)
             return
+        if fewest := settings.planned(self.rules.confidence):
+            yield Need(fewest.of, least=fewest.least, note=fewest.note)
+            return
         for kind, planned in PLANNED:
             if isinstance(settings, kind):
                 yield planned(self, settings)
@@ -407,16 +407,6 @@ class _Planner:
     def each_slice(self, _: no_slice_harmed.Settings) -> Need:
         return Need("queries of each slice", note="it asks for slices, and none is at hand")
 
-    def live(self, settings: LiveSettings) -> Need:
-        note = f"of {settings.block_s:g} s, in {MIN_PERIODS} whole {settings.period}s or more"
-        room = 1 - settings.limit if settings.passes == "above" else settings.limit
-        return Need("live blocks", least=blocks_needed(room, self.rules.confidence), note=note)
-
-    def load(self, settings: queueing.Settings) -> Need:
-        of = f"rounds of load with {settings.min_arrivals:,} arrivals at {settings.rate:g} a second"
-        note = "how far rounds differ is known after a load test, so its power is not planned"
-        return Need(of, least=fewest_rounds(self.rules.confidence), note=note)
-
     def whole(self, _: GateSettings) -> Need:
         return Need("the whole query set", note="it counts all queries and samples none")
 
@@ -426,9 +416,7 @@ PLANNED: tuple[tuple[type[GateSettings], Callable[[_Planner, Any], Need]], ...] 
     (negatives.Settings, _Planner.negative),
     (agreement_floor.Settings, _Planner.agreement),
     (ShareSettings, _Planner.share),
-    (LiveSettings, _Planner.live),
     (TimedSettings, _Planner.timed),
-    (queueing.Settings, _Planner.load),
     (identity.Settings, _Planner.whole),
 )
 """How the gates of each kind are planned, beside those on means of differences."""

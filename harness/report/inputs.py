@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError
@@ -13,14 +13,16 @@ from harness.core.gate import StepDecision
 from harness.core.printable import many
 from harness.core.records import Document, Qrels, Query
 from harness.core.scores import Dependence, Estimate
-from harness.load.rates import Highest, Noise
-from harness.load.trial import Histogram, Record
 from harness.policy.model import Policy
 from harness.report.rounding import percent
 from harness.stats.interval import TrafficMean
 
 if TYPE_CHECKING:
+    from harness.report.doc import Section
     from harness.report.page.custody import Custody
+
+    Described = Callable[[str], Section]
+    """Takes the prefix of ids on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,68 +53,6 @@ class Trust:
             each = "; ".join(f"{key}: {why}" for key, why in granted.items())
             said += f" Taken for granted, and not checked: {each}."
         return said
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Point:
-    """All rounds of one arm at one rate."""
-
-    arm: str
-    twin: bool
-    rate: float | None
-    """Arrivals a second; None for a closed loop."""
-    records: tuple[Record, ...]
-    """Rounds that count."""
-    objections: tuple[str, ...]
-    """Why others do not, one text a round."""
-    response: Mapping[str, Histogram]
-    """Response times of all rounds that count, by query class."""
-    service: Histogram
-    cold: Histogram
-    p50: Estimate | None
-    """Median over rounds of each round's p50, nanoseconds; None where there are too few."""
-    p99: Estimate | None
-    ratio: Estimate | None
-    """Median over rounds of p99 by the first arm's p99; None where there are too few rounds."""
-
-    @property
-    def overall(self) -> Histogram:
-        """Response times of all classes."""
-        return Histogram.merged(self.response.values())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LoadReport:
-    """One load."""
-
-    dataset: str
-    machine: str
-    loaded_at: str
-    busy: float
-    """Mean share of the processors that others took just before the trials."""
-    arms: tuple[str, ...]
-    """The first is the reference of the others."""
-    workers: str
-    about: Mapping[str, str]
-    """Settings, in words."""
-    points: tuple[Point, ...]
-    noise: Mapping[float, Noise]
-    """The first arm against itself, by rate."""
-    highest: Mapping[str, Highest]
-    """Highest rate of each arm; empty where it was not asked for."""
-    budget_ns: int | None
-    index_bytes: Mapping[str, int]
-    command: str
-
-    def point(self, arm: str, rate: float | None, *, twin: bool = False) -> Point | None:
-        """Find the trials of an arm at a rate."""
-        found = (p for p in self.points if (p.arm, p.rate, p.twin) == (arm, rate, twin))
-        return next(found, None)
-
-    @property
-    def rates(self) -> tuple[float, ...]:
-        """Rates of the trials of all arms, ascending."""
-        return tuple(sorted({point.rate for point in self.points if point.rate is not None}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +147,6 @@ class Latency:
     """Time of a text that the replay had asked over that of a variant, by arm."""
 
 
-class Links(NamedTuple):
-    """Pages beside this one, as seen from it; empty where there is none."""
-
-    load: str = ""
-    history: str = ""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportInput:
     """One dataset: what was measured and, where a policy judged, what was decided.
@@ -255,9 +188,10 @@ class ReportInput:
     """Command-line options that name these data; empty if unknown."""
     apart: tuple[Apart, ...] = ()
     """Differences taken apart by stages (``harness decompose``), whether they still hold or not."""
-    load: LoadReport | None = None
-    """The last load of these arms as they are; None where none was run."""
-    links: Links = field(default_factory=Links)
+    beside: tuple[Described, ...] = ()
+    """Evidence of slices, each in a section of its own."""
+    history: str = ""
+    """Address of the page of earlier decisions as seen from this one; empty where none is."""
     dependence: Mapping[str, Mapping[str, Dependence]] = field(default_factory=dict)
     """What clusters of queries cost each of ``differences``."""
     traffic: Mapping[str, TrafficMean] = field(default_factory=dict)

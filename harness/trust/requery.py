@@ -15,10 +15,8 @@ from harness.core.errors import EvidenceError
 from harness.core.printable import many
 from harness.core.records import Query
 from harness.core.run import Row, Status
-from harness.core.scores import Scores
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run, read_scores
-from harness.measures.quality import oracle
+from harness.corpus.runs import read_run
 from harness.pipeline.index import check_index
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_same, index_files, read_manifest, replayed_index
@@ -118,33 +116,3 @@ def _answer_difference(stored: Row, row: Row) -> str:
                 f" engine gives {new.raw_score:g}"
             )
     return ""
-
-
-SAME = 1e-9
-
-
-def check_values(layout: Layout) -> int:
-    """Compute every measure of every arm with ir-measures, and count the values that are equal."""
-    data = Prepared.open(layout.data)
-    qrels, asked = data.qrels(), [query.query_id for query in data.queries()]
-    count = 0
-    for (arm,), scores in read_scores(layout.per_query, ["arm"]).items():
-        found = oracle(read_run(layout.run(arm)), qrels, tuple(scores), asked)
-        same_values(arm, scores, found)
-        count += sum(len(one.query_ids) for one in found.values())
-    return count
-
-
-def same_values(arm: str, scores: Mapping[str, Scores], library: Mapping[str, Scores]) -> None:
-    """Compare scores of an arm with those of ir-measures."""
-    for name, wanted in library.items():
-        found, exact = scores[name].by_query, wanted.by_query
-        for query_id in dict.fromkeys([*found, *exact]):
-            ours, theirs = found.get(query_id), exact.get(query_id)
-            if (ours is None) != (theirs is None) or (
-                ours is not None and theirs is not None and abs(ours - theirs) > SAME
-            ):
-                raise EvidenceError(
-                    f"{name} of {arm} for query {query_id} is {ours}, but ir-measures says"
-                    f" {theirs}; the scores are wrong: fix harness.measures"
-                )

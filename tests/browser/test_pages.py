@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pypdf import PdfReader
 
 from harness.core.gate import Cause, StepDecision, Verdict
-from harness.load import page as load
+from harness.load import page as load_page
+from harness.load.evidence import shown
 from harness.report import trends
-from harness.report.inputs import Links
 from harness.report.page import view
 from tests.browser.watched import Watched
 from tests.make import report_inputs
@@ -33,9 +34,8 @@ FOCUSABLE = """() => [...document.querySelectorAll(
 
 def several() -> str:
     """Two data sets: three steps of a policy, with a load and earlier decisions; and no policy."""
-    decided = replace(
-        report_inputs.report("mail"), load=load_report(), links=Links("load.html", "trends.html")
-    )
+    load = partial(shown, load_report(), "load.html")
+    decided = replace(report_inputs.report("mail"), beside=(load,), history="trends.html")
     return view.to_page([decided, report_inputs.compared_only("bare")])
 
 
@@ -61,7 +61,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "trends": lambda: trends.to_page({
         "toy": [entry(number) for number in range(1, 13)], "another": [entry(1)],
     }),
-    "load": lambda: load.to_page(load_report()),
+    "load": lambda: load_page.to_page(load_report()),
     "shadow": lambda: test_shadow_page.page(test_shadow_page.found()),
 }  # fmt: skip
 

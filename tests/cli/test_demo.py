@@ -13,8 +13,9 @@ import typer
 
 from harness.cli import oneshot
 from harness.corpus.runs import read_run, write_run
+from harness.pipeline.dvc import LOCK, RECORD, _md5
 from harness.pipeline.receipts import note_replayed
-from harness.trust.reproduce import LOCK, RECORD, _md5, record
+from harness.trust.reproduce import record
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 

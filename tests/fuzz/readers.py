@@ -28,13 +28,13 @@ from harness.load import workers as load_workers
 from harness.logs import querylog
 from harness.migrate import ledger as migrate_ledger
 from harness.pipeline import params, race
+from harness.pipeline.dvc import check_recorded
 from harness.policy import pins
 from harness.policy.load import load_policy
 from harness.report import trends
 from harness.shadow import files as shadow_files
 from harness.shadow import log
 from harness.shadow.record import Degradation
-from harness.trust.reproduce import check_recorded
 from harness.tune import files as tune_files
 from tests.make.desk import OVERLAP
 from tests.make.toy import PARAMS

@@ -13,8 +13,8 @@ from benchmarks.simulate_times import BOUND, COURSES, DAY_S, Course, passed
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Cause, Finding, Verdict
-from harness.gates import anytime_failures, anytime_overlap, anytime_slow
-from harness.gates.base.traffic import LiveSettings
+from harness.shadow import anytime_failures, anytime_overlap, anytime_slow
+from harness.shadow.live import LiveSettings
 from tests.make import gate_inputs
 from tests.make.chances import chance
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.evidence import LOST, SHED, Traffic
 from harness.core.gate import Cause, Finding, Verdict
-from harness.gates.base.traffic import MOST_SHED
+from harness.shadow.live import MOST_SHED
 from tests.gates.test_anytime import RULES, flags, judged, of
 from tests.make import gate_inputs
 

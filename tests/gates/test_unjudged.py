@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
-from harness.core.evidence import ArmResult, Evidence, Sample
+from harness.core.evidence import ArmResult, Evidence, Sample, Samples
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
@@ -185,7 +185,7 @@ def sampled(of: Evidence, truth: Truth, size: int, seed: int = 1, **changes: obj
 
 
 def with_sample(of: Evidence, sample: Sample) -> Evidence:
-    return replace(of, samples={sample.key: sample})
+    return replace(of, kinds={**of.kinds, Samples: Samples({sample.key: sample})})
 
 
 def test_a_judged_sample_settles_it_in_a_sentence() -> None:

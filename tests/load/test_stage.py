@@ -20,7 +20,6 @@ from harness.load import stage as module
 from harness.load import trials as loading
 from harness.load.files import (
     TRIALS,
-    Opener,
     Parts,
     history_of,
     page_of,
@@ -28,10 +27,11 @@ from harness.load.files import (
     receipt_of,
 )
 from harness.load.stage import load, verdict
+from harness.load.trial import LoadReport
 from harness.load.trials import LoadRequest
 from harness.load.workers import Part, Plan, WallClock, WorkerPool, work
+from harness.pipeline.index import Opener
 from harness.pipeline.receipts import note_run, read_manifest
-from harness.report.inputs import LoadReport
 from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow

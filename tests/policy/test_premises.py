@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.evidence import Evidence, Race, Sample
+from harness.core.evidence import Evidence, Race, Sample, Samples
 from harness.core.gate import Cause, Finding, Outcome
 from harness.policy.decision import decide, open_premises
 from harness.policy.load import load_policy
@@ -87,8 +87,11 @@ def test_a_model_or_intents_check_for_unlike_words_but_not_where_texts_do_not_co
 def test_a_sample_needs_a_judge_that_the_policy_names(tmp_path: Path) -> None:
     known, sample = policy(tmp_path, undeclared("judges")), gate_sample("nDCG@10")
     assert premise(known, given()) is None
-    assert premise(known, given(samples={(*sample.key[:2], "RR@10"): sample})) is None
-    found = premise(known, given(samples={sample.key: sample}))
+    assert (
+        premise(known, given(kinds={Samples: Samples({(*sample.key[:2], "RR@10"): sample})}))
+        is None
+    )
+    found = premise(known, given(kinds={Samples: Samples({sample.key: sample})}))
     assert found is not None
     assert found.reason.startswith("judges (")
 
@@ -96,9 +99,9 @@ def test_a_sample_needs_a_judge_that_the_policy_names(tmp_path: Path) -> None:
 def test_a_sample_of_a_machine_holds_the_step_whatever_is_declared(tmp_path: Path) -> None:
     known = policy(tmp_path)
     people = gate_sample("nDCG@10")
-    assert premise(known, given(samples={people.key: people})) is None
+    assert premise(known, given(kinds={Samples: Samples({people.key: people})})) is None
     machine = replace(people, by="machine:rules")
-    found = premise(known, given(samples={people.key: machine}))
+    found = premise(known, given(kinds={Samples: Samples({people.key: machine})}))
     assert found is not None
     assert found.cause is Cause.PREMISE
     assert "judges: machine:rules judged, and its error is in no interval" in found.reason

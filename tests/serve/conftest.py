@@ -18,7 +18,7 @@ from harness.load.files import page_of
 from harness.pipeline.layout import Layout
 from harness.pipeline.report import linked
 from harness.report.decision.decision_json import to_json
-from harness.report.inputs import Links, ReportInput
+from harness.report.inputs import ReportInput
 from harness.report.page.view import to_page
 from harness.serve.application import Guard, application
 from harness.serve.shelf import folders
@@ -65,7 +65,7 @@ def write_decision(folder: Path, *datasets: str) -> None:
 def write_compared(folder: Path, layout: Layout) -> None:
     """Write the page of a load where its layout has it, and a report that leads to it."""
     write_text(page_of(layout), "<!doctype html><title>load</title>")
-    write_text(folder / "index.html", _page(linked(_compared(), layout, folder).links))
+    write_text(folder / "index.html", _page(linked(_compared(), layout, folder)))
 
 
 @cache
@@ -73,9 +73,8 @@ def _compared() -> ReportInput:
     return report_inputs.compared_only("mail")
 
 
-@cache
-def _page(links: Links) -> str:
-    return to_page([replace(_compared(), links=links)])
+def _page(found: ReportInput) -> str:
+    return to_page([replace(found, apart=())])
 
 
 @pytest.fixture

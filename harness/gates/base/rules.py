@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import iter_modules
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 import harness.gates
-from harness.core.errors import UnknownName
-from harness.core.evidence import Evidence, Load, Race, Traffic
+from harness.core.errors import DISTRIBUTION, UnknownName
+from harness.core.evidence import Evidence
 from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
+from harness.core.parts import RULES, kinds
 from harness.core.scores import Estimate
 from harness.stats.inference import Inference
 
@@ -70,13 +73,21 @@ class Rules(Inference):
     """Power for the number of queries that would settle an INCONCLUSIVE, e.g. 0.8."""
 
 
+class Fewest(NamedTuple):
+    """What a gate needs at least, and why no more is planned."""
+
+    of: str
+    least: int
+    note: str
+
+
 class GateSettings(BaseModel, ABC):
     """Keys of one gate in a policy; every key is explicit, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     timed: ClassVar[bool] = False
     needs: ClassVar[tuple[type, ...]] = ()
-    """Kinds of evidence without which the gate is INCONCLUSIVE (``ABSENT``)."""
+    """Kinds of evidence without which the gate is INCONCLUSIVE, as their ``absent`` says."""
     granted: ClassVar[tuple[str, ...]] = ()
     """Premises of a PASS (``harness.policy.decision``)."""
 
@@ -123,6 +134,10 @@ class GateSettings(BaseModel, ABC):
         """Depth of the lists that the gate reads; 0 without a cut-off."""
         found = (CUT_OFF.search(measure) for measure in self.measures)
         return max((int(one[1]) for one in found if one), default=0)
+
+    def planned(self, confidence: float) -> Fewest | None:  # noqa: ARG002  for those that plan
+        """Return what a gate on no sample of queries needs at least; None where not known."""
+        return None
 
     @property
     @abstractmethod
@@ -174,18 +189,7 @@ class GateSettings(BaseModel, ABC):
         return self.finding(gate, said, reason, estimate=estimate, remedy=remedy, cause=cause)
 
 
-ABSENT: Mapping[type, tuple[str, str]] = {
-    Race: ("no race was run", "run: harness race"),
-    Load: (
-        "no load of these indexes and runs was run",
-        "run: harness load --arm {control} --arm {candidate} --rate {rate:g}",
-    ),
-    Traffic: (
-        "no live traffic of {candidate} beside {control} is there",
-        "compare the two on live queries, and take their log in: harness shadow traffic",
-    ),
-}
-"""Reason and remedy where a kind of evidence is missing, with the arms and the gate's keys."""
+UNKNOWN = "there is no such evidence", "measure it"
 
 
 def missing(gate: str, settings: GateSettings, evidence: Evidence) -> Finding | None:
@@ -193,7 +197,8 @@ def missing(gate: str, settings: GateSettings, evidence: Evidence) -> Finding | 
     arms = {"control": evidence.control.arm, "candidate": evidence.candidate.arm}
     for kind in settings.needs:
         if kind not in evidence.kinds:
-            said = (text.format(**arms, **settings.model_dump()) for text in ABSENT[kind])
+            texts: tuple[str, str] = getattr(kind, "absent", UNKNOWN)
+            said = (text.format(**arms, **settings.model_dump()) for text in texts)
             return settings.undecided(gate, Cause.NO_EVIDENCE, *said)
     return None
 
@@ -246,27 +251,62 @@ Judge = Callable[[str, Any, Evidence, Rules], Finding]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One module of ``harness.gates``."""
+    """A module with ``Settings`` and ``judge``."""
 
     name: str
     settings: type[GateSettings]
     judge: Judge
 
 
+class Unknown(GateSettings):
+    """A gate whose rule is of a slice that is not installed; its keys are taken as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def bound(self) -> str:
+        return "not known without its rule"
+
+    @property
+    def unit(self) -> str:
+        return ""
+
+
 def names() -> tuple[str, ...]:
-    """Name every rule, in alphabetical order."""
-    found = iter_modules(harness.gates.__path__)
-    return tuple(sorted(module.name for module in found if not module.ispkg))
+    """Name every rule, in alphabetical order: of this package, then of the slices."""
+    own = (module.name for module in iter_modules(harness.gates.__path__) if not module.ispkg)
+    return tuple(sorted({*own, *RULES, *_added()}))
+
+
+def _added() -> Mapping[str, str]:
+    return {name: module for kind in kinds() for name, module in kind.rules.items()}
 
 
 def load(name: str) -> Rule:
-    """Import the rule called ``name``.
+    """Import the rule called ``name``; one of a slice that is absent judges nothing.
 
     Raises:
         UnknownName: the module is missing.
     """
-    known = names()
-    if name not in known:
+    if name not in (known := names()):
         raise UnknownName("rule", name, known)
-    module = import_module(f"harness.gates.{name}")
+    if name not in RULES and find_spec(of_gates := f"harness.gates.{name}"):
+        module = import_module(of_gates)
+    elif at := _added().get(name):
+        module = import_module(at)
+    else:
+        return Rule(name, Unknown, partial(_unknown, name))
     return Rule(name, module.Settings, module.judge)
+
+
+def _unknown(
+    rule: str, gate: str, settings: GateSettings, evidence: Evidence, rules: Rules
+) -> Finding:
+    del evidence, rules
+    found = settings.undecided(
+        gate,
+        Cause.NO_EVIDENCE,
+        f"the rule {rule} is of the part {RULES[rule]}, which is not installed",
+        f"run: pip install --force-reinstall {DISTRIBUTION}",
+    )
+    return replace(found, rule=rule)

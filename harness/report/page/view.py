@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
 from harness.core.printable import one_line
-from harness.load.page import load_curve, notes, response
 from harness.report import html
 from harness.report.doc import (
     Block,
@@ -25,7 +25,7 @@ from harness.report.doc import (
     Value,
 )
 from harness.report.html import explore_link
-from harness.report.inputs import LoadReport, ReportInput
+from harness.report.inputs import ReportInput
 from harness.report.page import custody, figures, forest, tables
 from harness.report.page.cards import (
     card,
@@ -142,13 +142,15 @@ def _details(report: ReportInput, prefix: str) -> Section:
         ("Queries that moved", "queries", _queries(described)),
         ("Provenance", "provenance", _provenance(report)),
     )
-    inside: list[Block] = [
-        Section(title, tuple(blocks), f"{prefix}-{name}", "", "open" if name == OPEN else "closed")
-        for title, name, blocks in parts
-        if name != "gates" or report.decisions
-    ]
-    if report.links.history:
-        inside.append(Link("Earlier decisions", report.links.history))
+    inside: list[Block] = []
+    for title, name, blocks in parts:
+        if name == "queries":
+            inside += (replace(one(prefix), fold="closed") for one in report.beside)
+        if name != "gates" or report.decisions:
+            fold: Literal["open", "closed"] = "open" if name == OPEN else "closed"
+            inside.append(Section(title, tuple(blocks), f"{prefix}-{name}", "", fold))
+    if report.history:
+        inside.append(Link("Earlier decisions", report.history))
     return Section(f"{report.provenance.dataset} in detail", tuple(inside), prefix, "dataset")
 
 
@@ -262,35 +264,6 @@ def _latency(report: ReportInput, described: ReportInput, prefix: str) -> Iterat
         yield from _figure(drawn, said) if drawn else (Text(missing, "instead"),)
         yield from _figure(forest.draw_ratios(described, f"{prefix}-ratios"), RATIOS)
         yield figures.ratios(described, described.latency or found)
-    if report.load or report.links.load:
-        yield Section("Under load", tuple(_load(report, prefix)), f"{prefix}-load", "load")
-
-
-def _load(report: ReportInput, prefix: str) -> Iterator[Block]:
-    load = report.load
-    at = f" Loaded {load.loaded_at}." if load else ""
-    said = "Queries arrive at fixed rates, whatever the engine does, so queueing delay counts."
-    yield Text(said + at, "lead")
-    if report.links.load:
-        yield Link("The page of the load", report.links.load)
-    if load is None:
-        yield Text("The load is not of these arms as they are now.", "instead")
-        return
-    if (shared := highest_shared(load)).rows:
-        yield shared
-    yield from _figure(load_curve(f"{prefix}-load-curve", load), "Response time against the rate.")
-    yield Items(notes(load))
-
-
-def highest_shared(report: LoadReport) -> Table:
-    """Keep of the response times those at the highest rate at which every arm has some."""
-    shared = [
-        rate
-        for rate in report.rates
-        if all((found := report.point(arm, rate)) and found.overall.count for arm in report.arms)
-    ]
-    kept = tuple(point for point in report.points if shared and point.rate == shared[-1])
-    return response(replace(report, points=kept))
 
 
 def _queries(report: ReportInput) -> Iterator[Block]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from harness.trust.reproduce import RECORD
+from harness.pipeline.dvc import RECORD
 from tests.cli.conftest import Harness
 from tests.make.toy import NAME, Toy
 

@@ -13,10 +13,10 @@ import yaml
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.corpus.runs import read_run, write_run
+from harness.pipeline.dvc import check_recorded
 from harness.pipeline.layout import left_by_run
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.verify import _answers, verify
-from harness.trust.reproduce import check_recorded
 from tests.cli.conftest import Harness
 from tests.make.toy import ARMS, CANDIDATE, NAME, Toy
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.agent_mail.budget import value_in
-from harness.migrate import commands as migration
+from harness.cli.project import by
 from harness.migrate.ledger import decided, evidence
 from tests.cli.conftest import Harness
 from tests.docs.shell import Shell
@@ -211,13 +211,13 @@ def test_bad_input_is_one_line(
 def test_who_typed_is_noted_even_where_the_system_has_no_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert migration.by()
+    assert by()
 
     def nobody() -> str:
         raise OSError("no such user")
 
     monkeypatch.setattr("getpass.getuser", nobody)
-    assert migration.by() == f"user {os.getuid()}"
+    assert by() == f"user {os.getuid()}"
 
 
 def test_evidence_says_why_it_is_not_believed(begun: Toy) -> None:

@@ -17,7 +17,7 @@ from harness.core.evidence import Agreement
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.measures.quality import oracle, score
-from harness.trust.requery import same_values
+from harness.pipeline.verify import same_values
 from tests.make.crosscheck import crosscheck
 from tests.make.runs import random_case
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.trust.reproduce import LOCK, SAVED, local, local_lock
+from harness.pipeline.dvc import LOCK, SAVED, local, local_lock
 
 
 def test_the_tracked_record_is_put_back_and_the_local_one_kept(tmp_path: Path) -> None:

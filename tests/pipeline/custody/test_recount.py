@@ -9,8 +9,7 @@ from harness import agreement
 from harness.agreement import Pair, Partial, jaccard
 from harness.core.errors import EvidenceError
 from harness.measures import kernels
-from harness.pipeline.verify import verify
-from harness.trust.requery import check_values
+from harness.pipeline.verify import check_values, verify
 from tests.make.planted import check_kernels
 from tests.make.toy import Toy
 

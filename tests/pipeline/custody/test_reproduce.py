@@ -13,9 +13,10 @@ import yaml
 
 from harness.core.errors import BadFile
 from harness.corpus.runs import read_run, write_run
+from harness.pipeline.dvc import RECORD
+from harness.pipeline.dvc import _md5 as md5
 from harness.replay.machine import vector_flags
 from harness.trust import reproduce as stage
-from harness.trust.reproduce import _md5 as md5
 from harness.trust.reproduce import record, reproduce
 from tests.make.toy import ARMS, NAME, QUERIES, Toy
 
@@ -101,7 +102,7 @@ def test_what_differs_of_the_machine_is_named(
 
 @pytest.mark.parametrize("file", [stage.ABOUT, stage.FIRST])
 def test_a_record_that_is_gone_or_garbage_is_refused(recorded: Toy, file: str) -> None:
-    (recorded.root / stage.RECORD / NAME / file).write_text("garbage")
+    (recorded.root / RECORD / NAME / file).write_text("garbage")
     with pytest.raises(BadFile, match="harness reproduce --record"):
         reproduce(recorded.root, recorded.layout)
 

@@ -8,8 +8,8 @@ import pytest
 
 from engines.stacks.text.dense import Dense, Settings
 from engines.stacks.text.hybrid import Hybrid
+from harness.pipeline.dvc import VECTORS, keep_vectors, take_vectors
 from harness.pipeline.layout import Layout
-from harness.trust.reproduce import VECTORS, keep_vectors, take_vectors
 from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow

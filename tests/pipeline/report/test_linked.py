@@ -6,16 +6,20 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.load import trials as loading
+from harness.load.evidence import last_load
 from harness.load.files import TRIALS, history_of, page_of, receipt_of
+from harness.load.trial import LoadReport
 from harness.pipeline.receipts import read_manifest
-from harness.pipeline.report import last_load, linked, report
+from harness.pipeline.report import linked, report
 from harness.pipeline.verify import verify_pages
-from harness.report.inputs import Links, LoadReport, ReportInput
+from harness.report.doc import Link, Text
+from harness.report.inputs import ReportInput
 from tests.load.test_stage import in_here, loaded
 from tests.make import report_inputs
 from tests.make.toy import Toy
@@ -91,17 +95,25 @@ def test_pages_that_are_there_are_named_as_seen_from_the_report(
     out = project.root / "reports"
     out.mkdir()
     report: ReportInput = report_inputs.report()
-    assert linked(report, project.layout, out).load is None
-    page = linked(report, project.layout, out).links
-    assert (out / page.load).resolve() == page_of(project.layout)
-    assert page.history == ""
+    load, other = shown_load(linked(report, project.layout, out))
+    assert other == "The load is not of these arms as they are now."
+    assert (out / unquote(load)).resolve() == page_of(project.layout)
+    assert linked(report, project.layout, out).history == ""
     (out / "trends.html").write_text("x")
     page_of(project.layout).unlink()
-    assert linked(report, project.layout, out).links == Links("", "trends.html")
+    found = linked(report, project.layout, out)
+    assert (found.history, found.beside) == ("trends.html", ())
     (project.layout.today / "x").mkdir(parents=True)
     page_of(project.layout).write_text("x")
     inside = tmp_path / "other"
-    assert linked(report, project.layout, inside).links.load.startswith("../a%20b/project/")
+    assert shown_load(linked(report, project.layout, inside))[0].startswith("../a%20b/project/")
+
+
+def shown_load(found: ReportInput) -> list[str]:
+    """Return address and text of the part on the load."""
+    (section,) = (one("d0") for one in found.beside)
+    by = {type(block): block for block in section.blocks if isinstance(block, Link | Text)}
+    return [getattr(by[Link], "href"), getattr(by[Text], "text")]  # noqa: B009
 
 
 def test_a_load_beside_a_page_is_part_of_it_and_one_after_it_is_not(

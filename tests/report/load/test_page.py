@@ -10,11 +10,10 @@ import pytest
 from harness.core.gate import Verdict
 from harness.core.run import Status
 from harness.core.scores import Estimate
+from harness.load.evidence import highest_shared
 from harness.load.page import headline, load_curve, notes, percentile_curves, tables, to_page
 from harness.load.rates import Highest, Noise
-from harness.load.trial import Histogram, Record, Trial
-from harness.report.inputs import LoadReport, Point
-from harness.report.page.view import highest_shared
+from harness.load.trial import Histogram, LoadReport, Point, Record, Trial
 
 pytestmark = pytest.mark.slow
 

@@ -7,14 +7,16 @@ import hashlib
 import html
 import re
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 
 import pytest
 
 from harness.core.gate import OF_VERDICT, StepDecision, Verdict
 from harness.core.printable import printable
+from harness.load.evidence import shown
 from harness.report.html import PAGE, explore_link
-from harness.report.inputs import Links, ReportInput
+from harness.report.inputs import ReportInput
 from harness.report.page.queries import movers
 from harness.report.page.view import to_page
 from tests.make import report_inputs
@@ -175,8 +177,9 @@ def test_a_bar_lies_on_its_side_of_the_bound(page: str) -> None:
 def test_pages_beside_this_one_are_linked_where_there_are_any(page: str) -> None:
     assert "Earlier decisions" not in page
     assert "Under load" not in page
-    links = Links(load="../perf/mail/load.html", history="trends.html")
-    linked = to_page([replace(report_inputs.report(), links=links)])
+    load = partial(shown, None, "../perf/mail/load.html")
+    beside = replace(report_inputs.report(), beside=(load,), history="trends.html")
+    linked = to_page([beside])
     assert '<a href="trends.html">Earlier decisions</a>' in linked
     assert '<a href="../perf/mail/load.html">The page of the load</a>' in linked
     assert "The load is not of these arms as they are now." in linked

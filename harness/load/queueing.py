@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 from harness.core.evidence import AtRate, Evidence, Load
 from harness.core.gate import Cause, Finding
 from harness.core.scores import Estimate
-from harness.gates.base.rules import MinQueries, Noise, Ratio, Rules, Share, below, plain
+from harness.gates.base.rules import Fewest, MinQueries, Noise, Ratio, Rules, Share, below, plain
 from harness.gates.base.times import NS_PER_MS, BudgetSettings, Hindrance
-from harness.load.rates import median_of
+from harness.load.rates import fewest_rounds, median_of
 
 
 class Settings(BudgetSettings):
@@ -38,6 +38,11 @@ class Settings(BudgetSettings):
             f"{self.percent} in the system below {self.max_ms:g} ms at {self.rate:g} arrivals a"
             f" second, where the reference work takes {self.reference_ms:g} ms"
         )
+
+    def planned(self, confidence: float) -> Fewest:
+        of = f"rounds of load with {self.min_arrivals:,} arrivals at {self.rate:g} a second"
+        note = "how far rounds differ is known after a load test, so its power is not planned"
+        return Fewest(of, fewest_rounds(confidence), note)
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:

@@ -15,8 +15,18 @@ from harness.core.evidence import LOST, SHED, Evidence, Traffic
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import counted, many
 from harness.core.scores import Estimate
-from harness.gates.base.rules import A_DAY_S, GateSettings, Rules, Share, Where, above, below, plain
-from harness.stats.sequential import NS_PER_S, Blocks, blocks
+from harness.gates.base.rules import (
+    A_DAY_S,
+    Fewest,
+    GateSettings,
+    Rules,
+    Share,
+    Where,
+    above,
+    below,
+    plain,
+)
+from harness.stats.sequential import NS_PER_S, Blocks, blocks, blocks_needed
 
 MEMORY = 0.2
 """Largest correlation of neighbouring blocks that keeps the error rate (docs/decisions/0019)."""
@@ -191,6 +201,11 @@ class LiveSettings(GateSettings):
     @abstractmethod
     def said(self, traffic: Traffic) -> str:
         """Describe the values, with notes for the reader."""
+
+    def planned(self, confidence: float) -> Fewest:
+        note = f"of {self.block_s:g} s, in {MIN_PERIODS} whole {self.period}s or more"
+        room = 1 - self.limit if self.passes == "above" else self.limit
+        return Fewest("live blocks", blocks_needed(room, confidence), note)
 
     def premises(self) -> Premises:
         """Return what a PASS takes for granted of traffic."""

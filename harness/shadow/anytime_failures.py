@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding
 from harness.gates.base.rules import Rules
-from harness.gates.base.traffic import RareSettings, judge_live
+from harness.shadow.live import RareSettings, judge_live
 
 
 class Settings(RareSettings):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding
 from harness.gates.base.rules import Depth, Rules, Share, Where
-from harness.gates.base.traffic import Floats, LiveSettings, judge_live
+from harness.shadow.live import Floats, LiveSettings, judge_live
 
 
 class Settings(LiveSettings):

@@ -1,0 +1,74 @@
+"""Slices: parts of the product that nothing else rests on, each a folder or a package of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from harness.core.errors import DISTRIBUTION, HarnessError
+from harness.core.evidence import ArmResult
+
+HOME = Path(__file__).parents[1]
+GROUP = "harness.parts"
+"""Entry points of other packages, each an ``EvidenceKind``."""
+RULES = {
+    "anytime_failures": "shadow",
+    "anytime_overlap": "shadow",
+    "anytime_slow": "shadow",
+    "queueing": "load",
+}
+"""Rules of gates by the slice that has them: a policy may name one whose slice is absent."""
+CORE = ("core", "pipeline")
+"""Folders whose ``evidence.py`` is not of a slice."""
+Place = TypeVar("Place")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceKind(Generic[Place, Value]):
+    """One kind of evidence: all that the core knows of a slice."""
+
+    name: str
+    value: type[Value]
+    """The key of the evidence; its ``absent`` has the reason and the remedy where it is missing."""
+    collect: Callable[[Place, ArmResult, ArmResult], Value | None]
+    """Reads what was measured of control and candidate; None where nothing was."""
+    artifacts: Callable[[Place], Iterable[Path]]
+    """Lists the files that are there and that a decision with this evidence rests on."""
+    section: Callable[[Place, Mapping[str, str], Path], object] | None = None
+    """Describes it for a page in a folder, as a ``harness.report.doc.Section`` or None; takes the
+    fingerprints of the arms as they are now."""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """Modules of its gates, each with ``Settings`` and ``judge``, by the rule's name."""
+    commands: str = ""
+    """Module of its commands; a folder below ``harness`` has ``commands.py``."""
+    always: bool = True
+    """Whether every decision rests on it, or only one with a gate that needs it."""
+
+
+@cache
+def kinds() -> tuple[EvidenceKind[Any, Any], ...]:
+    """Find every kind of evidence: ``evidence.py`` of each folder, then those of other packages."""
+    own = sorted(path.parent.name for path in HOME.glob("*/evidence.py"))
+    found = [import_module(f"{HOME.name}.{name}.evidence") for name in own if name not in CORE]
+    added = sorted(entry_points(group=GROUP), key=lambda one: one.name)
+    return (*(module.KIND for module in found), *(one.load() for one in added))
+
+
+def has(name: str) -> bool:
+    """Return whether a slice is there."""
+    return (HOME / name / "__init__.py").is_file()
+
+
+def part(name: str, module: str) -> Any:  # noqa: ANN401  a module, whose types are its own
+    """Import a module of a slice, which may be absent."""
+    if not has(name):
+        raise HarnessError(
+            f"the part {name} is not installed. Run: pip install --force-reinstall {DISTRIBUTION}"
+        )
+    return import_module(f"{HOME.name}.{name}.{module}")
