@@ -40,9 +40,10 @@ class EvidenceKind(Generic[Place, Value]):
     """Reads what was measured of control and candidate; None where nothing was."""
     artifacts: Callable[[Place], Iterable[Path]]
     """Lists the files that are there and that a decision with this evidence rests on."""
-    section: Callable[[Place, Mapping[str, str], Path], object] | None = None
-    """Describes it for a page in a folder, as a ``harness.report.doc.Section`` or None; takes the
-    fingerprints of the arms as they are now."""
+    section: Callable[[Place, Mapping[str, str], Path], Callable[..., Any] | None] | None = None
+    """Takes the fingerprints of the arms as they are now and the folder of a page, and returns
+    what gives its ``harness.report.doc.Section`` by the prefix of ids; with ``now=False``, as the
+    page was before this was measured. None where there is nothing to show."""
     rules: Mapping[str, str] = field(default_factory=dict)
     """Modules of its gates, each with ``Settings`` and ``judge``, by the rule's name."""
     commands: str = ""

@@ -87,14 +87,15 @@ def _together(layout: Layout, trials: tuple[Record, ...], params: LoadParams) ->
 
 def section(
     layout: Layout, fingerprints: Mapping[str, str], folder: Path
-) -> Callable[[str], Section] | None:
+) -> Callable[..., Section] | None:
     """Describe the last load; None where none was run."""
     load, page = last_load(layout, fingerprints), seen_from(folder, page_of(layout))
     return partial(shown, load, page) if load or page else None
 
 
-def shown(load: LoadReport | None, page: str, prefix: str) -> Section:
+def shown(load: LoadReport | None, page: str, prefix: str, *, now: bool = True) -> Section:
     """Describe a load beside its page; ids of figures begin with ``prefix``."""
+    load = load if now else None
     return Section("Under load", tuple(_shown(load, page, prefix)), f"{prefix}-load", "load")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -251,18 +252,22 @@ def _check(file: Path, sha256: str, hint: str) -> None:
         raise EvidenceError(f"{file}: is not what its evidence gives. {hint}")
 
 
+NOW, BEFORE, GONE = "now", "before", ""
+"""How evidence beside a decision stands on its page: as it is, as it was not yet, not at all."""
+
+
 def _as_linked(reports: Sequence[ReportInput]) -> Iterator[list[ReportInput]]:
     """Return the reports with all that was left beside them, and then with less of it."""
     left = (
-        any(one.beside for one in reports),
-        any(one.apart for one in reports),
-        any(one.history for one in reports),
+        (NOW, BEFORE, GONE) if any(one.beside for one in reports) else (NOW,),
+        (NOW, GONE) if any(one.apart for one in reports) else (NOW,),
+        (NOW, GONE) if any(one.history for one in reports) else (NOW,),
     )
-    for beside, apart, history in product(*((True, False) if one else (True,) for one in left)):
+    for beside, apart, history in product(*left):
         yield [
             replace(
                 one,
-                beside=one.beside if beside else (),
+                beside=tuple(partial(of, now=beside is NOW) for of in one.beside if beside),
                 apart=one.apart if apart else (),
                 history=one.history if history else "",
             )

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from harness.report.doc import Section
     from harness.report.page.custody import Custody
 
-    Described = Callable[[str], Section]
-    """Takes the prefix of ids on the page."""
+    Described = Callable[..., Section]
+    """Takes the prefix of ids on the page, and ``now=False`` for what was there before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from harness.core.gate import Verdict
 from harness.core.records import Query
 from harness.core.run import Status
 from harness.corpus.runs import read_run
-from harness.load.files import Opener
-from harness.pipeline.index import note_files
+from harness.pipeline.index import Opener, note_files
 from harness.pipeline.race import race
 from harness.pipeline.receipts import note_replayed
 from harness.pipeline.verify import verify
