@@ -41,9 +41,9 @@ class EvidenceKind(Generic[Place, Value]):
     artifacts: Callable[[Place], Iterable[Path]]
     """Lists the files that are there and that a decision with this evidence rests on."""
     section: Callable[[Place, Mapping[str, str], Path], Callable[..., Any] | None] | None = None
-    """Takes the fingerprints of the arms as they are now and the folder of a page, and returns
-    what gives its ``harness.report.doc.Section`` by the prefix of ids; with ``now=False``, as the
-    page was before this was measured. None where there is nothing to show."""
+    """Takes the fingerprints of the arms as they are now, and the folder of a page. Returns what
+    gives its ``harness.report.doc.Section`` by the prefix of ids; None where nothing is to be
+    shown. With ``now=False`` it describes what was there before this was measured."""
     rules: Mapping[str, str] = field(default_factory=dict)
     """Modules of its gates, each with ``Settings`` and ``judge``, by the rule's name."""
     commands: str = ""

@@ -189,7 +189,7 @@ class GateSettings(BaseModel, ABC):
         return self.finding(gate, said, reason, estimate=estimate, remedy=remedy, cause=cause)
 
 
-UNKNOWN = "there is no such evidence", "measure it"
+UNKNOWN = "its evidence is missing", "measure it"
 
 
 def missing(gate: str, settings: GateSettings, evidence: Evidence) -> Finding | None:
