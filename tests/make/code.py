@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from engines.stacks.code import arm as code
+from engines.stacks.code.ranking import Settings
+from engines.stacks.code.reading.documents import BIGGEST, READ, extension, module_of, of_file
 from engines.stacks.code.search import CodeSearch
+from harness.core.reading import Malformed, whole
 from harness.core.records import Document
 
 RRF = {"rrf": {"k": 60, "sparse": 1.0, "ann": 1.0, "minhash": 1.0}}
@@ -91,8 +94,19 @@ def write_shop(folder: Path) -> Path:
     return folder / "shop"
 
 
+def documents(root: Path) -> Iterator[Document]:
+    """Read every file below ``root``, in byte order of paths, which begin with its own name."""
+    for path in sorted(root.rglob("*"), key=lambda path: path.as_posix().encode()):
+        if extension(path.name) not in READ or not path.is_file():
+            continue
+        if path.stat().st_size <= BIGGEST:
+            shown = f"{root.name}/{path.relative_to(root).as_posix()}"
+            with suppress(Malformed):
+                yield from of_file(shown, module_of(shown), whole(path, most=BIGGEST))
+
+
 def stack(cache: Path, **changed: object) -> code.Code:
-    return code.Code(code.Settings.model_validate({**SETTINGS, **changed}), cache)
+    return code.Code(Settings.model_validate({**SETTINGS, **changed}), cache)
 
 
 @contextmanager

@@ -13,16 +13,14 @@ from engines import contract
 from engines.contract import FileEngine
 from engines.kept import cached
 from engines.kept import index as tables
-from engines.stacks.code import ranking, store, units
-from engines.stacks.code.ranking import Graph
-from engines.stacks.code.ranking import Settings as CodeSettings
+from engines.stacks.code import ranking, store, units, words
+from engines.stacks.code.ranking import Graph, Settings
 from engines.stacks.code.reading import syntax
 from engines.stacks.code.reading.documents import embedded
 from engines.stacks.code.search import CodeSearch, Ranker
 from engines.stacks.code.store import Entries, StoredWords
 from engines.stacks.code.units import Catalog
 from engines.stacks.code.words import OpenBackend
-from engines.stacks.code.words_tantivy import TantivyBackend
 from engines.vector.embedder import Embedder, embedder_of, identity_of_embedder
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady
@@ -30,10 +28,6 @@ from harness.core.records import Document, Scalar
 
 REVISION = 3
 """Raised with every change of code that moves a ranking."""
-
-
-class Settings(CodeSettings):
-    """Everything that changes an answer; each is a table or a key of the arm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +49,9 @@ class Code(FileEngine["CodeSearcher"]):
 
     def read_by(self, vectors: str) -> str:
         """Describe what answers depend on beside settings, documents and vectors."""
-        by_sqlite = f"sqlite {sqlite3.sqlite_version}"
-        words = by_sqlite if self._is_in_sqlite else TantivyBackend().version
+        by = f"sqlite {sqlite3.sqlite_version}" if self._is_in_sqlite else words.BY
         read_by = syntax.identity(), ranking.identity()
-        return ", ".join((f"code {REVISION}", words, vectors, *read_by))
+        return ", ".join((f"code {REVISION}", by, vectors, *read_by))
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
         in_order = sorted(documents, key=lambda document: document.doc_id.encode())
@@ -73,7 +66,7 @@ class Code(FileEngine["CodeSearcher"]):
                 texts = [embedded(document) for document in in_order]
                 cached.complete(db, [cached.vectors_of(embedder, self.cache)], texts)
         if not self._is_in_sqlite:
-            TantivyBackend().build(index, terms, self.settings.fields.model_dump())
+            words.build(index, terms, self.settings.fields.model_dump())
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> Iterator[CodeSearcher]:
@@ -91,7 +84,9 @@ class Code(FileEngine["CodeSearcher"]):
                 )
             signatures, by = entries.signatures(), self.settings.backend
             ranker = Ranker(known, opened, dense, signatures, self.settings, by)
-            yield CodeSearcher(CodeSearch(ranker, self._graph(known), self.settings), made)
+            is_flat = self.settings.graph is None and self.settings.context is None
+            graph = None if is_flat else Graph([entry.unit for entry in known.entries])
+            yield CodeSearcher(CodeSearch(ranker, graph, self.settings), made)
 
     @property
     def _is_in_sqlite(self) -> bool:
@@ -101,19 +96,14 @@ class Code(FileEngine["CodeSearcher"]):
     def _words(
         self, index: Path, db: sqlite3.Connection, entries: Entries
     ) -> Iterator[OpenBackend]:
-        weights = self.settings.fields.model_dump()
         if self._is_in_sqlite:
+            weights = self.settings.fields.model_dump()
             yield StoredWords(db, entries.ids, "rowid", weights)
             return
         with ExitStack() as until_closed:
             with contract.reading(index, OSError, ValueError):
-                opened = until_closed.enter_context(TantivyBackend().open(index, weights))
+                opened = until_closed.enter_context(words.opened(index))
             yield opened
-
-    def _graph(self, known: Catalog) -> Graph | None:
-        if self.settings.graph is None and self.settings.context is None:
-            return None
-        return Graph([entry.unit for entry in known.entries])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -32,7 +31,6 @@ from engines.vector.scan import nearest
 
 MOST_PHRASES = 5
 """Pairs of words beyond these add nothing."""
-DENSE, MINHASH = "dense", "minhash"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,11 @@ class Ranked:
     row: int
     score: float
     why: ScoreBreakdown
+
+    def scored(self, score: float, **why: Any) -> Ranked:  # noqa: ANN401  parts of the breakdown
+        """Return it with another score, and what says why."""
+        selected = {**self.why.selected, **why.pop("selected", {}), "score": score}
+        return Ranked(self.row, score, replace(self.why, selected=selected, **why))
 
 
 @dataclass(frozen=True)
@@ -61,40 +64,34 @@ class Dense:
         return [Scored(row, cosine) for row, cosine in found if cosine > 0]
 
 
-@dataclass(frozen=True)
-class Question:
+class BoostQuery(NamedTuple):
+    """A query as boosts see it."""
+
+    names: frozenset[str]
+    """What it may name: each word joined and lower-cased, and each two or three in a row."""
+    pairs: tuple[str, ...]
+    """Each two terms in a row, without repetition."""
+
+
+class Question(NamedTuple):
     """A typed text, taken apart once for all modes."""
 
     text: str
-    settings: Settings
+    typed: str
+    clauses: tuple[Clause, ...]
+    terms: tuple[str, ...]
+    looked_for: str
+    """What is typed without what must not be there, for vectors."""
+    boosts: BoostQuery
 
-    @cached_property
-    def typed(self) -> str:
-        return normalise(self.text)
-
-    @cached_property
-    def clauses(self) -> tuple[Clause, ...]:
-        return tuple(leaves(parse(self.text)))
-
-    @cached_property
-    def terms(self) -> tuple[str, ...]:
-        return terms_of(self.clauses, self.settings.language)
-
-    @cached_property
-    def looked_for(self) -> str:
-        """What is typed without what must not be there, for vectors."""
-        return positive(self.text)
-
-    @cached_property
-    def boosts(self) -> BoostQuery:
-        """What the query may name, and its words in a row."""
-        said = [
-            word
-            for clause in self.clauses
-            if clause.occur is not Occur.NOT
-            for word in clause.words
-        ]
-        return asked(said, self.terms)
+    @classmethod
+    def of(cls, text: str, language: Language) -> Question:
+        """Take a text apart."""
+        clauses = tuple(leaves(parse(text)))
+        terms = terms_of(clauses, language)
+        positives = (clause for clause in clauses if clause.occur is not Occur.NOT)
+        said = [word for clause in positives for word in clause.words]
+        return cls(text, normalise(text), clauses, terms, positive(text), asked(said, terms))
 
 
 @dataclass(frozen=True)
@@ -121,7 +118,7 @@ class Ranker:
             why = ScoreBreakdown(
                 selected={"type": one.type, "score": score},
                 sparse=self._sparse(raw["sparse"].get(one.row)),
-                ann=self._ann(raw["ann"].get(one.row), raw["minhash"].get(one.row)),
+                ann=_ann(raw["ann"].get(one.row), raw["minhash"].get(one.row)),
                 rrf=one.rrf,
                 blend=one.blend,
                 symbol=lift.symbol,
@@ -142,7 +139,7 @@ class Ranker:
 
         def having(clause: Clause) -> NDArray[np.bool_]:
             found, must = ~every, replace(clause, occur=Occur.MUST)
-            asked = wanted([must], self._language)
+            asked = wanted([must], self.settings.language)
             if not asked:
                 return every if clause.occur is not Occur.NOT else found
             found[[hit.row for hit in self.words.search(asked, max(1, len(every)), None)]] = True
@@ -150,10 +147,6 @@ class Ranker:
 
         rows = np.flatnonzero(mask(demands, having, every))
         return rows if allowed is None else np.intersect1d(rows, allowed)
-
-    @property
-    def _language(self) -> Language:
-        return self.settings.language
 
     def _sources(self, question: Question, depth: int, allowed: Rows | None) -> ranking.Sources:
         looked_for = [
@@ -178,12 +171,12 @@ class Ranker:
         weights = self.settings.fields.model_dump()
         return {"score": score, "backend": self.backend, "weights": weights}
 
-    @staticmethod
-    def _ann(cosine: float | None, alike: float | None) -> dict[str, Any] | None:
-        """Show the cosine where there is one; a near duplicate that no vector found, as such."""
-        if cosine is not None:
-            return {"score": cosine, "source": DENSE, "minhash": alike}
-        return None if alike is None else {"score": alike, "source": MINHASH, "minhash": alike}
+
+def _ann(cosine: float | None, alike: float | None) -> dict[str, Any] | None:
+    """Show the cosine where there is one; a near duplicate that no vector found, as such."""
+    if cosine is not None:
+        return {"score": cosine, "source": "dense", "minhash": alike}
+    return None if alike is None else {"score": alike, "source": "minhash", "minhash": alike}
 
 
 class Boosted(NamedTuple):
@@ -192,15 +185,6 @@ class Boosted(NamedTuple):
     factor: float
     symbol: dict[str, Any]
     phrase: dict[str, Any]
-
-
-class BoostQuery(NamedTuple):
-    """A query as boosts see it."""
-
-    names: frozenset[str]
-    """What it may name: each word joined and lower-cased, and each two or three in a row."""
-    pairs: tuple[str, ...]
-    """Each two terms in a row, without repetition."""
 
 
 def asked(words: Sequence[str], terms: Sequence[str]) -> BoostQuery:
@@ -257,17 +241,10 @@ class ContextUnit(NamedTuple):
     reason: Reason
 
 
-class Expanded(NamedTuple):
-    """What is shown beside the hits, in order, and whether a cap left something out."""
-
-    beside: tuple[ContextUnit, ...]
-    truncated: bool
-
-
 def expanded(
     hits: Sequence[int], graph: Graph, settings: Context, allowed: Rows | None
-) -> Expanded:
-    """Look beside each hit in its order, strongest reason first, then by row.
+) -> tuple[list[ContextUnit], bool]:
+    """Look beside each hit, the strongest reason first; return also whether a cap left some out.
 
     No unit comes twice, none that is a hit, and none that the filters do not allow.
     """
@@ -288,7 +265,7 @@ def expanded(
             shown.add(neighbour.row)
             context_units.append(ContextUnit(neighbour.row, hit, neighbour.reason))
             mine += 1
-    return Expanded(tuple(context_units), truncated)
+    return context_units, truncated
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,11 +289,6 @@ class CodeHits:
     truncated: bool = False
     """Whether a cap left context out."""
 
-    @property
-    def shown(self) -> tuple[CodeHit, ...]:
-        """Return all in the order in which people see them."""
-        return (*self.hits, *self.context)
-
 
 @dataclass(frozen=True)
 class CodeSearch:
@@ -339,29 +311,23 @@ class CodeSearch:
         ``mode`` is that of the settings where none is given.
         """
         wanted = mode or Mode(self.settings.mode)
-        asked = filters or Filters()
-        question = Question(text, self.settings)
-        if top < 1 or not (question.typed or asked.given()):
+        asked = filters or {}
+        question = Question.of(text, self.settings.language)
+        if top < 1 or not (question.typed or asked):
             return CodeHits(())
-        if not question.typed:
-            return self._shown(self._listed(wanted, asked, question)[:top], wanted, asked)
-        if question.clauses and not question.looked_for:
+        if not question.typed or (question.clauses and not question.looked_for):
             return self._shown(self._listed(wanted, asked, question)[:top], wanted, asked)
         depth = min(max(top, self.settings.depth), max(1, len(self.ranker.catalog)))
         if wanted is Mode.MIXED and self.settings.mixed == "scores":
             allowed = self.ranker.gate(question, self._allowed(wanted, asked))
             found = self._weighed(self.ranker.rank(question, depth, allowed))
-            return self._shown(
-                self._named_first(found, question, wanted, asked)[:top], wanted, asked
-            )
-        modes = self.ranker.catalog.modes() if wanted is Mode.MIXED else (wanted,)
-        ranked = {
-            one: self.ranker.rank(
-                question, depth, self.ranker.gate(question, self._allowed(one, asked))
-            )
-            for one in modes
-        }
-        found = self._named_first(self._mixed(ranked), question, wanted, asked)
+        else:
+            modes = self.ranker.catalog.modes() if wanted is Mode.MIXED else (wanted,)
+            gates = {one: self.ranker.gate(question, self._allowed(one, asked)) for one in modes}
+            found = self._mixed({
+                one: self.ranker.rank(question, depth, allowed) for one, allowed in gates.items()
+            })
+        found = self._named_first(found, question, wanted, asked)
         return self._shown(found[:top], wanted, asked)
 
     def _named_first(
@@ -370,12 +336,11 @@ class CodeSearch:
         """Move units that define what is typed, sign for sign, before all others."""
         rows = self.named(question.typed.strip()) if self.named is not None else ()
         allowed = self._allowed(mode, filters) if rows else None
-        by_row = {one.row: one for one in ranked}
+        places = {one.row: at for at, one in enumerate(ranked)}
         first = []
         for row in rows if allowed is None else np.intersect1d(rows, allowed).tolist():
-            why = by_row[row].why if row in by_row else ScoreBreakdown({})
-            first.append(Ranked(row, 1.0, replace(why, selected={"type": "name", "score": 1.0})))
-        places = {one.row: at for at, one in enumerate(ranked)}
+            known = ranked[places[row]] if row in places else Ranked(row, 0.0, ScoreBreakdown({}))
+            first.append(known.scored(1.0, selected={"type": "name"}))
         first.sort(key=lambda one: (places.get(one.row, len(ranked)), one.row))
         names = {one.row for one in first}
         return [*first, *(one for one in ranked if one.row not in names)]
@@ -399,9 +364,7 @@ class CodeSearch:
         found = []
         for one in ranked:
             share = weights[self.ranker.catalog.entries[one.row].unit.mode] / most
-            score = round(one.score * share, RRF_TIE_DIGITS)
-            why = replace(one.why, selected={**one.why.selected, "score": score})
-            found.append(Ranked(one.row, score, why))
+            found.append(one.scored(round(one.score * share, RRF_TIE_DIGITS)))
         return sorted(found, key=lambda one: (-one.score, one.row))
 
     def _mixed(self, ranked: dict[Mode, list[Ranked]]) -> list[Ranked]:
@@ -416,11 +379,10 @@ class CodeSearch:
         for mode, some in found.items():
             for rank, one in enumerate(some, start=1):
                 share = weights[mode] / (k + rank)
-                score = round(share / most, RRF_TIE_DIGITS)
                 among = {"mode": mode.value, "rank": rank, "k": k, "weight": weights[mode]}
                 rrf = {**(one.why.rrf or {}), "modes": among}
-                why = replace(one.why, selected={"type": "rrf", "score": score}, rrf=rrf)
-                fused.append(Ranked(one.row, score, why))
+                score = round(share / most, RRF_TIE_DIGITS)
+                fused.append(one.scored(score, selected={"type": "rrf"}, rrf=rrf))
         return sorted(fused, key=lambda one: (-one.score, one.row))
 
     def _shown(self, first: list[Ranked], mode: Mode, filters: Filters) -> CodeHits:
@@ -432,24 +394,13 @@ class CodeSearch:
             return CodeHits(tuple(hits))
         rows = [one.row for one in first]
         allowed = self._allowed(mode, filters)
-        more = expanded(rows, self.graph, self.settings.context, allowed)
-        context = (CodeHit(entries[one.row].unit, 0.0, None, one) for one in more.beside)
-        return CodeHits(tuple(hits), tuple(context), more.truncated)
+        more, truncated = expanded(rows, self.graph, self.settings.context, allowed)
+        context = (CodeHit(entries[one.row].unit, 0.0, None, one) for one in more)
+        return CodeHits(tuple(hits), tuple(context), truncated)
 
     def _with_graph(self, first: list[Ranked]) -> list[Ranked]:
         if self.settings.graph is None or self.graph is None:
             return first
         by_row = {one.row: one for one in first}
         placed = reordered([(one.row, one.score) for one in first], self.graph, self.settings.graph)
-        return [
-            Ranked(
-                one.row,
-                one.score,
-                replace(
-                    by_row[one.row].why,
-                    selected={**by_row[one.row].why.selected, "score": one.score},
-                    graph=one.graph,
-                ),
-            )
-            for one in placed
-        ]
+        return [by_row[one.row].scored(one.score, graph=one.graph) for one in placed]

@@ -132,7 +132,7 @@ class FolderSearch:
         text: str,
         *,
         top: int = TOP,
-        filters: Filters = Filters(),  # noqa: B008  it is frozen
+        filters: Filters | None = None,
         mode: Mode | None = None,
         context: int = 0,
         graph: bool = False,
@@ -142,6 +142,7 @@ class FolderSearch:
 
         ``context`` counts the units that are shown beside each hit.
         """
+        filters = filters or {}
         self._check(filters)
         given = self.ranker.settings
         mode = mode or Mode(given.mode)
@@ -163,7 +164,7 @@ class FolderSearch:
         is_there = any(like.has(self._text(hit["id"])) for hit in hits)
         if hits and len(like.wanted) == 1 and not is_there:
             nearest = nearest or NOT_AS_TYPED
-        is_of_code = mode in {Mode.CODE, Mode.MIXED} and not filters.given()
+        is_of_code = mode in {Mode.CODE, Mode.MIXED} and not filters
         if is_of_code and not is_there:
             lines = (_line(*row) for row in self.entries.outside() if like.has(row[2]))
             if outside := list(islice(lines, min(top, OUTSIDE))):
@@ -181,8 +182,8 @@ class FolderSearch:
 
     def _check(self, filters: Filters) -> None:
         """Refuse a type or a language that no unit has; a folder without units answers nothing."""
-        for name in (one for one in LISTED if one in filters.given()):
-            value, known = filters.given()[name], self.ranker.catalog.values(name)
+        for name in (one for one in LISTED if one in filters):
+            value, known = filters[name], self.ranker.catalog.values(name)
             if known and folded(value, name) not in known:
                 raise InvalidFilter(
                     f"{name}: is {value!r}, which nothing in this folder has;"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import cache, cached_property, lru_cache
-from typing import NamedTuple, Protocol
+from functools import cache, cached_property, lru_cache, partial, reduce
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,11 +146,6 @@ def indexed(text: str, language: Language) -> str:
     return " ".join([*in_order, *wholes])
 
 
-def typed(run: str, language: Language) -> Iterator[str]:
-    """Yield terms of a word of a query in their order; no joined form among them."""
-    yield from words(run, language)[0]
-
-
 @lru_cache(maxsize=1 << 16)
 def _term(piece: str, language: Language) -> tuple[str, ...]:
     """Stem a word; a stop word gives none, and one that is not ASCII has the terms of any index."""
@@ -164,47 +159,17 @@ LONGEST_PATTERN = 200
 SEVERITIES = ("low", "medium", "high")
 
 
-class Expression(Protocol):
-    """A compiled regular expression."""
-
-    def search(self, text: str, /) -> object | None:
-        """Return something where the text has a match."""
-        ...
-
-
 class InvalidFilter(ValueError):
     """A filter is unknown, empty, or not a valid regular expression."""
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """What a unit must have; None asks for nothing."""
-
-    lang: str | None = None
-    ext: str | None = None
-    file: str | None = None
-    path: str | None = None
-    type: str | None = None
-    signature: str | None = None
-    risk: str | None = None
-    """``low``, ``medium`` or ``high``: at least so severe."""
-    risk_tag: str | None = None
-    risk_source: str | None = None
-    risk_sink: str | None = None
-    risk_category: str | None = None
-    risk_flow: str | None = None
-    inferred_type: str | None = None
-    return_type: str | None = None
-    param: str | None = None
-    uses: str | None = None
-    calls: str | None = None
-
-    def given(self) -> Mapping[str, str]:
-        """Return what is requested, by the filter's name."""
-        return {name: value for name in NAMES if (value := getattr(self, name)) is not None}
-
-
-NAMES = tuple(one.name for one in fields(Filters))
+Filters = Mapping[str, str]
+"""What a unit must have, by the filter's name; one that is absent asks for nothing."""
+NAMES = (
+    *("lang", "ext", "file", "path", "type", "signature", "risk", "risk_tag", "risk_source"),
+    *("risk_sink", "risk_category", "risk_flow", "inferred_type", "return_type", "param"),
+    *("uses", "calls"),
+)
 PATTERNS: Mapping[str, Callable[[Unit], str]] = {
     "file": lambda unit: unit.file,
     "path": lambda unit: unit.path,
@@ -216,21 +181,14 @@ PATTERNS: Mapping[str, Callable[[Unit], str]] = {
 def parse(params: Mapping[str, Scalar]) -> Filters:
     """Read filters as they stand beside a query; ``risk-tag`` and ``risk_tag`` are one."""
     found: dict[str, str] = {}
-    for key, value in params.items():
-        name = key.removeprefix("--").replace("-", "_")
+    for key, given in params.items():
+        name, value = key.removeprefix("--").replace("-", "_"), str(given)
         if name not in NAMES:
             raise InvalidFilter(f"no filter {key}; there is {', '.join(NAMES)}")
-        if value is None:
+        if given is None:
             continue
         if name in found:
             raise InvalidFilter(f"{key}: is given twice; filters take one value each")
-        found[name] = str(value)
-    return checked(Filters(**found))
-
-
-def checked(filters: Filters) -> Filters:
-    """Return the filters back where each can be requested."""
-    for name, value in filters.given().items():
         if not folded(value, name):
             raise InvalidFilter(f"{name}: is empty; leave the filter out, or name a value")
         if name == "risk" and folded(value, name) not in SEVERITIES:
@@ -240,10 +198,11 @@ def checked(filters: Filters) -> Filters:
                 pattern(value)
             except InvalidFilter as exc:
                 raise InvalidFilter(f"{name}: {exc}") from exc
-    return filters
+        found[name] = value
+    return {name: found[name] for name in NAMES if name in found}
 
 
-def pattern(value: str) -> Expression | None:
+def pattern(value: str) -> Any:  # noqa: ANN401  an expression of RE2, or None
     """Compile what stands between slashes; None where the value is a plain part of a text."""
     if len(value) < 3 or not (value.startswith("/") and value.endswith("/")):  # noqa: PLR2004  //
         return None
@@ -253,20 +212,19 @@ def pattern(value: str) -> Expression | None:
 
 
 @lru_cache(maxsize=64)
-def _compiled(expression: str) -> Expression:
+def _compiled(expression: str) -> Any:  # noqa: ANN401  as above
     import re2
 
     options = re2.Options()
     options.log_errors = False
     try:
-        made: Expression = re2.compile(expression, options)
+        return re2.compile(expression, options)
     except (re2.error, UnicodeEncodeError) as exc:
         why = exc.args[0].decode() if isinstance(exc, re2.error) else exc.reason
         raise InvalidFilter(
             f"/{expression}/: no regular expression of RE2 ({why}); correct it, or take the "
             "slashes away. RE2 has no lookaround and no backreferences"
         ) from exc
-    return made
 
 
 def folded(value: str, name: str = "") -> str:
@@ -280,28 +238,25 @@ def values(unit: Unit, name: str) -> frozenset[str]:
     return frozenset(folded(one, name) for one in _VALUES[name](unit) if one)
 
 
-def passes(unit: Unit, given: Mapping[str, str]) -> bool:
+def passes(unit: Unit, given: Filters) -> bool:
     """Return whether a unit has all that is requested; the exact filter, which always runs."""
     for name, value in given.items():
         text = PATTERNS.get(name)
         if text is None:
             if folded(value, name) not in values(unit, name):
                 return False
-        elif not _has(text(unit), value):
+        elif expression := pattern(value):
+            if not expression.search(text(unit)):
+                return False
+        elif folded(value) not in folded(text(unit)):
             return False
     return True
 
 
-def _has(text: str, value: str) -> bool:
-    expression = pattern(value)
-    return bool(expression.search(text)) if expression else folded(value) in folded(text)
-
-
 def _with_last_parts(names: Iterable[str]) -> Iterable[str]:
-    """Return ``os.path.join`` as ``join`` too: who asks for either means it."""
+    """Yield ``os.path.join`` as ``join`` too: who asks for either means it."""
     for name in names:
-        yield name
-        yield name.rpartition(".")[2]
+        yield from (name, name.rpartition(".")[2])
 
 
 _VALUES: Mapping[str, Callable[[Unit], Iterable[str]]] = {
@@ -352,10 +307,7 @@ class Catalog:
     ) -> None:
         self.entries = entries
         of = [entry.unit.mode.value for entry in entries] if modes is None else modes
-        rows: dict[str, list[int]] = {}
-        for at, mode in enumerate(of):
-            rows.setdefault(mode, []).append(at)
-        self._by_mode = {key: np.array(found, dtype=np.int64) for key, found in rows.items()}
+        self._by_mode = _rows_by([mode] for mode in of)
         known = [entry.unit.doc_id for entry in entries] if doc_ids is None else doc_ids
         self.doc_ids = tuple(known)
 
@@ -365,12 +317,10 @@ class Catalog:
     @cached_property
     def _rows(self) -> Mapping[tuple[str, str], Rows]:
         """Rows by what a filter compares whole."""
-        rows: dict[tuple[str, str], list[int]] = {}
-        for at, entry in enumerate(self.entries):
-            for name in WHOLE:
-                for value in values(entry.unit, name):
-                    rows.setdefault((name, value), []).append(at)
-        return {key: np.array(found, dtype=np.int64) for key, found in rows.items()}
+        return _rows_by(
+            [(name, value) for name in WHOLE for value in values(entry.unit, name)]
+            for entry in self.entries
+        )
 
     @cached_property
     def _grams(self) -> Mapping[str, Chargrams]:
@@ -392,26 +342,31 @@ class Catalog:
         """
         nothing = np.zeros(0, dtype=np.int64)
         narrow = [] if mode is Mode.MIXED else [self._by_mode.get(mode, nothing)]
-        given = filters.given()
-        for name, value in given.items():
-            found = (
-                self._grams[name].narrowed(value)
-                if name in PATTERNS
-                else self._of(name, folded(value, name))
-            )
-            if found is not None:
+        for name, value in filters.items():
+            if name not in PATTERNS:
+                narrow.append(self._rows.get((name, folded(value, name)), nothing))
+            elif (found := self._grams[name].narrowed(value)) is not None:
                 narrow.append(found)
-        if not given:
+        if not filters:
             whole = not narrow or len(narrow[0]) == len(self)
             return None if whole else narrow[0]
         left = np.arange(len(self), dtype=np.int64)
         for rows in sorted(narrow, key=len):
             left = np.intersect1d(left, rows, assume_unique=True)
-        exact = [row for row in left.tolist() if passes(self.entries[row].unit, given)]
+        exact = [row for row in left.tolist() if passes(self.entries[row].unit, filters)]
         return np.array(exact, dtype=np.int64)
 
-    def _of(self, name: str, value: str) -> Rows:
-        return self._rows.get((name, value), np.zeros(0, dtype=np.int64))
+
+Key = TypeVar("Key")
+
+
+def _rows_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, Rows]:
+    """Gather the rows, ascending, that have each key."""
+    rows: dict[Key, list[int]] = {}
+    for at, of in enumerate(keys):
+        for key in of:
+            rows.setdefault(key, []).append(at)
+    return {key: np.array(found, dtype=np.int64) for key, found in rows.items()}
 
 
 def written(entry: Entry) -> str:
@@ -436,25 +391,16 @@ class Chargrams:
     """Texts by the runs of three characters that stand in them, after folding."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        rows: dict[str, list[int]] = {}
-        for at, text in enumerate(texts):
-            for gram in _grams(folded(text)):
-                rows.setdefault(gram, []).append(at)
-        self._rows = {gram: np.array(found, dtype=np.int64) for gram, found in rows.items()}
+        self._rows = _rows_by(_grams(folded(text)) for text in texts)
 
     def narrowed(self, value: str) -> Rows | None:
         """Return the rows, ascending, that may match a filter's value; None where all may."""
         wanted = set[str]().union(*(_grams(folded(run)) for run in literals(value)))
         if not wanted:
             return None
-        lists = sorted((self._rows.get(gram, _NONE) for gram in wanted), key=len)
-        found = lists[0]
-        for other in lists[1:]:
-            found = np.intersect1d(found, other, assume_unique=True)
-        return found
-
-
-_NONE = np.zeros(0, dtype=np.int64)
+        nothing = np.zeros(0, dtype=np.int64)
+        lists = sorted((self._rows.get(gram, nothing) for gram in wanted), key=len)
+        return reduce(partial(np.intersect1d, assume_unique=True), lists)
 
 
 def literals(value: str) -> list[str]:

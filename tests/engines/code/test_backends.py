@@ -13,6 +13,7 @@ from engines.kept.index import built
 from engines.lexical.grammar import exact_clauses as clauses
 from engines.lexical.terms import Occur
 from engines.stacks.code import store
+from engines.stacks.code import words as tantivy
 from engines.stacks.code.store import StoredWords
 from engines.stacks.code.units import Rows, Texts
 from engines.stacks.code.words import (
@@ -22,7 +23,6 @@ from engines.stacks.code.words import (
     terms_of,
     wanted,
 )
-from engines.stacks.code.words_tantivy import TantivyBackend
 
 TEXTS = [
     Texts(name="read csv readcsv", doc="tea and water"),
@@ -49,8 +49,8 @@ def stored(folder: Path, texts: Sequence[Texts], keys: Rows) -> Iterator[StoredW
 def words(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenBackend]:
     keys = np.arange(len(TEXTS), dtype=np.int64) + 1
     if request.param == "tantivy":
-        TantivyBackend().build(tmp_path, TEXTS, WEIGHTS)
-        with TantivyBackend().open(tmp_path, WEIGHTS) as opened:
+        tantivy.build(tmp_path, TEXTS, WEIGHTS)
+        with tantivy.opened(tmp_path) as opened:
             yield opened
     else:
         ordered = keys if request.param == "sqlite" else keys[::-1].copy()

@@ -20,11 +20,11 @@ from engines.stacks.code.ranking import (
     reordered,
 )
 from engines.stacks.code.ranking import GraphSettings as Weights
-from engines.stacks.code.reading.documents import documents, understand
+from engines.stacks.code.reading.documents import understand
 from engines.stacks.code.search import MOST_LOOKED_AT, CodeSearch, expanded
-from engines.stacks.code.units import NAMES, Facts, Filters, Mode, Texts, Unit, entry_of, written
+from engines.stacks.code.units import NAMES, Facts, Mode, Texts, Unit, entry_of, written
 from harness.core.formats import json_of
-from tests.make.code import GRAPH, opened, write_shop
+from tests.make.code import GRAPH, documents, opened, write_shop
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
@@ -152,7 +152,7 @@ def test_the_graph_changes_the_order_and_never_the_membership(  # noqa: PLR0917 
         "seedK": seeds[1],
     })
     values = {"lang": "python", "ext": "py", "type": "method", "risk": "medium", "calls": "len"}
-    filters = Filters(**{name: values.get(name, "e")}) if name else Filters()
+    filters = dict(**{name: values.get(name, "e")}) if name else {}
     plain = replace(searcher, settings=searcher.settings.model_copy(update={"graph": None}))
     other = replace(searcher, settings=searcher.settings.model_copy(update={"graph": weights}))
     without, with_graph = (
@@ -197,11 +197,9 @@ def test_a_seed_is_nearest_and_none_means_no_nearness(searcher: CodeSearch) -> N
 def test_context_comes_behind_is_marked_and_capped(searcher: CodeSearch) -> None:
     for text in WORDS:
         found = searcher.search(text, 5)
-        assert found.shown[: len(found.hits)] == found.hits
-        assert found.shown[len(found.hits) :] == found.context
         assert all(hit.beside is None and hit.why is not None for hit in found.hits)
         assert all(hit.beside is not None and hit.why is None for hit in found.context)
-        ids = [hit.unit.doc_id for hit in found.shown]
+        ids = [hit.unit.doc_id for hit in (*found.hits, *found.context)]
         assert len(set(ids)) == len(ids)
         assert len(found.context) <= 7
         per_hit = [one.beside.of for one in found.context if one.beside]
@@ -217,22 +215,22 @@ def test_context_is_cut_in_the_order_of_reasons_and_says_so() -> None:
         unit("d.x"),
     ]
     graph = Graph(units)
-    all_of = expanded([0], graph, Context(per_hit=3, total=10), None)
-    assert [(one.row, one.reason) for one in all_of.beside] == [
+    all_of, is_cut = expanded([0], graph, Context(per_hit=3, total=10), None)
+    assert [(one.row, one.reason) for one in all_of] == [
         (2, Reason.CALL), (1, Reason.USAGE), (3, Reason.NAME_FALLBACK),
     ]  # fmt: skip
-    assert not all_of.truncated
+    assert not is_cut
     for caps in (Context(per_hit=2, total=10), Context(per_hit=3, total=2)):
-        cut = expanded([0], graph, caps, None)
-        assert cut.beside == all_of.beside[:2]
-        assert cut.truncated
+        cut, truncated = expanded([0], graph, caps, None)
+        assert cut == all_of[:2]
+        assert truncated
     assert MOST_LOOKED_AT * 1 < MOST_NEIGHBOURS
 
 
 def test_context_passes_the_filters_too(searcher: CodeSearch) -> None:
-    found = searcher.search("search", 3, Filters(path="search.py"))
+    found = searcher.search("search", 3, {"path": "search.py"})
     assert found.hits
-    assert {hit.unit.file for hit in found.shown} == {"search.py"}
+    assert {hit.unit.file for hit in (*found.hits, *found.context)} == {"search.py"}
 
 
 def test_a_unit_is_read_as_it_was_written(searcher: CodeSearch) -> None:

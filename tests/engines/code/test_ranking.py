@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from engines.stacks.code import ranking, search
 from engines.stacks.code.ranking import KEYS, Boosts, Fusion
-from engines.stacks.code.reading.documents import documents, understand
+from engines.stacks.code.reading.documents import understand
 from engines.stacks.code.search import CodeSearch
-from engines.stacks.code.units import Entry, Filters, Mode, Texts, parse
+from engines.stacks.code.units import Entry, Mode, Texts, parse
 from engines.stacks.code.words import Scored
 from harness.core.records import Document
 from tests.engines.code import anything
-from tests.make.code import BACKENDS, BLEND, RRF, opened, write_shop
+from tests.make.code import BACKENDS, BLEND, RRF, documents, opened, write_shop
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
@@ -289,7 +289,7 @@ def test_a_heavier_field_lifts_what_stands_in_it(tmp_path: Path) -> None:
 
 
 def test_without_a_text_what_passes_is_listed_by_id(made: Mapping[str, CodeSearch]) -> None:
-    listed = made["sqlite rrf"].search("", 100, Filters(lang="json")).hits
+    listed = made["sqlite rrf"].search("", 100, {"lang": "json"}).hits
     assert [hit.unit.doc_id for hit in listed] == sorted(
         one.document.doc_id for one in MADE if "json" in one.known["lang"]
     )

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from engines.stacks.code.arm import Code
-from engines.stacks.code.arm import Settings as CodeSettings
+from engines.stacks.code.ranking import Settings as CodeSettings
 from engines.stacks.code.search import Dense
 from engines.stacks.code.service import NEAREST, NOT_AS_TYPED
 from engines.stacks.code.service import follow as code

@@ -21,7 +21,7 @@ from engines.kept.index import Live, Updated
 from engines.kept.listing import Fault
 from engines.lexical.grammar import MOST_REPEATS
 from engines.stacks.code.arm import Code
-from engines.stacks.code.arm import Settings as CodeSettings
+from engines.stacks.code.ranking import Settings as CodeSettings
 from engines.stacks.code.service import follow as code
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.library import Settings as DocumentSettings

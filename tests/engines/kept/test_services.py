@@ -16,7 +16,7 @@ from mcp import Client
 
 from engines.kept import cached
 from engines.kept.kit import NOTES
-from engines.stacks.code.units import Filters, Mode
+from engines.stacks.code.units import Mode
 from engines.stacks.documents import models
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.collection import Collection
@@ -81,14 +81,14 @@ def test_code_is_shown_with_its_place(shop: Any) -> None:  # noqa: ANN401  as ab
 
 
 def test_filters_hold_and_context_follows(shop: Any) -> None:  # noqa: ANN401  as above
-    found = shop.search("", filters=Filters(calls="load_prices"))
+    found = shop.search("", filters={"calls": "load_prices"})
     assert {hit["name"] for hit in found["hits"]} == {
         "shop.prices.PriceList.price_of", "shop.till.checkout",
     }  # fmt: skip
     found = shop.search("checkout", top=1, mode=Mode.CODE, context=3)
     beside = {(one["name"], one["reason"]) for one in found["context"]}
     assert ("shop.prices.load_prices", "call") in beside
-    listed = shop.search("prices", filters=Filters(lang="toml"))["hits"]
+    listed = shop.search("prices", filters={"lang": "toml"})["hits"]
     assert not listed
 
 
@@ -108,7 +108,7 @@ def test_what_is_named_exactly_comes_before_prose_and_words(tmp_path: Path, name
     with followed.now() as (now, _):
         first, *rest = now.search(name, explain=True)["hits"]
         prose = now.search(name, mode=Mode.PROSE)["hits"]
-        only = now.search(name, filters=Filters(path="b.py"))["hits"]
+        only = now.search(name, filters={"path": "b.py"})["hits"]
     followed.close()
     assert first["name"] in {f"z.{name}", f"z.Book.{name}"}
     assert first["scoreBreakdown"]["selected"] == {"type": "name", "score": 1.0}

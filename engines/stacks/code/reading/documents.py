@@ -9,19 +9,15 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from engines.kept.headings import headings
 from engines.lexical.terms import mended
 from engines.stacks.code.reading import languages, python, syntax
 from engines.stacks.code.reading.python import decoded
-from engines.stacks.code.reading.python import documents as of_module
 from engines.stacks.code.units import Facts, Mode, Texts, Unit
 from harness.core.errors import install
-from harness.core.reading import Malformed, whole
+from harness.core.reading import Malformed
 from harness.core.records import Document, Scalar
 
 PYTHON = frozenset({"py", "pyi"})
@@ -35,20 +31,6 @@ DEEPEST = 3
 """Headings below this level are within a section."""
 
 
-def documents(root: Path) -> Iterator[Document]:
-    """Read every file below ``root``, in byte order of paths; nothing is imported or run.
-
-    Paths begin with the folder's own name. Files that are too big are left out.
-    """
-    for path in sorted(root.rglob("*"), key=lambda path: path.as_posix().encode()):
-        if extension(path.name) not in READ or not path.is_file():
-            continue
-        if path.stat().st_size <= BIGGEST:
-            shown = f"{root.name}/{path.relative_to(root).as_posix()}"
-            with suppress(Malformed):
-                yield from of_file(shown, module_of(shown), whole(path, most=BIGGEST))
-
-
 def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
     """Make the documents of one file.
 
@@ -60,7 +42,7 @@ def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
         yield from _of_language(path, data, syntax.GRAMMARS[syntax.LANGUAGES[ext]])
         return
     if ext in PYTHON:
-        yield from of_module(path, module, decoded(data))
+        yield from python.documents(path, module, decoded(data))
         return
     try:
         text = data.decode("utf-8-sig")
@@ -135,93 +117,65 @@ def understand(document: Document) -> Unit:
 
     ``mode``, ``language``, ``path``, ``kind``, ``name``, ``lines``, ``imports``
     (``np=numpy,os=os``), ``own`` (names that the file defines) and ``package`` (which relative
-    imports start from) are taken from the metadata.
-    Without ``mode``: what parses as Python and defines, imports or sets something is code, and so
-    is what begins with the signature of its own title. A JSON object is a record; the rest is
-    prose. A language that has a grammar of tree-sitter is read by it. Other code, and Python that
-    does not parse, is read by its signs.
+    imports start from) are taken from the metadata. Without ``mode``: what parses as Python and
+    defines, imports or sets something is code, and so is what begins with the signature of its own
+    title. A JSON object is a record; the rest is prose.
     """
-    about = _About.of(document)
-    mode, (texts, facts) = _read(document, about)
+    said = document.metadata
+    path = _word(said, "path") or document.doc_id
+    lang = (_word(said, "language") or LANGUAGES.get(_ending(path), "")).lower()
+    mode, (texts, facts) = _read(document, _ending(path), lang)
     texts = Texts(*map(mended, texts))
     if document.title and document.title != texts.name:
         texts = texts._replace(name=f"{document.title} {texts.name}".strip())
-    lang = about.lang or ("python" if mode is Mode.CODE else "")
-    lines = _word(document.metadata, "lines")
-    return Unit(document.doc_id, mode, lang, about.path, texts, facts, lines)
+    lang = lang or ("python" if mode is Mode.CODE else "")
+    return Unit(document.doc_id, mode, lang, path, texts, facts, _word(said, "lines"))
 
 
-@dataclass(frozen=True, slots=True)
-class _About:
-    """What the metadata say; empty where they do not."""
-
-    path: str
-    ext: str
-    lang: str
-    mode: str
-    kind: str
-    name: str
-    imports: Mapping[str, str]
-    own: Mapping[str, str]
-    package: str
-
-    @classmethod
-    def of(cls, document: Document) -> _About:
-        said = document.metadata
-        path = _word(said, "path") or document.doc_id
-        file = path.rpartition("/")[2]
-        ext = file.rpartition(".")[2].lower() if "." in file else ""
-        lang = (_word(said, "language") or LANGUAGES.get(ext, "")).lower()
-        imports, own = _pairs(said, "imports"), _pairs(said, "own")
-        mode = _word(said, "mode")
-        if mode not in {"", Mode.CODE, Mode.PROSE, Mode.RECORDS}:
-            mode = ""
-        kind, name, package = (_word(said, key) for key in ("kind", "name", "package"))
-        return cls(path, ext, lang, mode, kind, name, imports, own, package)
+def _ending(path: str) -> str:
+    return extension(path.rpartition("/")[2])
 
 
-def _read(document: Document, about: _About) -> tuple[Mode, python.Read]:
-    title, text, kind = document.title, document.text, about.kind
-    if about.mode in {"", Mode.RECORDS}:
-        known = about.ext in READERS
+def _read(document: Document, ext: str, lang: str) -> tuple[Mode, python.Read]:
+    title, text = document.title, document.text
+    said, kind = document.metadata, _word(document.metadata, "kind")
+    mode = _word(said, "mode")
+    mode = mode if mode in {Mode.CODE, Mode.PROSE, Mode.RECORDS} else ""
+    if mode in {"", Mode.RECORDS}:
+        known = ext in READERS
         if known or is_record(text):
-            record = read_record(title, text, about.ext if known else "json", kind)
+            record = read_record(title, text, ext if known else "json", kind)
             if record is not None:
                 return Mode.RECORDS, record
-    if about.mode in {"", Mode.CODE}:
-        code = _code(text, about)
+    if mode in {"", Mode.CODE}:
+        sure = bool(mode) or bool(lang and lang not in PROSE_LANGUAGES)
+        code = _code(text, lang, said, sure=sure)
         if code is not None:
             return Mode.CODE, code
         signature = python.signature_of(title, text)
         if signature:
             return Mode.CODE, python.read_symbol(title, text, kind, signature)
     prose = python.read_prose(title, text, kind)
-    return Mode(about.mode) if about.mode else Mode.PROSE, prose
+    return Mode(mode) if mode else Mode.PROSE, prose
 
 
-def _code(text: str, about: _About) -> python.Read | None:
+def _code(text: str, lang: str, said: Mapping[str, Scalar], *, sure: bool) -> python.Read | None:
     """Read code; None where it is none, as far as anybody can tell."""
-    sure = bool(about.mode) or bool(about.lang and about.lang not in PROSE_LANGUAGES)
-    grammar = syntax.of_language(about.lang)
+    name, kind = _word(said, "name"), _word(said, "kind")
+    imports, own = _pairs(said, "imports"), _pairs(said, "own")
+    grammar = syntax.of_language(lang)
     if grammar is not None:
-        names = {"imports": about.imports, "own": about.own}
-        return languages.read(text, grammar, name=about.name, kind=about.kind, **names)
-    tree = python.parsed(text) if about.lang in {"", "python"} else None
+        return languages.read(text, grammar, name=name, kind=kind, imports=imports, own=own)
+    tree = python.parsed(text) if lang in {"", "python"} else None
     if tree is not None and tree.body and (sure or python.is_code(tree)):
+        given = {"imports": imports, "own": own}
         try:
-            return python.read(
-                text,
-                tree,
-                name=about.name,
-                kind=about.kind,
-                imports=about.imports,
-                own=about.own,
-                package=about.package,
-            )
+            package = _word(said, "package")
+            return python.read(text, tree, name=name, kind=kind, package=package, **given)
         except (RecursionError, ValueError):  # too deep, or a number of thousands of digits
-            return read_snippet(text, name=about.name, kind=about.kind)
-    if tree is None and (sure or looks_like_code(text)):
-        return read_snippet(text, name=about.name, kind=about.kind)
+            return read_snippet(text, name=name, kind=kind)
+    if tree is None and (sure or _DEFINITION.search(text)):
+        return read_snippet(text, name=name, kind=kind)
     return None
 
 
@@ -240,16 +194,10 @@ def _word(about: Mapping[str, Scalar], key: str) -> str:
     return "" if found is None else str(found)
 
 
-def looks_like_code(text: str) -> bool:
-    """Return whether a text that is not Python of today defines something all the same."""
-    return bool(_DEFINITION.search(text))
-
-
 def read_snippet(text: str, *, name: str, kind: str) -> tuple[Texts, Facts]:
     """Find the first definition, its parameters, what is called, imported and commented.
 
-    No types, no risks: a rule that reads signs would guess. ``name`` and ``kind`` as in
-    ``python_source.read``.
+    No types, no risks: a rule that reads signs would guess.
     """
     first = _DEFINITION.search(text)
     symbol = name.rpartition(".")[2] or (first[2] if first else "")
@@ -279,10 +227,7 @@ def read_snippet(text: str, *, name: str, kind: str) -> tuple[Texts, Facts]:
 
 
 def read_record(title: str, text: str, ext: str, kind: str) -> tuple[Texts, Facts] | None:
-    """Read a record: keys are its comment field, values its body; None where it does not parse.
-
-    ``ext`` is ``toml``, ``json`` or ``csv``; other endings are not of these formats.
-    """
+    """Read a record: keys are its comment field, values its body; None where it does not parse."""
     load = READERS.get(ext)
     if load is None:
         return None
@@ -301,18 +246,10 @@ def is_record(text: str) -> bool:
     return text.lstrip()[:1] in {"{", "["} and read_record("", text, "json", "") is not None
 
 
-def _json(text: str) -> Any:  # noqa: ANN401  whatever stands there
-    return json.loads(text)
-
-
-def _rows(text: str) -> Any:  # noqa: ANN401  as above
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 READERS: Mapping[str, Callable[[str], Any]] = {
     "toml": tomllib.loads,
-    "json": _json,
-    "csv": _rows,
+    "json": json.loads,
+    "csv": lambda text: list(csv.DictReader(io.StringIO(text))),
 }
 
 

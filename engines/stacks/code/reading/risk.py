@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from engines.stacks.code.units import Risk
 
@@ -22,45 +21,31 @@ LOW, MEDIUM, HIGH = 1, 2, 3
 Dotted = Callable[[ast.AST], str]
 
 
-class Rule(NamedTuple):
-    """What a name means."""
-
-    tag: str
-    category: str
+Rules = Mapping[str, tuple[str, str]]
+"""Tag and category of names."""
 
 
-SOURCES: Mapping[str, Rule] = {
-    "input": Rule("user-input", "input"),
-    "sys.argv": Rule("user-input", "input"),
-    "sys.stdin": Rule("user-input", "input"),
-    "os.environ": Rule("environment", "input"),
-    "os.getenv": Rule("environment", "input"),
-    "request.args": Rule("web-input", "input"),
-    "request.form": Rule("web-input", "input"),
-    "request.json": Rule("web-input", "input"),
-    "urllib.request.urlopen": Rule("download", "network"),
-    "requests.get": Rule("download", "network"),
-}
-SINKS: Mapping[str, Rule] = {
-    "eval": Rule("code-execution", "injection"),
-    "exec": Rule("code-execution", "injection"),
-    "os.system": Rule("command-execution", "injection"),
-    "os.popen": Rule("command-execution", "injection"),
-    "subprocess.run": Rule("command-execution", "injection"),
-    "subprocess.call": Rule("command-execution", "injection"),
-    "subprocess.Popen": Rule("command-execution", "injection"),
-    "subprocess.check_output": Rule("command-execution", "injection"),
-    "*.execute": Rule("sql", "injection"),
-    "*.executescript": Rule("sql", "injection"),
-    "pickle.load": Rule("deserialization", "injection"),
-    "pickle.loads": Rule("deserialization", "injection"),
-    "yaml.load": Rule("deserialization", "injection"),
-    "open": Rule("file-access", "files"),
-    "os.remove": Rule("file-removal", "files"),
-    "shutil.rmtree": Rule("file-removal", "files"),
-    "hashlib.md5": Rule("weak-hash", "cryptography"),
-    "hashlib.sha1": Rule("weak-hash", "cryptography"),
-}
+def _rules(said: Mapping[tuple[str, str], str]) -> Rules:
+    return {name: rule for rule, names in said.items() for name in names.split()}
+
+
+SOURCES = _rules({
+    ("user-input", "input"): "input sys.argv sys.stdin",
+    ("environment", "input"): "os.environ os.getenv",
+    ("web-input", "input"): "request.args request.form request.json",
+    ("download", "network"): "urllib.request.urlopen requests.get",
+})
+SINKS = _rules({
+    ("code-execution", "injection"): "eval exec",
+    ("command-execution", "injection"): (
+        "os.system os.popen subprocess.run subprocess.call subprocess.Popen subprocess.check_output"
+    ),
+    ("sql", "injection"): "*.execute *.executescript",
+    ("deserialization", "injection"): "pickle.load pickle.loads yaml.load",
+    ("file-access", "files"): "open",
+    ("file-removal", "files"): "os.remove shutil.rmtree",
+    ("weak-hash", "cryptography"): "hashlib.md5 hashlib.sha1",
+})
 
 
 def risks(nodes: Sequence[ast.AST], dotted: Dotted) -> tuple[Risk, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -48,53 +49,47 @@ class Grammar:
         return _parser(self.package, self.function).parse(data).root_node
 
 
-_SCRIPT = {
-    "function_declaration": "function",
-    "generator_function_declaration": "function",
-    "class_declaration": "class",
-    "method_definition": "method",
-    "variable_declarator": "constant",
-}
-_TYPED = _SCRIPT | {
-    "abstract_class_declaration": "class",
-    "interface_declaration": "class",
-    "type_alias_declaration": "class",
-    "enum_declaration": "class",
-    "function_signature": "function",
-    "internal_module": SPACE,
-    "module": SPACE,
+def _kinds(**types: str) -> Mapping[str, str]:
+    """Return the kind of unit by type of node."""
+    return {one: kind.rstrip("_") for kind, some in types.items() for one in some.split()}
+
+
+_SCRIPT = _kinds(
+    function="function_declaration generator_function_declaration",
+    class_="class_declaration",
+    method="method_definition",
+    constant="variable_declarator",
+)
+_TYPED = {
+    **_SCRIPT,
+    **_kinds(
+        class_="abstract_class_declaration interface_declaration type_alias_declaration"
+        " enum_declaration",
+        function="function_signature",
+        space="internal_module module",
+    ),
 }
 _SCRIPT_AROUND = frozenset({
     "export_statement", "lexical_declaration", "variable_declaration", "expression_statement",
     "ambient_declaration", "ERROR",
 })  # fmt: skip
 _SCRIPT_CALLS = {"call_expression": "function", "new_expression": "constructor"}
-_SCRIPT_IMPORTS = frozenset({"import_statement"})
 _IN_CLASS = ("class _ {\n", "\n}")
-JAVASCRIPT = Grammar(
-    "javascript", "tree_sitter_javascript", "language", _SCRIPT, _SCRIPT_AROUND, _SCRIPT_IMPORTS,
-    _SCRIPT_CALLS, _IN_CLASS,
-)  # fmt: skip
-TYPESCRIPT = Grammar(
-    "typescript", "tree_sitter_typescript", "language_typescript", _TYPED, _SCRIPT_AROUND,
-    _SCRIPT_IMPORTS, _SCRIPT_CALLS, _IN_CLASS,
-)  # fmt: skip
-TSX = Grammar(
-    "tsx", "tree_sitter_typescript", "language_tsx", _TYPED, _SCRIPT_AROUND, _SCRIPT_IMPORTS,
-    _SCRIPT_CALLS, _IN_CLASS,
-)  # fmt: skip
+_SCRIPT_REST = (_SCRIPT_AROUND, frozenset({"import_statement"}), _SCRIPT_CALLS, _IN_CLASS)
+JAVASCRIPT = Grammar("javascript", "tree_sitter_javascript", "language", _SCRIPT, *_SCRIPT_REST)
+_TYPESCRIPT = "tree_sitter_typescript"
+TYPESCRIPT = Grammar("typescript", _TYPESCRIPT, "language_typescript", _TYPED, *_SCRIPT_REST)
+TSX = Grammar("tsx", _TYPESCRIPT, "language_tsx", _TYPED, *_SCRIPT_REST)
 GO = Grammar(
     "go",
     "tree_sitter_go",
     "language",
-    {
-        "function_declaration": "function",
-        "method_declaration": "method",
-        "type_spec": "class",
-        "type_alias": "class",
-        "const_spec": "constant",
-        "var_spec": "constant",
-    },
+    _kinds(
+        function="function_declaration",
+        method="method_declaration",
+        class_="type_spec type_alias",
+        constant="const_spec var_spec",
+    ),
     frozenset({
         "const_declaration", "var_declaration", "var_spec_list", "type_declaration", "ERROR",
     }),
@@ -105,20 +100,12 @@ RUST = Grammar(
     "rust",
     "tree_sitter_rust",
     "language",
-    {
-        "function_item": "function",
-        "function_signature_item": "function",
-        "macro_definition": "function",
-        "struct_item": "class",
-        "enum_item": "class",
-        "union_item": "class",
-        "trait_item": "class",
-        "type_item": "class",
-        "const_item": "constant",
-        "static_item": "constant",
-        "impl_item": SPACE,
-        "mod_item": SPACE,
-    },
+    _kinds(
+        function="function_item function_signature_item macro_definition",
+        class_="struct_item enum_item union_item trait_item type_item",
+        constant="const_item static_item",
+        space="impl_item mod_item",
+    ),
     frozenset({"ERROR"}),
     frozenset({"use_declaration", "extern_crate_declaration"}),
     {"call_expression": "function", "macro_invocation": "macro"},
@@ -127,15 +114,11 @@ JAVA = Grammar(
     "java",
     "tree_sitter_java",
     "language",
-    {
-        "class_declaration": "class",
-        "interface_declaration": "class",
-        "enum_declaration": "class",
-        "record_declaration": "class",
-        "annotation_type_declaration": "class",
-        "method_declaration": "method",
-        "constructor_declaration": "method",
-    },
+    _kinds(
+        class_="class_declaration interface_declaration enum_declaration record_declaration"
+        " annotation_type_declaration",
+        method="method_declaration constructor_declaration",
+    ),
     frozenset({"enum_body_declarations", "ERROR"}),
     frozenset({"import_declaration", "package_declaration"}),
     {"method_invocation": "name", "object_creation_expression": "type"},
@@ -160,17 +143,12 @@ def of_language(language: str) -> Grammar | None:
 
 def identity() -> str:
     """Return which grammars read, with their versions."""
-    return ", ".join(_versions()) or "no grammars"
-
-
-def _versions() -> Iterator[str]:
-    packages = sorted({one.package for one in GRAMMARS.values()})
-    for package in ("tree_sitter", *packages):
+    found = []
+    for package in ("tree_sitter", *sorted({one.package for one in GRAMMARS.values()})):
         name = package.replace("_", "-")
-        try:
-            yield f"{name} {version(name)}"
-        except PackageNotFoundError:
-            continue
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    return ", ".join(found) or "no grammars"
 
 
 @lru_cache(maxsize=16)
@@ -181,12 +159,8 @@ def _parser(package: str, function: str) -> Parser:
 
 
 MEMBERS = (
-    ("object", "property"),
-    ("operand", "field"),
-    ("value", "field"),
-    ("path", "name"),
-    ("object", "field"),
-    ("object", "name"),
+    *(("object", "property"), ("operand", "field"), ("value", "field"), ("path", "name")),
+    *(("object", "field"), ("object", "name")),
 )
 """Fields of what stands before a dot and of what stands behind it, in the grammars."""
 MEMBER_TYPES = frozenset({

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.code.reading.documents import documents, module_of, understand
+from engines.stacks.code.reading.documents import module_of, understand
 from engines.stacks.code.units import Mode, Unit
+from tests.make.code import documents
 
 PACKAGES = ("requests", "click", "jinja2")
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef

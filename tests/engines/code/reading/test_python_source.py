@@ -6,6 +6,7 @@ import pytest
 
 from engines.stacks.code.reading import documents, python, risk
 from engines.stacks.code.units import Facts, Risk, Texts
+from harness.core.records import Document
 from tests.make.code import SHOP
 
 CODE = '''
@@ -105,13 +106,14 @@ def test_a_sentence_that_parses_is_no_code() -> None:
 def test_code_of_another_time_is_read_by_its_signs() -> None:
     text = 'def show(self, what, *rest):\n    """Show it."""\n    # aloud\n    print what.upper()\n'
     assert python.parsed(text) is None
-    assert documents.looks_like_code(text)
+    assert documents.understand(Document("a", "", text)).mode == "code"
     texts, facts = documents.read_snippet(text, name="", kind="")
     assert texts[:4] == ("show", "show(self, what, *rest)", "Show it.", "aloud")
     assert (facts.type, facts.params) == ("method", ("self", "what", "rest"))
     assert facts.calls == ("what.upper",)
     assert facts.risks == ()
-    assert not documents.looks_like_code("the class of water")
+    prose = documents.understand(Document("a", "", "the class of water"))
+    assert prose.mode == "prose"
 
 
 def risks(code: str) -> tuple[Risk, ...]:

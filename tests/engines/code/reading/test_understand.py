@@ -10,10 +10,10 @@ import pytest
 
 from engines.lexical.terms import terms
 from engines.stacks.code.reading import python
-from engines.stacks.code.reading.documents import documents, embedded, read_record, understand
-from engines.stacks.code.units import Mode, Unit, indexed, parts, typed, words
+from engines.stacks.code.reading.documents import embedded, read_record, understand
+from engines.stacks.code.units import Mode, Unit, indexed, parts, words
 from harness.core.records import Document
-from tests.make.code import write_shop
+from tests.make.code import documents, write_shop
 
 COSQA = Path(__file__).resolve().parents[5] / "shared" / "datasets" / "cosqa"
 NUMPYDOC = """merge(left, right, how)
@@ -56,7 +56,7 @@ def test_a_name_gives_its_parts_and_its_whole() -> None:
         ["dataframe", "readcsv"],
     )
     assert indexed("read_csv reads", "english") == "read csv read readcsv"
-    assert list(typed("read_csv", "none")) == ["read", "csv"]
+    assert words("read_csv", "none")[0] == ["read", "csv"]
     assert words("the waters of", "english")[0] == ["water"]
 
 
