@@ -1,4 +1,4 @@
-"""``docs/reference.md``, made from the code: settings, arms, measures, files.
+"""``docs/reference.md``, made from the code: keys, measures, variables, files.
 
     python3 run.py python -m tests.docs.reference
 
@@ -8,9 +8,9 @@ writes it anew. What only people can say, such as what a file is for, stands in
 
 from __future__ import annotations
 
+import pkgutil
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from ir_measures.measures import registry as measures
 from pydantic import BaseModel
 
 from engines import registry as arms
+from engines import stacks
+from engines.stacks.agent_mail.mcp_tools.arguments import Listed
 from harness.agreement import agree
 from harness.cli import application
 from harness.core.engine import Hit
@@ -27,31 +29,65 @@ from harness.core.errors import HarnessError
 from harness.core.files import write_text
 from harness.core.names import LONGEST, LONGEST_LABEL, MAY
 from harness.core.run import Row, Run, Status
+from harness.corpus.card import Card
 from harness.gates.base import rules as base_rules
+from harness.judge.machine import EncoderSettings, EndpointSettings, OverlapSettings
 from harness.measures.completion_bounds import BOUNDED
 from harness.measures.kernels import KERNELS
 from harness.measures.name import parse
 from harness.pipeline.layout import Declared, Layout
 from harness.pipeline.params import Params
-from harness.policy.model import Demands, Header, Premises, StepTable
+from harness.policy.model import Demands, GateHead, Header, StepTable
+from harness.shadow.alarms import Bounds
+from harness.shadow.comparison import Settings
+from harness.shadow.files import Entry
+from harness.shadow.server import Reading
+from harness.tune.files import SearchTable
 from tests.docs import reference_words as words
 from tests.docs.pages import COMMAND, ROOT
+
+
+class Arm(BaseModel):
+    """The keys of an arm's file, which the registry reads by hand."""
+
+    summary: str
+    stack: str
+    settings: dict[str, Any] = {}
+    tuning: str = ""
+
 
 PAGE = ROOT / "docs" / "reference.md"
 MAKE = f"{COMMAND} python -m tests.docs.reference"
 EXAMPLE = re.compile(r": (harness (?:[^.]|\.(?! [A-Z]))+)")
 """A command line within a help text; it ends with its block or its sentence."""
-PLURAL = {"text": "texts", "number": "numbers", "whole number": "whole numbers"}
+MODELS: tuple[tuple[str, str, type[BaseModel]], ...] = (
+    ("`params.yaml`", "", Params),
+    ("a policy", "policy", Header),
+    ("a policy", "policy.evidence", Demands),
+    ("a policy", "[[step]]", StepTable),
+    ("a policy", "[[step.gate]]", GateHead),
+    ("an arm", "", Arm),
+    ("`card.toml`", "", Card),
+    ("`--search` of `harness tune`", "search", SearchTable),
+    ("`--machine`, `endpoint`", "", EndpointSettings),
+    ("`--machine`, `cross-encoder`", "", EncoderSettings),
+    ("`--machine`, `overlap`", "", OverlapSettings),
+    ("`policy/shadow.toml`", "", Settings),
+    ("`--reading`", "", Reading),
+    ("`policy/watch.toml`", "", Bounds),
+    ("`policy/accepted.toml`", "[[accepted]]", Entry),
+    ("`--viewers`", "viewers.NAME", Listed),
+)
+"""Files that a person writes, a table of each, and what reads it."""
 HEAD = f"""\
-# Reference: keys, arms, measures, variables, files
+# Reference: keys, measures, variables, files
 
-For looking up, not for reading. This page is made from the code, and a test says when it is not
-up to date; so change the code, and then run
+This page is made from the code. After a change of the code, make it again:
 
     {MAKE}
 
-What a setting means stands in [params.md](params.md), what a number means in
-[method.md](method.md), how to do a thing in [the guides](README.md).
+What a setting means: [params.md](params.md) and [engines.md](engines.md). What a number means:
+[method.md](method.md).
 Options of commands: `--help`, or [the command line](command-line.md) on the site.
 """
 
@@ -61,9 +97,7 @@ def page() -> str:
     parts = [
         HEAD,
         *_exits(),
-        *_params(),
-        *_policy(),
-        *_arms(),
+        *_keys(),
         *_measures(),
         *_environment(),
         *_names(),
@@ -111,86 +145,48 @@ def _exits() -> Iterator[str]:
     yield from _table(("code", "means"), ((str(code), said) for code, said in words.EXITS.items()))
 
 
-def _params() -> Iterator[str]:
-    yield "## `params.yaml`\n"
-    yield "Every key must be there. What each means: [params.md](params.md#paramsyaml).\n"
+def _keys() -> Iterator[str]:
+    yield "## Keys of every TOML file\n"
+    yield words.KEYS
     rows: list[tuple[str, ...]] = []
-    for name, field in Params.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            rows += [(f"`{name}.{key}`", said) for key, said, _ in keys(inner)]
-        else:
-            rows += [(f"`{key}`", said) for key, said, _ in keys(Params) if key == name]
-    yield from _table(("key", "takes"), rows)
-
-
-def _policy() -> Iterator[str]:
-    yield "## Policies\n"
-    yield "What each key means, and what has to be in a policy: [params.md](params.md#a-policy).\n"
-    rows = [(f"`[policy]` `{key}`", said, must) for key, said, must in keys(Header)]
-    rows += [(f"`[policy.evidence]` `{key}`", said, must) for key, said, must in keys(Demands)]
-    rows += [(f"`[policy.premises]` `{key}`", said, must) for key, said, must in keys(Premises)]
-    rows += [(f"`[[step]]` `{key}`", said, must) for key, said, must in keys(StepTable)]
-    rows += [(f"`[[step.gate]]` `{key}`", "text", "must be there") for key in ("name", "rule")]
-    yield from _table(("key", "takes", "without it"), rows)
-    yield "### Rules\n"
-    yield "The keys of a `[[step.gate]]` beside `name` and `rule`.\n"
-    rules = []
+    for file, table, model in MODELS:
+        rows += [(file, *cells) for cells in keys(model, table)]
     for name in base_rules.names():
-        given = keys(base_rules.load(name).settings)
-        said = "; ".join(
-            f"`{key}` {what}{', optional' if must != 'must be there' else ''}"
-            for key, what, must in given
+        where = f"`[[step.gate]]` [`{name}`](params.md#{name})"
+        rows += [("a policy", where, *cells) for _, *cells in keys(base_rules.load(name).settings)]
+    for name, module in sorted(arms.known_stacks().items()):
+        settings = vars(pkgutil.resolve_name(f"{stacks.__name__}.{module}"))["Settings"]
+        where = f"`[settings]` [`{name}`](engines.md#{name.replace('/', '')})"
+        both = (", ".join(_named(settings, needed=needed)) for needed in (True, False))
+        rows.append(("an arm", where, *both))
+    yield from _table(("file", "table", "required", "optional"), rows)
+
+
+def keys(model: type[BaseModel], table: str = "") -> Iterator[tuple[str, str, str]]:
+    """Table, required and optional keys of a model, and of each table in it."""
+    inner = {
+        name: field.annotation
+        for name, field in model.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    }
+    must, may = (
+        ", ".join(name for name in _named(model, needed=needed) if name.strip("`") not in inner)
+        for needed in (True, False)
+    )
+    if must or may:
+        yield (
+            (f"`[{table}]`" if table and "[" not in table else f"`{table}`" * bool(table)),
+            must,
+            may,
         )
-        about = (base_rules.load(name).settings.__doc__ or "").split("\n")[0]
-        rules.append((f"[`{name}`](params.md#{name})", _plain(about), said))
-    yield from _table(("rule", "asks", "keys"), rules)
+    for name, found in inner.items():
+        yield from keys(found, f"{table}.{name}".strip("."))
 
 
-def keys(model: type[BaseModel]) -> list[tuple[str, str, str]]:
-    """Key, what it takes and what stands for it where it is absent; but for keys of no value."""
-    schema = model.model_json_schema()
-    found = []
-    for key, about in schema["properties"].items():
-        if about.get("type") == "null":
-            continue
-        default = about.get("default")
-        absent = "must be there" if key in schema.get("required", ()) else ""
-        absent = absent or (f"`{str(default).lower()}`" if default not in (None, [], ()) else "")
-        found.append((key, _schema(about, schema.get("$defs", {})), absent))
-    return found
-
-
-def _schema(about: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    if "$ref" in about:
-        return _schema(defs[about["$ref"].rpartition("/")[2]], defs)
-    if "anyOf" in about:
-        kinds = [_schema(one, defs) for one in about["anyOf"] if one.get("type") != "null"]
-        return " or ".join(kinds)
-    if "enum" in about:
-        return ", ".join(f"`{value}`" for value in about["enum"])
-    if about.get("type") == "array":
-        inner = _schema(about["items"], defs).partition(", ")[0]
-        return f"list of {PLURAL.get(inner, inner)}"
-    plain = {"integer": "whole number", "number": "number", "string": "text", "boolean": "boolean"}
-    said = plain.get(about.get("type", ""), "table")
-    for key, word in words.LIMITS.items():
-        if key in about:
-            value = about[key]
-            said += f", {word} {value:g}" if isinstance(value, (int, float)) else f", {word}"
-    return said
-
-
-def _arms() -> Iterator[str]:
-    yield "## Arms\n"
-    yield "Why each is here, and the settings of the stacks: [engines.md](engines.md).\n"
-    rows = []
-    for name in arms.names():
-        about = tomllib.loads(arms.path_of(name).read_text(encoding="utf-8"))
-        stack = str(about["stack"])
-        link = f"[`{stack}`](engines.md#{stack.replace('/', '')})"
-        rows.append((f"`{name}`", link, _plain(about["summary"])))
-    yield from _table(("arm", "stack", "what it is"), rows)
+def _named(model: type[BaseModel], *, needed: bool) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        if field.is_required() is needed and field.annotation is not type(None):
+            yield f"`{field.alias or name}`"
 
 
 def _measures() -> Iterator[str]:

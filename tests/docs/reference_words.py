@@ -14,14 +14,14 @@ EXITS: Mapping[int, str] = {
     130: "interrupted; the same command goes on where it was",
     141: "the reader of the output has left, as `head` does; nothing is printed",
 }
-LIMITS: Mapping[str, str] = {
-    "minimum": "from",
-    "exclusiveMinimum": "above",
-    "maximum": "to",
-    "exclusiveMaximum": "below",
-    "pattern": "of a fixed form",
-}
-"""Words for the limits that a JSON schema knows."""
+KEYS = """\
+Every file that you write, with the keys that it must have. An unknown key and a missing one are
+errors that name the file and the line. What each means:
+[policies and `params.yaml`](params.md), [stacks](engines.md#settings-of-the-stacks),
+[tuning](how-to/tune.md#the-file-of-values), [judges](judging.md#a-machine-that-judges),
+[live comparisons](shadow.md#mirrored-requests-of-a-search-server),
+[alarms](shadow-reading.md#policywatchtoml), [viewers](engines.md#mail-search-with-several-viewers).
+"""
 MEASURES = """\
 A measure is written as ir-measures writes it: `NAME@k`, or with settings, `NAME(key=value)@k`; k
 from 1. `rel=2` asks for grade 2 or more, `judged_only=True` takes unjudged documents out first,
