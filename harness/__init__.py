@@ -21,11 +21,17 @@ PUBLIC = "harness.api"
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name of ``harness.api``.
+    """Return a public name of ``harness.api``, or the version that is installed.
 
     Raises:
         AttributeError: it has no such name.
     """
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("search-harness")
+    if name == "__all__":
+        return import_module(PUBLIC).__all__
     if not name.startswith("_"):
         api = import_module(PUBLIC)
         if name in api.__all__:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         load_clicks,
     )
     from harness.api.shadow import Watched, load_shadow_log
+    from harness.tables.stage import Table, table
 
 __all__ = [
     "Collection",
@@ -48,6 +49,7 @@ __all__ = [
     "Leaderboard",
     "Scored",
     "Sides",
+    "Table",
     "Watched",
     "compare",
     "compare_engines",
@@ -65,6 +67,7 @@ __all__ = [
     "near_duplicates",
     "save_collection",
     "score",
+    "table",
 ]
 HOMES = {
     "comparison": (
@@ -83,8 +86,9 @@ HOMES = {
     "drawing": ("Drawing", "draw_differences", "draw_forest", "draw_sequences"),
     "search": ("EngineComparison", "Interleaver", "Interleaving", "compare_engines", "load_clicks"),
     "shadow": ("Watched", "load_shadow_log"),
+    "harness.tables.stage": ("Table", "table"),
 }
-"""Names by the module of this package that has them."""
+"""Names by the module of this package, or of a slice, that has them."""
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 
 
@@ -95,7 +99,8 @@ def __getattr__(name: str) -> object:
         AttributeError: there is no such name.
     """
     if name in _HOME_OF:
-        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        home = _HOME_OF[name]
+        return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

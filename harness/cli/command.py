@@ -29,7 +29,7 @@ PANELS = {
     "Data": ("import", "convert", "queries"),
     "Judge": ("pool", "judge", "panel", "labels"),
     "Decide": ("plan", "policy", "gate", "report", "ci", "regress", "tune", "stage"),
-    "Inspect": ("ask", "decompose", "measure", "export", "history"),
+    "Inspect": ("table", "ask", "decompose", "measure", "export", "history"),
     "Speed": ("race", "load"),
     "Live": ("shadow", "clicks", "migrate"),
     "Trust": ("verify", "sign", "reproduce", "selftest", "arm"),

@@ -1,0 +1,387 @@
+"""One table of systems by measures, from runs and judgements alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+from ir_measures import Measure
+from numpy.typing import NDArray
+
+from harness.api.comparison import check_ids
+from harness.api.data import QrelsLike, RunLike, load_qrels, load_run
+from harness.core.errors import EvidenceError, UnknownName
+from harness.core.names import checked
+from harness.core.printable import many, one_line
+from harness.core.run import Run
+from harness.measures.quality import score
+from harness.report import doc
+from harness.report.rounding import markdown, number
+from harness.stats.inference import Inference
+from harness.tables.significance import (
+    CORRECTED,
+    CORRECTIONS,
+    NAMES,
+    TESTS,
+    Correction,
+    Test,
+    correct,
+    effect_size,
+    p_values,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+HIGHER, LOWER = "†", "‡"
+USUAL = Inference(confidence=0.95, resamples=10_000, seed=20_260_101)
+"""Of a table that looks around; gates and policies have no default."""
+COUNTED = ("Judged",)
+"""Measures of the judgements: no system is best by them, and none is tested."""
+LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}",
+})  # fmt: skip
+
+
+class Pair(NamedTuple):
+    """One system against another by one measure."""
+
+    system: str
+    other: str
+    measure: str
+    queries: int
+    difference: float
+    """Mean of the first minus mean of the second."""
+    effect_size: float
+    """Cohen's d_z."""
+    p: float
+    p_corrected: float
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Table:
+    """Means of systems by measure, and a test of each pair."""
+
+    values: Mapping[str, Mapping[str, Mapping[str, float]]]
+    """By system, measure and query; the best system by the first measure comes first."""
+    lost: Mapping[str, int]
+    """By system, judged queries without a value by the first measure."""
+    pairs: tuple[Pair, ...]
+    baseline: str
+    """Empty where all pairs are tested."""
+    test: Test
+    correction: Correction
+    sure: Inference
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Names in the order of the table."""
+        return tuple(self.values)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names in the order of the table."""
+        return tuple(next(iter(self.values.values())))
+
+    def mean(self, system: str, measure: str) -> float | None:
+        """Return the mean over queries; None where no query has a value."""
+        found = self.values[system][measure]
+        return sum(found.values()) / len(found) if found else None
+
+    def best(self, measure: str) -> float | None:
+        """Return the highest mean; None for measures of the judgements."""
+        if measure.startswith(COUNTED):
+            return None
+        means = [self.mean(system, measure) for system in self.systems]
+        return max((one for one in means if one is not None), default=None)
+
+    def letter(self, system: str) -> str:
+        """Return the letter that stands for a system where all pairs are tested."""
+        at = self.systems.index(system)
+        return ascii_lowercase[at] if at < len(ascii_lowercase) else f"({at + 1})"
+
+    def mark(self, system: str, measure: str) -> str:
+        """Return what is shown beside a mean.
+
+        Against a baseline ``†`` is higher and ``‡`` lower; of all pairs the letters of the systems
+        that this one is higher than.
+        """
+        found = []
+        for pair in self.pairs:
+            if pair.measure != measure or pair.p_corrected >= self.sure.level:
+                continue
+            if self.baseline and pair.system == system:
+                found.append(HIGHER if pair.difference > 0 else LOWER)
+            elif not self.baseline and system in {pair.system, pair.other}:
+                higher, lower = pair[:2] if pair.difference > 0 else pair[1::-1]
+                found += [self.letter(lower)] if system == higher else []
+        return "".join(sorted(found))
+
+    @property
+    def note(self) -> str:
+        """Say what marks mean, how they were tested, and what was left out."""
+        drawn = self.test in {"permutation", "bootstrap"}
+        resamples = f" ({self.sure.resamples:,} resamples, seed {self.sure.seed})"
+        how = f"{NAMES[self.test]}{resamples if drawn else ''}, two-sided"
+        own = "correction of its own" if self.test == "tukey" else CORRECTED[self.correction]
+        marks = (
+            f"{HIGHER} higher, {LOWER} lower than {self.baseline}"
+            if self.baseline
+            else "Letters name the systems that a mean is significantly higher than"
+        )
+        lost = [f"{system} {count:,}" for system, count in self.lost.items() if count]
+        left = f" Queries without a value: {', '.join(lost)}." if lost else ""
+        tests = many(len(self.pairs), "test")
+        return f"{marks}: {how}, p below {self.sure.level:.3g} after {own} over {tests}.{left}"
+
+    @property
+    def caption(self) -> str:
+        """Name what the means are over."""
+        counts = sorted({len(of[self.measures[0]]) for of in self.values.values()})
+        least = f"{counts[0]:,} to " if len(counts) > 1 else ""
+        return f"Means over {least}{many(counts[-1], 'query')} by {self.measures[0]}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the means, a row for each system; ``.to_latex()`` and others are pandas' own."""
+        import pandas as pd
+
+        rows = [[self.mean(one, of) for of in self.measures] for one in self.systems]
+        index = pd.Index(self.systems, name="system")
+        return pd.DataFrame(rows, index=index, columns=list(self.measures))
+
+    def tests(self) -> pd.DataFrame:
+        """Return a row for each pair and measure."""
+        import pandas as pd
+
+        return pd.DataFrame(self.pairs, columns=Pair._fields)
+
+    def to_csv(self) -> str:
+        """Write means and pairs, unrounded: a row for each system and measure or pair."""
+        import pandas as pd
+
+        means = [
+            {"system": one, "measure": of, "queries": len(self.values[one][of]),
+             "mean": self.mean(one, of), "mark": self.mark(one, of)}
+            for one in self.systems for of in self.measures
+        ]  # fmt: skip
+        return pd.concat([pd.DataFrame(means), self.tests()]).to_csv(index=False)
+
+    def to_markdown(self) -> str:
+        """Write the table; the best mean of each measure is bold."""
+        rows = [
+            ["", *map(markdown, self.measures)],
+            ["---", *["---:"] * len(self.measures)],
+            *([self._name(one), *self._cells(one, "**", "**")] for one in self.systems),
+        ]
+        body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return f"{markdown(self.caption)}\n\n{body}\n\n{markdown(self.note)}\n"
+
+    def to_latex(self) -> str:
+        """Write a ``table`` for the package booktabs; the best mean of each measure is bold."""
+        rows = [
+            [_latex(self._name(one)), *self._cells(one, r"\textbf{", "}", latex=True)]
+            for one in self.systems
+        ]
+        return "\n".join([
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_latex(self.caption)}}}",
+            rf"\begin{{tabular}}{{l{'r' * len(self.measures)}}}",
+            r"\toprule",
+            " & ".join(["", *map(_latex, self.measures)]).strip() + r" \\",
+            r"\midrule",
+            *(" & ".join(row) + r" \\" for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\par\smallskip{{\footnotesize {_signs(_latex(self.note))}}}",
+            r"\end{table}",
+            "",
+        ])
+
+    def doc(self) -> doc.Section:
+        """Return the table as a document."""
+        rows = tuple(
+            (doc.Cell(self._name(one)), *map(doc.Cell, self._cells(one, "", "")))
+            for one in self.systems
+        )
+        shown = doc.Table(self.caption, ("", *self.measures), rows)
+        return doc.Section("", (shown, doc.Text(self.note)))
+
+    def __repr__(self) -> str:
+        return self.to_markdown()
+
+    def _repr_html_(self) -> str:
+        from harness.api.comparison import table as html_table
+
+        rows = [(self._name(one), *self._cells(one, "", "")) for one in self.systems]
+        return html_table(self.caption, ("", *self.measures), rows, self.note)
+
+    def _name(self, system: str) -> str:
+        return system if self.baseline else f"{self.letter(system)} {system}"
+
+    def _cells(self, system: str, before: str, after: str, *, latex: bool = False) -> list[str]:
+        found = []
+        for of in self.measures:
+            mean, mark = self.mean(system, of), self.mark(system, of)
+            text = "no value" if mean is None else number(mean)
+            if mean is not None and mean == self.best(of):
+                text = f"{before}{text}{after}"
+            if latex:
+                text, mark = _signs(text), _signs(f"$^{{{mark}}}$" if mark.isascii() else mark)
+                mark = mark if mark != "$^{}$" else ""
+            found.append(text + (f" {mark}" if mark and mark.isascii() and not latex else mark))
+        return found
+
+
+def table(
+    runs: Mapping[str, RunLike | Sequence[RunLike]] | Sequence[RunLike],
+    qrels: QrelsLike,
+    measures: Sequence[str | Measure] = ("nDCG@10", "RR@10"),
+    *,
+    baseline: str = "",
+    test: Test = "permutation",
+    correction: Correction = "holm",
+    missing: str = "left out",
+    sure: Inference = USUAL,
+) -> Table:
+    """Score runs and test their differences.
+
+    ``runs`` are runs as ``load_run`` reads them, or a mapping of names to a run or to several runs
+    of one system: seeds are averaged query by query, folds are joined. ``measures`` are names as
+    ir-measures writes them, or its objects. Without ``baseline`` all pairs are tested. A judged
+    query that a run does not have is left out of its means and tests, or counts as answered with
+    nothing where ``missing`` is ``"empty"``, as ``trec_eval -c`` does. ``correction`` is over all
+    tests of the table; Tukey's test corrects by itself.
+
+    Raises:
+        UnknownName: a measure, test, correction or the baseline is unknown.
+        EvidenceError: two systems have one name, or fewer than two queries are shared.
+        BadFile, RunError, DatasetError, InvalidArm: as ``load_run``, ``load_qrels`` and ``score``.
+    """
+    for what, given, known in (
+        ("test", test, TESTS),
+        ("correction", correction, CORRECTIONS),
+        ("rule of missing queries", missing, ("left out", "empty")),
+    ):
+        if given not in known:
+            raise UnknownName(what, given, known)
+    judged = load_qrels(qrels)
+    empty = judged.query_ids if missing == "empty" else ()
+    names = tuple(dict.fromkeys(map(str, measures)))
+    if not names:
+        raise EvidenceError("a table needs a measure; name one, such as nDCG@10")
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    lost: dict[str, int] = {}
+    for name, several in _systems(runs, empty):
+        if name in found:
+            raise EvidenceError(f"two systems are named {name}. Name them: NAME=FILE")
+        each = []
+        for run in several:
+            check_ids(run, judged)
+            each.append(score(run, judged, names, judged.query_ids))
+        found[name] = {m: _together([one[m].by_query for one in each]) for m in names}
+        undefined = {q for one in each for q in one[names[0]].unanswered}
+        lost[name] = len(undefined - found[name][names[0]].keys())
+    if baseline and baseline not in found:
+        raise UnknownName("system to be the baseline", baseline, found)
+    order = sorted(found, key=lambda one: (-_mean(found[one][names[0]]), one))
+    between = [(one, baseline) for one in order if one != baseline]
+    pairs = _tested(found, order, between if baseline else [*combinations(order, 2)], test, sure)
+    corrected = correct(
+        np.array([one.p for one in pairs], dtype=np.float64),
+        "none" if test == "tukey" else correction,
+    )
+    return Table(
+        values={one: found[one] for one in order},
+        lost=lost,
+        pairs=tuple(
+            one._replace(p_corrected=float(p)) for one, p in zip(pairs, corrected, strict=True)
+        ),
+        baseline=baseline,
+        test=test,
+        correction="none" if test == "tukey" else correction,
+        sure=sure,
+    )
+
+
+def _systems(
+    runs: Mapping[str, RunLike | Sequence[RunLike]] | Sequence[RunLike], empty: Iterable[str]
+) -> Iterable[tuple[str, list[Run]]]:
+    """Read the runs of each system."""
+    if isinstance(runs, str | Path | Run):
+        runs = [runs]
+    if not isinstance(runs, Mapping):
+        for run in runs:
+            found = load_run(run, empty=empty)
+            yield found.arm, [found]
+        return
+    for name, given in runs.items():
+        yield checked("a system", name), [load_run(one, name, empty=empty) for one in _each(given)]
+
+
+def _each(given: RunLike | Sequence[RunLike]) -> Sequence[RunLike]:
+    """Return the runs of one system; a sequence may also hold the lines of a single one."""
+    if isinstance(given, list | tuple):
+        several = [one for one in given if isinstance(one, str | Path | Run | Mapping)]
+        if len(several) == len(given):
+            return several
+    return [cast("RunLike", given)]
+
+
+def _together(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Average values of seeds by query; a query of one fold alone keeps its value."""
+    by: dict[str, list[float]] = {}
+    for one in each:
+        for query_id, value in one.items():
+            by.setdefault(query_id, []).append(value)
+    return {query_id: sum(values) / len(values) for query_id, values in by.items()}
+
+
+def _mean(values: Mapping[str, float]) -> float:
+    return sum(values.values()) / len(values) if values else -np.inf
+
+
+def _tested(
+    found: Mapping[str, Mapping[str, Mapping[str, float]]],
+    order: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
+    test: Test,
+    sure: Inference,
+) -> list[Pair]:
+    """Test every pair by every measure, over the queries that all systems of the table have."""
+    tested: list[Pair] = []
+    at = [(order.index(one), order.index(other)) for one, other in pairs]
+    quality = [one for one in found[order[0]] if not one.startswith(COUNTED)]
+    for measure in quality if pairs else ():
+        shared = sorted(set.intersection(*(set(found[one][measure]) for one in order)))
+        values = np.array([[found[one][measure][q] for one in order] for q in shared])
+        try:
+            p = p_values(values, at, test, sure)
+        except EvidenceError as exc:
+            raise EvidenceError(f"{measure}: {exc}") from exc
+        for (one, other), (left, right), value in zip(pairs, at, p.tolist(), strict=True):
+            apart = values[:, left] - values[:, right]
+            mean, size = float(apart.mean()), effect_size(apart)
+            tested.append(Pair(one, other, measure, len(shared), mean, size, value, value))
+    return tested
+
+
+def _latex(text: str) -> str:
+    return one_line(text).translate(LATEX)
+
+
+def _signs(text: str) -> str:
+    return (
+        text
+        .replace(HIGHER, r"$^{\dagger}$")
+        .replace(LOWER, r"$^{\ddagger}$")
+        .replace("\N{MINUS SIGN}", "$-$")
+    )
