@@ -80,9 +80,9 @@ def effect_size(differences: Floats) -> float:
 def tukey(values: Floats, pairs: Pairs) -> Floats:
     """Compute p-values of Tukey's honestly significant differences, systems by queries.
 
-    The error is that of a two-way layout without replication: each query answered once by each
-    system (Carterette, "Multiple testing in statistical analysis of systems-based information
-    retrieval experiments", TOIS 30, 2012).
+    The error is that of a two-way layout without replication, as each system answers a query once.
+    Carterette, "Multiple testing in statistical analysis of systems-based information retrieval
+    experiments", TOIS 30, 2012.
     """
     from scipy.stats import studentized_range
 
@@ -101,9 +101,9 @@ def tukey(values: Floats, pairs: Pairs) -> Floats:
 def bootstrap(differences: Floats, sure: Inference) -> Floats:
     """Compute p-values of the studentized paired bootstrap test, shape (pairs,).
 
-    Sakai, "Evaluating evaluation metrics based on the bootstrap", SIGIR 2006: differences are
-    shifted to mean 0 and resampled by query; p is the share of resamples whose t is at least as
-    large as that observed, with one added to both counts.
+    Sakai, "Evaluating evaluation metrics based on the bootstrap", SIGIR 2006. Differences are
+    shifted to mean 0 and resampled by query. The p-value is the share of resamples whose t is at
+    least as large as that observed, with one added to both counts.
     """
     count = len(differences)
     mean, spread = differences.mean(0), differences.std(0, ddof=1)

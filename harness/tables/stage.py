@@ -255,7 +255,7 @@ def table(
     """Score runs and test their differences.
 
     ``runs`` are runs as ``load_run`` reads them, or a mapping of names to a run or to several runs
-    of one system: seeds are averaged query by query, folds are joined. ``measures`` are names as
+    of one system. Seeds are averaged query by query, and folds are joined. ``measures`` are names as
     ir-measures writes them, or its objects. Without ``baseline`` all pairs are tested. A judged
     query that a run does not have is left out of its means and tests, or counts as answered with
     nothing where ``missing`` is ``"empty"``, as ``trec_eval -c`` does. ``correction`` is over all

@@ -207,7 +207,8 @@ def _collections(root: Path) -> None:
     _beir(root / COLLECTIONS / OUTSIDE[0], part, few, theirs)
     for name in OUTSIDE[1:]:
         (root / COLLECTIONS / name).symlink_to(OUTSIDE[0])
-    trec.write_run(root / "lucene.trec", read_run(build / "runs" / "tantivy.parquet"))
+    for name, arm in (("lucene", "tantivy"), ("bm25", "fts5")):
+        trec.write_run(root / f"{name}.trec", read_run(build / "runs" / f"{arm}.parquet"))
 
 
 def _beir(
