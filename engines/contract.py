@@ -163,26 +163,19 @@ def opened_whole(engine: Engine, index: Path) -> Iterator[Searcher]:
         IndexNotReady: it never stays the same for as long as it takes to open it.
     """
     until = monotonic() + PATIENCE_S
-    with ExitStack() as until_closed:
-        while (searcher := _tried(engine, index, until_closed)) is None:
-            if monotonic() >= until:
-                raise IndexNotReady(f"{index}: is built anew all the time. Open it after that")
-        yield searcher
-
-
-def _tried(engine: Engine, index: Path, until_closed: ExitStack) -> Searcher | None:
-    """Open an index; None, and nothing open, where it was replaced meanwhile."""
-    with _stays(index) as stays, ExitStack() as attempt:
-        try:
-            searcher = attempt.enter_context(engine.open(index))
-        except Exception:
-            if stays():
-                raise
-            return None
-        if not stays():
-            return None
-        until_closed.push(attempt.pop_all())
-        return searcher
+    while True:
+        with _stays(index) as stays, ExitStack() as opened:
+            try:
+                searcher = opened.enter_context(engine.open(index))
+            except Exception:
+                if stays():
+                    raise
+            else:
+                if stays():
+                    yield searcher
+                    return
+        if monotonic() >= until:
+            raise IndexNotReady(f"{index}: is built anew all the time. Open it after that")
 
 
 @contextmanager
@@ -349,11 +342,8 @@ class FileEngine(ABC, Generic[Opened]):
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Write an index, and what it was made of and by."""
-        version, settings = self.version(), self.identity
-        fill = partial(self.fill, index=index)
-        return record(
-            index, documents, fill, engine=self.ENGINE, version=version, settings=settings
-        )
+        by: Any = {"engine": self.ENGINE, "version": self.version(), "settings": self.identity}
+        return record(index, documents, partial(self.fill, index=index), **by)
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Opened]:
@@ -362,9 +352,9 @@ class FileEngine(ABC, Generic[Opened]):
         Raises:
             IndexNotReady: it is another one's, or not whole.
         """
-        made, settings = read(index), self.identity
-        version = self.version(made)
-        check_made_by(index, made, engine=self.ENGINE, version=version, settings=settings)
+        made = read(index)
+        by: Any = {"engine": self.ENGINE, "version": self.version(made), "settings": self.identity}
+        check_made_by(index, made, **by)
         with self.load(index, made) as searcher:
             yield searcher
 
@@ -403,11 +393,9 @@ class PartsEngine(ABC, Generic[Opened]):
                 (index / name).mkdir()
                 made[name] = part.build(everything, index / name)
 
-        version, settings = self.version(), self.settings.model_dump()
-        whole = record(
-            index, documents, fill, engine=self.ENGINE, version=version, settings=settings
-        )
-        return joined(index, whole, made)
+        settings = self.settings.model_dump()
+        by: Any = {"engine": self.ENGINE, "version": self.version(), "settings": settings}
+        return joined(index, record(index, documents, fill, **by), made)
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Opened]:

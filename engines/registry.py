@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from engines import contract, stacks
 from engines.contract import line_of_key, line_of_value, opened_whole, with_values
@@ -57,23 +57,13 @@ class Arm:
     """As the engine got them."""
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        """Write an index into the empty folder ``index``.
-
-        Raises:
-            InvalidArm: the engine cannot; BadPolicy: the arm's file names what is unknown.
-        """
+        """Write an index into the empty folder ``index``."""
         with _written_in(self.path), contract.named(self.name, "its index cannot be built"):
             return self.engine.build(documents, index)
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
-        """Open what ``build`` wrote.
-
-        Raises:
-            InvalidArm: the engine cannot; IndexNotReady and ModelNotReady are of that kind. Or it
-                exits while it is queried.
-            BadPolicy: the arm's file names what is unknown.
-        """
+        """Open what ``build`` wrote."""
         with ExitStack() as until_closed:
             with _written_in(self.path), contract.named(self.name, "its index cannot be opened"):
                 searcher = until_closed.enter_context(opened_whole(self.engine, index))
@@ -87,14 +77,7 @@ def names() -> tuple[str, ...]:
 
 
 def path_of(name: str) -> Path:
-    """Find the file of an arm: a name in ``engines/arms`` or a path to a TOML file.
-
-    Raises:
-        InvalidArm: a path to a TOML file that is missing, or a path to something else, e.g. a
-            ``.py`` file.
-        BadName: the name of the arm, or of its file, cannot be the name of an arm.
-        UnknownName: ``engines/arms`` has no arm of this name.
-    """
+    """Find the file of an arm: a name in ``engines/arms`` or a path to a TOML file."""
     if name.endswith((".py", "/")) or ("/" in name and not name.endswith(".toml")):
         raise InvalidArm(f"{name}: an arm is a .toml file that names its code. Give that file")
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{checked('an arm', name)}.toml"
@@ -110,20 +93,9 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
     """Make the arm called ``name``; what it may keep between runs goes below ``cache``.
 
     ``instead`` are values in place of those of its file, by dotted key (``words.title_weight``).
-
-    Raises:
-        UnknownName: no such arm, or key of ``instead``.
-        BadPolicy: the file is not TOML, or a key is unknown, missing or of the wrong type. Or it
-            names a stack or a model that is unknown.
-        InvalidArm: its code cannot be imported or fails, or code is not allowed.
-        NotInstalled: it needs a package of an extra.
     """
     path = path_of(name)
-    try:
-        about = toml_file(path)
-    except Malformed as exc:
-        raise BadPolicy(path, f"not TOML: {exc}", "Correct it", exc.line) from exc
-    _check_keys(path, about)
+    about = _read(path)
     settings = with_values(about.get("settings", {}), instead or {})
     contract.check_allowed(path, about["stack"], settings)
     with _written_in(path):
@@ -137,12 +109,10 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
     except ValidationError as exc:
         first = min(exc.errors(), key=lambda error: error["type"] != "extra_forbidden")
         key = ["settings", *_written(settings, first["loc"])]
-        raise BadPolicy(
-            path,
-            f"{'.'.join(key)}: {first['msg']}",
-            _hint(stack, about["stack"]),
-            line_of_key(path, key),
-        ) from exc
+        known = getattr(getattr(stack, "Settings", None), "model_fields", ())
+        hint = f"The stack {about['stack']} has the settings {', '.join(sorted(known))}"
+        problem = f"{'.'.join(key)}: {first['msg']}"
+        raise BadPolicy(path, problem, hint, line_of_key(path, key)) from exc
     return Arm(
         path.stem,
         about["summary"],
@@ -159,7 +129,12 @@ def is_shared(stack: str) -> bool:
     return stack not in SERVED and not stack.startswith("remote/") and stack in known_stacks()
 
 
-def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
+def _read(path: Path) -> dict[str, Any]:
+    """Read the file of an arm, and check its keys."""
+    try:
+        about = toml_file(path)
+    except Malformed as exc:
+        raise BadPolicy(path, f"not TOML: {exc}", "Correct it", exc.line) from exc
     hint = (
         "An arm has a summary and a stack, both text, and may have a [settings] table and the name"
         " of its tuning record"
@@ -171,6 +146,7 @@ def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
     for key, value in about.items():
         if not isinstance(value, dict if key == "settings" else str):
             raise BadPolicy(path, f"{key}: is {value!r}", hint, line_of_key(path, [key]))
+    return about
 
 
 def _stack(path: Path, stack: str) -> ModuleType:
@@ -186,11 +162,7 @@ def _stack(path: Path, stack: str) -> ModuleType:
 
 @contextmanager
 def _written_in(path: Path) -> Iterator[None]:
-    """Return the file and the line of a name that the block does not know.
-
-    Raises:
-        BadPolicy: in place of an UnknownName.
-    """
+    """Return the file and the line of a name that the block does not know."""
     try:
         yield
     except UnknownName as exc:
@@ -207,12 +179,6 @@ def known_stacks() -> Mapping[str, str]:
         if not module.ispkg
     }
     return {**dict(sorted({**here, **PACKAGES}.items())), **dict(sorted(elsewhere.items()))}
-
-
-def _hint(stack: ModuleType, name: str) -> str:
-    settings: type[BaseModel] | None = getattr(stack, "Settings", None)
-    keys = sorted(settings.model_fields) if settings else []
-    return f"The stack {name} has the settings {', '.join(keys)}"
 
 
 def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -16,7 +16,13 @@ from scipy.special import erf
 from tokenizers import Tokenizer
 
 from engines.vector import bulk
-from engines.vector.embedder import CHARACTERS_A_TOKEN, ModelFile, PackagedModel, called
+from engines.vector.embedder import (
+    CHARACTERS_A_TOKEN,
+    ModelFile,
+    PackagedModel,
+    called,
+    tokenizer_of,
+)
 from engines.vector.scan import COSINE_DIGITS
 
 
@@ -59,6 +65,8 @@ def sparse_model(name: str) -> SparseModel:
 Single = NDArray[np.float32]
 Tensors = Mapping[str, Single]
 NORM_EPSILON = np.float32(1e-12)
+WORDS, COLUMNS = "bert.embeddings.word_embeddings.weight", "word columns"
+"""The table of word embeddings, shape (terms, width), and the same transposed."""
 VOCABULARY_BLOCK = 4096
 """Terms predicted at a time; predictions of all tokens then stay in the processor's cache."""
 
@@ -84,9 +92,7 @@ class Splade:
     @classmethod
     def load(cls, model: SparseModel, max_tokens: int) -> Splade:
         """Read the model's files; text beyond ``max_tokens`` is not read."""
-        tokenizer = Tokenizer.from_file(str(model.tokenizer.path()))
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(max_tokens)
+        tokenizer = tokenizer_of(model.tokenizer.path(), max_tokens)
         tensors = load_file(str(model.weights.path()))
         return cls(model, max_tokens, tokenizer, MaskedWords.of(tensors, model.layers, model.heads))
 
@@ -114,125 +120,72 @@ def loaded(model: SparseModel, max_tokens: int) -> Splade:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Linear:
-    """x @ weight + bias; ``weight`` has the shape (in, out)."""
-
-    weight: Single
-    bias: Single
-
-    @classmethod
-    def of(cls, tensors: Tensors, *names: str) -> Self:
-        """Join the maps called ``names`` side by side; files hold them as (out, in)."""
-        weights = [tensors[f"{name}.weight"].T for name in names]
-        biases = [tensors[f"{name}.bias"] for name in names]
-        return cls(np.ascontiguousarray(np.hstack(weights)), np.concatenate(biases))
-
-    def __call__(self, x: Single) -> Single:
-        return x @ self.weight + self.bias
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Norm:
-    """Layer norm over the last axis."""
-
-    gamma: Single
-    beta: Single
-
-    @classmethod
-    def of(cls, tensors: Tensors, name: str) -> Self:
-        return cls(tensors[f"{name}.LayerNorm.gamma"], tensors[f"{name}.LayerNorm.beta"])
-
-    def __call__(self, x: Single) -> Single:
-        centred = x - x.mean(axis=-1, keepdims=True)
-        spread = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + NORM_EPSILON)
-        scaled: Single = centred / spread * self.gamma + self.beta
-        return scaled
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Layer:
-    """Self-attention, then two maps with a GELU between; each added to what came in."""
-
-    heads: int
-    asked: Linear
-    """Query, key and value side by side."""
-    mixed: Linear
-    mixed_norm: Norm
-    wide: Linear
-    narrow: Linear
-    narrow_norm: Norm
-
-    @classmethod
-    def of(cls, tensors: Tensors, name: str, heads: int) -> Self:
-        own = f"{name}.attention.self"
-        return cls(
-            heads,
-            Linear.of(tensors, f"{own}.query", f"{own}.key", f"{own}.value"),
-            Linear.of(tensors, f"{name}.attention.output.dense"),
-            Norm.of(tensors, f"{name}.attention.output"),
-            Linear.of(tensors, f"{name}.intermediate.dense"),
-            Linear.of(tensors, f"{name}.output.dense"),
-            Norm.of(tensors, f"{name}.output"),
-        )
-
-    def __call__(self, x: Single) -> Single:
-        tokens, width = x.shape
-        parts = self.asked(x).reshape(tokens, 3, self.heads, width // self.heads)
-        query, key, value = parts.transpose(1, 2, 0, 3)
-        likeness = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(width // self.heads))
-        seen = softmax(likeness) @ value
-        x = self.mixed_norm(x + self.mixed(seen.transpose(1, 0, 2).reshape(tokens, width)))
-        return self.narrow_norm(x + self.narrow(gelu(self.wide(x))))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class MaskedWords:
     """Embeddings, layers, and the head whose last map is the table of word embeddings itself."""
 
-    words: Single
-    """Shape (terms, width)."""
-    places: Single
-    """Shape (longest text, width); what kind of sentence it is has been added."""
-    first_norm: Norm
-    layers: tuple[Layer, ...]
-    turned: Linear
-    turned_norm: Norm
-    columns: Single
-    """``words`` transposed, shape (width, terms)."""
-    bias: Single
+    tensors: Tensors
+    """By their names in the model's file; a linear map has the shape (in, out)."""
+    layers: int
+    heads: int
 
     @classmethod
     def of(cls, tensors: Tensors, layers: int, heads: int) -> Self:
-        """Take the tensors of a file apart."""
-        words = tensors["bert.embeddings.word_embeddings.weight"]
-        kind = tensors["bert.embeddings.token_type_embeddings.weight"][0]
-        head = "cls.predictions.transform"
-        return cls(
-            words,
-            tensors["bert.embeddings.position_embeddings.weight"] + kind,
-            Norm.of(tensors, "bert.embeddings"),
-            tuple(Layer.of(tensors, f"bert.encoder.layer.{n}", heads) for n in range(layers)),
-            Linear.of(tensors, f"{head}.dense"),
-            Norm.of(tensors, head),
-            np.ascontiguousarray(words.T),
-            tensors["cls.predictions.bias"],
-        )
+        """Turn the maps of a file; query, key and value become one, side by side."""
+        held = dict(tensors)
+        for layer in range(layers):
+            own = f"bert.encoder.layer.{layer}.attention.self"
+            for kind in ("weight", "bias"):
+                three = [tensors[f"{own}.{part}.{kind}"] for part in ("query", "key", "value")]
+                held[f"{own}.{kind}"] = np.concatenate(three)
+        maps = [name for name in held if name.endswith(".weight") and "embedding" not in name]
+        held |= {name: np.ascontiguousarray(held[name].T) for name in maps}
+        held[COLUMNS] = np.ascontiguousarray(held[WORDS].T)
+        return cls(held, layers, heads)
 
     def strongest(self, ids: NDArray[np.int64]) -> Single:
         """Highest logit of each term over the tokens of one text; shape (terms,).
 
         ``ids`` has the shape (tokens,), with at least one.
         """
-        x = self.first_norm(self.words[ids] + self.places[: len(ids)])
-        for layer in self.layers:
-            x = layer(x)
-        x = self.turned_norm(gelu(self.turned(x)))
-        highest = np.empty(len(self.words), dtype=np.float32)
+        places = self.tensors["bert.embeddings.position_embeddings.weight"][: len(ids)]
+        kind = self.tensors["bert.embeddings.token_type_embeddings.weight"][0]
+        x = self._normed("bert.embeddings", self.tensors[WORDS][ids] + (places + kind))
+        for layer in range(self.layers):
+            x = self._layer(f"bert.encoder.layer.{layer}", x)
+        head = "cls.predictions.transform"
+        x = self._normed(head, gelu(self._mapped(f"{head}.dense", x)))
+        columns = self.tensors[COLUMNS]
+        highest = np.empty(columns.shape[1], dtype=np.float32)
         for low in range(0, len(highest), VOCABULARY_BLOCK):
             block = slice(low, low + VOCABULARY_BLOCK)
-            np.max(x @ self.columns[:, block], axis=0, out=highest[block])
-        strongest: Single = highest + self.bias
+            np.max(x @ columns[:, block], axis=0, out=highest[block])
+        strongest: Single = highest + self.tensors["cls.predictions.bias"]
         return strongest
+
+    def _layer(self, name: str, x: Single) -> Single:
+        """Self-attention, then two maps with a GELU between; each is added to what came in."""
+        tokens, width = x.shape
+        parts = self._mapped(f"{name}.attention.self", x)
+        query, key, value = parts.reshape(tokens, 3, self.heads, -1).transpose(1, 2, 0, 3)
+        likeness = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(width // self.heads))
+        risen = np.exp(likeness - likeness.max(axis=-1, keepdims=True))
+        seen = risen / risen.sum(axis=-1, keepdims=True) @ value
+        mixed = seen.transpose(1, 0, 2).reshape(tokens, width)
+        out = f"{name}.attention.output"
+        x = self._normed(out, x + self._mapped(f"{out}.dense", mixed))
+        wide = gelu(self._mapped(f"{name}.intermediate.dense", x))
+        return self._normed(f"{name}.output", x + self._mapped(f"{name}.output.dense", wide))
+
+    def _mapped(self, name: str, x: Single) -> Single:
+        return x @ self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
+
+    def _normed(self, name: str, x: Single) -> Single:
+        """Layer norm over the last axis."""
+        gamma, beta = (self.tensors[f"{name}.LayerNorm.{part}"] for part in ("gamma", "beta"))
+        centred = x - x.mean(axis=-1, keepdims=True)
+        spread = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + NORM_EPSILON)
+        scaled: Single = centred / spread * gamma + beta
+        return scaled
 
 
 def gelu(x: Single) -> Single:
@@ -240,13 +193,6 @@ def gelu(x: Single) -> Single:
     half, root = np.float32(0.5), np.float32(np.sqrt(0.5))
     bent: Single = half * x * (1 + erf(x * root))
     return bent
-
-
-def softmax(x: Single) -> Single:
-    """Shares along the last axis."""
-    risen = np.exp(x - x.max(axis=-1, keepdims=True))
-    shares: Single = risen / risen.sum(axis=-1, keepdims=True)
-    return shares
 
 
 Ints = NDArray[np.int64]
@@ -267,11 +213,10 @@ class SparseStore:
         """Concatenate rows of terms and weights."""
         if vocabulary > 1 << 16:
             raise ValueError(f"a vocabulary of {vocabulary} terms does not fit 16 bits")
-        lengths = [len(terms) for terms, _ in rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-        nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float16)
-        terms = np.concatenate([nothing[0], *(terms for terms, _ in rows)])
-        weights = np.concatenate([nothing[1], *(weights for _, weights in rows)])
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        offsets[1:] = np.cumsum([len(terms) for terms, _ in rows])
+        terms = np.concatenate([np.zeros(0, dtype=np.int64), *(terms for terms, _ in rows)])
+        weights = np.concatenate([np.zeros(0, dtype=np.float16), *(some for _, some in rows)])
         return cls(vocabulary, offsets, terms.astype(np.uint16), weights)
 
     def __len__(self) -> int:
@@ -309,16 +254,6 @@ class SparseEncoder(Protocol):
         ...
 
 
-class Kept(NamedTuple):
-    """One part file."""
-
-    keys: list[bytes]
-    ends: NDArray[np.int64]
-    """Where the terms of each text end; those of the next one begin there."""
-    terms: NDArray[np.int64]
-    weights: NDArray[np.float16]
-
-
 def encode_all(
     texts: Sequence[str], encoder: SparseEncoder, vocabulary: int, cache: Path
 ) -> SparseStore:
@@ -329,14 +264,11 @@ def encode_all(
     folder = cache / SPARSE / hashlib.sha256(encoder.identity.encode()).hexdigest()[:16]
     keys = [bulk.key_of(text) for text in texts]
     wanted = frozenset(keys)
-    held = {key for kept in _parts(folder, wanted) for key in kept.keys}
+    columns = partial(bulk.rows_of, folder, "terms", "vectors", wanted=wanted)
+    held = {key for key, _ in columns()}
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in held}
     bulk.make_parts(missing, partial(_encoded, encoder), _write, folder)
-    by_key: dict[bytes, tuple[NDArray[np.int64], NDArray[np.float16]]] = {}
-    for kept in _parts(folder, wanted):
-        cuts = kept.ends[:-1]
-        rows = zip(np.split(kept.terms, cuts), np.split(kept.weights, cuts), strict=True)
-        by_key.update(zip(kept.keys, rows, strict=True))
+    by_key = {key: (terms, weights) for key, (terms, weights) in columns()}
     return SparseStore.of([by_key[key] for key in keys], vocabulary)
 
 
@@ -350,11 +282,3 @@ def _write(part: bulk.Part, made: Sequence[list[Terms]], path: Path) -> None:
     terms = np.concatenate([each.terms for each in found])
     lengths = np.array([len(each.terms) for each in found], dtype=np.int64)
     bulk.save(path, part, weights, terms=terms, lengths=lengths)
-
-
-def _parts(folder: Path, wanted: Collection[bytes]) -> Iterator[Kept]:
-    columns = bulk.parts_of(folder, "lengths", "terms", "vectors", wanted=wanted)
-    for keys, (lengths, terms, weights) in columns:
-        ends = np.cumsum(lengths)
-        if len(ends) == len(keys) and ends[-1] == len(terms) == len(weights):
-            yield Kept(keys, ends, terms, weights)

@@ -36,7 +36,7 @@ CONFIRMED = 5
 LATE_S = 2.0
 BOUNDED: Mapping[tuple[str, str], str] = {
     ("engines.stacks.documents.texts", "_BREAKS"): "it looks into the overlap of a chunk",
-    ("engines.stacks.http.settings", "VARIABLE"): "it reads an arm, which is the operator's own",
+    ("engines.stacks.http.settings", "PLACE"): "it reads an arm, which is the operator's own",
     ("harness.report.explorer", "PALETTE"): "it reads our own page.css",
     ("harness.report.svg", "<!--.*?-->"): "it reads figures that we drew",
     ("harness.report.svg", "<metadata>.*?</metadata>"): "the same",

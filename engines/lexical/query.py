@@ -7,19 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Self
 
+from pydantic import Field, model_validator
+
+from engines.contract import StackSettings, reading
 from engines.lexical.grammar import exact_clauses
-from engines.lexical.terms import (
-    Clause,
-    Normal,
-    Occur,
-    folded,
-    identifiers,
-    normalise,
-    words_in,
-)
-from harness.core.errors import IndexNotReady
+from engines.lexical.terms import Clause, Normal, Occur, folded, identifiers, normalise, words_in
 from harness.core.files import write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file
 
@@ -86,11 +80,8 @@ def write(folder: Path, titles: Iterable[str]) -> None:
 
 def read(folder: Path) -> frozenset[str]:
     """Read what ``write`` kept."""
-    path = folder / FILE
-    try:
-        return frozenset(json_file(path, most=MAX_INDEX_BYTES))
-    except (OSError, ValueError, TypeError) as exc:
-        raise IndexNotReady(f"{path}: {exc}. Build it again: harness stage index") from exc
+    with reading(folder / FILE, OSError, ValueError, TypeError):
+        return frozenset(json_file(folder / FILE, most=MAX_INDEX_BYTES))
 
 
 def joined(wanted: Sequence[Clause], known: frozenset[str]) -> str:
@@ -105,36 +96,33 @@ def joined(wanted: Sequence[Clause], known: frozenset[str]) -> str:
 
 
 TITLE, TEXT = "title", "text"
-Over = Literal["document", "fields"]
 
 
-class Weighed(Protocol):
+class Weighed(StackSettings):
     """Settings that weigh a title against a text."""
 
+    bm25_over: Literal["document", "fields"]
+    """One BM25 over the whole document, its title counted ``title_weight`` times, as FTS5 weighs
+    columns; or one over each field, added up with the weights."""
+    title_weight: float = Field(gt=0)
+    text_weight: float = Field(gt=0)
+
+    @model_validator(mode="after")
+    def _title_is_repeated(self) -> Self:
+        whole = self.title_weight.is_integer() and self.text_weight == 1
+        if self.bm25_over == "document" and not whole:
+            raise ValueError("bm25_over = 'document' needs a whole title_weight and text_weight 1")
+        return self
+
     @property
-    def bm25_over(self) -> Over: ...
-    @property
-    def title_weight(self) -> float: ...
-    @property
-    def text_weight(self) -> float: ...
+    def weights(self) -> dict[str, float]:
+        """Weight of each field that is searched."""
+        if self.bm25_over == "document":
+            return {TEXT: 1.0}
+        return {TITLE: self.title_weight, TEXT: self.text_weight}
 
-
-def check(settings: Weighed) -> None:
-    """Refuse weights that no repetition of the title gives."""
-    whole = settings.title_weight.is_integer() and settings.text_weight == 1
-    if settings.bm25_over == "document" and not whole:
-        raise ValueError("bm25_over = 'document' needs a whole title_weight and text_weight 1")
-
-
-def weights(settings: Weighed) -> dict[str, float]:
-    """Return the weight of each field that is searched."""
-    if settings.bm25_over == "document":
-        return {TEXT: 1.0}
-    return {TITLE: settings.title_weight, TEXT: settings.text_weight}
-
-
-def indexed(settings: Weighed, title: str, text: str) -> dict[str, list[str]]:
-    """Return the texts of each field of a document; no phrase reaches from one to the next."""
-    if settings.bm25_over == "document":
-        return {TEXT: [title] * int(settings.title_weight) + [text]}
-    return {TITLE: [title], TEXT: [text]}
+    def indexed(self, title: str, text: str) -> dict[str, list[str]]:
+        """Return the texts of each field of a document; no phrase reaches from one to the next."""
+        if self.bm25_over == "document":
+            return {TEXT: [title] * int(self.title_weight) + [text]}
+        return {TITLE: [title], TEXT: [text]}

@@ -217,7 +217,12 @@ _WORD = re.compile(r"[^\W_]+")
 
 def normalise(text: str) -> str:
     """Trim, and collapse white space; a NUL and half a surrogate pair count as white space."""
-    return " ".join(_NO_CHARACTER.sub(" ", text).split())
+    return " ".join(holdable(text).split())
+
+
+def holdable(text: str) -> str:
+    """Replace NUL and half a surrogate pair by a space: no server and no file holds them."""
+    return _NO_CHARACTER.sub(" ", text)
 
 
 def words_in(text: str) -> list[re.Match[str]]:

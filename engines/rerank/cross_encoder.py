@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from engines.contract import EngineError, FeatureUnavailable, SearchError
+from engines.vector.embedder import session, tokenizer_of
 from harness.core.digest import of_file
 
 LEAST = 1e-6
@@ -117,20 +117,13 @@ class CrossEncoder:
                 f"{folder / MODEL}: its SHA-256 is {found}, stated is {sha256}"
             )
         try:
-            tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-            tokenizer.no_padding()
-            tokenizer.enable_truncation(max_tokens)
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = 1
-            options.inter_op_num_threads = 1
-            session = onnxruntime.InferenceSession(
-                str(folder / MODEL), options, providers=["CPUExecutionProvider"]
-            )
+            tokenizer = tokenizer_of(folder / TOKENIZER, max_tokens)
+            opened = session(str(folder / MODEL))
         except Exception as exc:
             raise EngineError(f"{folder}: cannot be opened: {exc}") from exc
-        if unknown := sorted({one.name for one in session.get_inputs()} - set(READS)):
+        if unknown := sorted({one.name for one in opened.get_inputs()} - set(READS)):
             raise EngineError(f"{folder / MODEL}: reads {', '.join(unknown)}, which is not known")
-        return cls(folder, found, max_tokens, tokenizer, session)
+        return cls(folder, found, max_tokens, tokenizer, opened)
 
     @property
     def identity(self) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, Protocol
 
 import numkong
 import numpy as np
@@ -15,57 +16,25 @@ from numpy.typing import NDArray
 from engines.contract import EngineError, IndexUnavailable
 from engines.rerank.cross_encoder import Reranked
 from engines.vector import bulk
-from engines.vector.amvi import HALF_BYTES, Format, Said, aligned, crc, vectors_at
+from engines.vector.amvi import HALF_BYTES, Format, Shape, crc
 from engines.vector.embedder import Reading, TokenEmbedder
 from engines.vector.scan import COSINE_DIGITS
 from engines.vector.scan import Half as HalfVectors
 from harness.core.files import replacing
 
-TOKEN_FORMAT = Format("file of token vectors", b"TOKS", 1, struct.Struct("<4sHHIQQ4xI4x"))
-TABLE_ALIGNED, SLAB_ALIGNED = 8, 32
+TOKEN_FORMAT = Format(
+    "file of token vectors",
+    b"TOKS",
+    1,
+    struct.Struct("<4sHHIQQ4xI4x"),
+    lambda name, dimension, texts, tokens: Shape(dimension, name, (2 * texts + 1) * 8, tokens),
+)
 
 Ids = NDArray[np.int64]
 
 
-class Contents(NamedTuple):
-    """What is to be written."""
-
-    ids: Ids
-    """Shape (texts,), ascending."""
-    lengths: Ids
-    """Tokens of each text."""
-    fill: Callable[[HalfVectors, Ids], None]
-    """Writes every vector into a slab of shape (tokens, dimension), text n from offset n on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the parts of a file begin, in bytes."""
-
-    embedder_bytes: int
-    dimension: int
-    texts: int
-    tokens: int
-
-    @property
-    def ids(self) -> int:
-        """After the embedder id."""
-        return aligned(TOKEN_FORMAT.size + self.embedder_bytes, TABLE_ALIGNED)
-
-    @property
-    def offsets(self) -> int:
-        """After the ids."""
-        return self.ids + self.texts * 8
-
-    @property
-    def slab(self) -> int:
-        """After the offsets table."""
-        return aligned(self.offsets + (self.texts + 1) * 8, SLAB_ALIGNED)
-
-    @property
-    def size(self) -> int:
-        """Of the whole file."""
-        return self.slab + self.tokens * self.dimension * HALF_BYTES
+Fill = Callable[[HalfVectors, Ids], None]
+"""Writes every vector into a slab of shape (tokens, dimension), text n from offset n on."""
 
 
 class Tokens(Protocol):
@@ -74,6 +43,30 @@ class Tokens(Protocol):
     def of(self, text_id: int) -> HalfVectors:
         """Vectors of one text's tokens, shape (tokens, dimension)."""
         ...
+
+
+BITS = 16
+"""Of a half, in which as many signs are packed."""
+
+
+def as_signs(embedder: str, dimension: int) -> tuple[str, int]:
+    """Name what makes the signs of vectors, and count the halves that hold those of one."""
+    if dimension % BITS:
+        raise ValueError(f"{dimension} components do not fill halves of {BITS} bits")
+    return f"{embedder}, signs", dimension // BITS
+
+
+def packed(vectors: HalfVectors) -> HalfVectors:
+    """Pack signs, shape (tokens, dimension), into halves, shape (tokens, dimension / 16)."""
+    bits = np.packbits(np.asarray(vectors) >= 0, axis=1)
+    return bits.view("<f2").reshape(len(vectors), vectors.shape[1] // BITS)
+
+
+def unpacked(halves: HalfVectors) -> HalfVectors:
+    """Make vectors of length 1 of packed signs."""
+    bits = np.unpackbits(np.ascontiguousarray(halves).view(np.uint8), axis=1)
+    length = np.float16(1 / np.sqrt(bits.shape[1]))
+    return np.where(bits, length, -length)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,13 +79,19 @@ class TokenStore:
     """Shape (texts + 1,)."""
     vectors: HalfVectors
     """Shape (tokens, dimension), mapped from the file."""
+    one_bit: bool = False
+    """Whether the vectors are packed signs."""
 
     @classmethod
-    def open(cls, path: Path, embedder_id: str, dimension: int) -> TokenStore:
+    def open(
+        cls, path: Path, embedder_id: str, dimension: int, *, one_bit: bool = False
+    ) -> TokenStore:
         """Read and check the whole file once, then map its vectors."""
+        if one_bit:
+            embedder_id, dimension = as_signs(embedder_id, dimension)
         try:
             with path.open("rb") as file:
-                return _read(file, embedder_id, dimension)
+                return replace(_read(file, embedder_id, dimension), one_bit=one_bit)
         except (OSError, ValueError) as exc:
             raise IndexUnavailable(f"{path}: {exc}. Build the token vectors anew") from exc
 
@@ -104,117 +103,54 @@ class TokenStore:
         row = int(np.searchsorted(self.ids, text_id))
         if row == len(self.ids) or self.ids[row] != text_id:
             raise EngineError(f"text {text_id} has no token vectors. Build them anew")
-        return self.vectors[self.offsets[row] : self.offsets[row + 1]]
+        found = self.vectors[self.offsets[row] : self.offsets[row + 1]]
+        return unpacked(found) if self.one_bit else found
 
 
-def write(path: Path, embedder_id: str, dimension: int, contents: Contents) -> None:
-    """Write a file; an older one is replaced when the new one is whole.
+def write(
+    path: Path, embedder_id: str, dimension: int, ids: Ids, lengths: Ids, *, fill: Fill
+) -> None:
+    """Write vectors of texts of ascending ``ids`` and so many tokens; an older file is replaced.
 
     The slab is mapped while it is filled, so no more of it need be in memory than the system
     keeps there.
     """
-    ids, lengths, fill = contents
     if ids.shape != lengths.shape or (lengths < 0).any() or (ids[1:] <= ids[:-1]).any():
         raise ValueError("ids must ascend and each have the number of its tokens")
     embedder = embedder_id.encode()
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)])
-    layout = Layout(len(embedder), dimension, len(ids), int(offsets[-1]))
+    shape = (int(offsets[-1]), dimension)
+    table = ids.astype("<i8").tobytes() + offsets.astype("<i8").tobytes()
     with replacing(path) as beside:
         with beside.open("wb") as file:
-            file.seek(TOKEN_FORMAT.size)
-            file.write(embedder.ljust(layout.ids - TOKEN_FORMAT.size, b"\0"))
-            file.write(ids.astype("<i8").tobytes() + offsets.astype("<i8").tobytes())
-            file.truncate(layout.size)
-        if layout.tokens:
-            slab = np.memmap(
-                beside,
-                dtype="<f2",
-                mode="r+",
-                offset=layout.slab,
-                shape=(layout.tokens, dimension),
-            )
+            file.seek(TOKEN_FORMAT.header.size)
+            file.write(TOKEN_FORMAT.front(embedder, table))
+            begin = file.tell()
+            file.truncate(begin + shape[0] * dimension * HALF_BYTES)
+        if shape[0]:
+            slab = np.memmap(beside, dtype="<f2", mode="r+", offset=begin, shape=shape)
             fill(slab, offsets)
             slab.flush()
         with beside.open("r+b") as file:
-            file.seek(TOKEN_FORMAT.size)
+            file.seek(TOKEN_FORMAT.header.size)
             digest = crc(file)
             file.seek(0)
-            counts = (len(embedder), dimension, layout.texts, layout.tokens)
-            file.write(TOKEN_FORMAT.head(*counts, digest))
+            file.write(TOKEN_FORMAT.head(len(embedder), dimension, len(ids), shape[0], digest))
 
 
 def _read(file: BinaryIO, embedder_id: str, dimension: int) -> TokenStore:
     """Check everything that a file says; any doubt is a ValueError."""
-    embedder_bytes, columns, texts, tokens, digest = TOKEN_FORMAT.counts(file)
-    layout = Layout(embedder_bytes, columns, texts, tokens)
-    TOKEN_FORMAT.check(
-        file, Said(columns, embedder_bytes, layout.size, digest), embedder_id, dimension
-    )
-    file.seek(layout.ids)
-    table = np.frombuffer(file.read((2 * texts + 1) * 8), dtype="<i8").astype(np.int64)
-    ids, offsets = table[:texts], table[texts:]
+    found, vectors = TOKEN_FORMAT.read(file, embedder_id, dimension)
+    table = np.frombuffer(found, dtype="<i8").astype(np.int64)
+    ids, offsets = table[: len(table) // 2], table[len(table) // 2 :]
     falls = (ids[1:] <= ids[:-1]).any() or (offsets[1:] < offsets[:-1]).any()
-    if falls or offsets[0] != 0 or offsets[-1] != tokens:
+    if falls or offsets[0] != 0 or offsets[-1] != len(vectors):
         raise ValueError("its offsets table is not in order")
-    return TokenStore(ids, offsets, vectors_at(file, layout.slab, (tokens, columns)))
-
-
-BITS = 16
-"""Of a half, in which as many signs are packed."""
-
-
-def identity(embedder: str) -> str:
-    """Name what makes such vectors, apart from the embedder alone."""
-    return f"{embedder}, signs"
-
-
-def packed_dimension(dimension: int) -> int:
-    """Count the halves that hold the signs of a vector."""
-    if dimension % BITS:
-        raise ValueError(f"{dimension} components do not fill halves of {BITS} bits")
-    return dimension // BITS
-
-
-def packed(vectors: HalfVectors) -> HalfVectors:
-    """Pack signs, shape (tokens, dimension), into halves, shape (tokens, dimension / 16)."""
-    bits = np.packbits(np.asarray(vectors) >= 0, axis=1)
-    half: HalfVectors = bits.view("<f2").reshape(len(vectors), packed_dimension(vectors.shape[1]))
-    return half
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SignStore:
-    """An open file of packed signs."""
-
-    store: TokenStore
-
-    @classmethod
-    def open(cls, path: Path, embedder: str, dimension: int) -> SignStore:
-        """Read and check the whole file once."""
-        return cls(TokenStore.open(path, identity(embedder), packed_dimension(dimension)))
-
-    def __len__(self) -> int:
-        return len(self.store)
-
-    def of(self, text_id: int) -> HalfVectors:
-        """Vectors of one text's tokens, shape (tokens, dimension), each of length 1."""
-        halves = np.ascontiguousarray(self.store.of(text_id))
-        bits = np.unpackbits(halves.view(np.uint8), axis=1)
-        length = np.float16(1 / np.sqrt(halves.shape[1] * BITS))
-        return np.where(bits, length, -length)
+    return TokenStore(ids, offsets, vectors)
 
 
 CACHE_FOLDER = "tokens"
 """Folder of the cache."""
-
-
-class Kept(NamedTuple):
-    """One part file."""
-
-    keys: list[bytes]
-    ends: Ids
-    """Where the vectors of each text end; those of the next one begin there."""
-    vectors: HalfVectors
 
 
 def write_tokens(
@@ -226,9 +162,7 @@ def write_tokens(
     *,
     one_bit: bool = False,
 ) -> None:
-    """Write the token vectors of ``texts`` into ``path``; ``ids`` ascend.
-
-    With ``one_bit`` the file has only the sign of each component (``engines.rerank.tokens``).
+    """Write the token vectors of ``texts`` into ``path``, or their signs; ``ids`` ascend.
 
     Only texts never seen before are read by the model, and the one pass keeps both their tokens and
     their pooled vectors, so that ``engines.vector.bulk.embed_all`` finds those made. One part
@@ -238,53 +172,35 @@ def write_tokens(
     rows: dict[bytes, list[int]] = {}
     for row, text in enumerate(texts):
         rows.setdefault(bulk.key_of(text), []).append(row)
-    held = {key for kept in _parts(folder, rows) for key in kept.keys}
+    stored = partial(bulk.rows_of, folder, "vectors", wanted=rows)
+    held = {key for key, _ in stored()}
     missing = {key: texts[at[0]] for key, at in rows.items() if key not in held}
-    _embed(missing, embedder, cache)
+    pooled = bulk.folder_of(cache, bulk.VECTORS, embedder).absolute()
+    bulk.make_parts(missing, embedder.read, partial(_write_both, pooled), folder)
     lengths = np.zeros(len(texts), dtype=np.int64)
-    for kept in _parts(folder, rows):
-        for key, length in zip(kept.keys, np.diff(kept.ends, prepend=0), strict=True):
-            lengths[rows.get(key, [])] = length
+    for key, (vectors,) in stored():
+        lengths[rows.get(key, [])] = len(vectors)
 
     def fill(slab: HalfVectors, offsets: Ids) -> None:
-        for kept in _parts(folder, rows):
-            for key, vectors in zip(kept.keys, np.split(kept.vectors, kept.ends[:-1]), strict=True):
-                for row in rows.get(key, []):
-                    slab[offsets[row] : offsets[row + 1]] = packed(vectors) if one_bit else vectors
+        for key, (vectors,) in stored():
+            for row in rows.get(key, []):
+                slab[offsets[row] : offsets[row + 1]] = packed(vectors) if one_bit else vectors
 
     numbers = np.array(ids, dtype=np.int64)
-    contents = Contents(numbers, lengths, fill)
     name, dimension = embedder.identity, embedder.dimension
     if one_bit:
-        name, dimension = identity(name), packed_dimension(dimension)
-    write(path, name, dimension, contents)
+        name, dimension = as_signs(name, dimension)
+    write(path, name, dimension, numbers, lengths, fill=fill)
 
 
-def _embed(missing: dict[bytes, str], embedder: TokenEmbedder, cache: Path) -> None:
-    """Read texts, and keep tokens and pooled vectors of each part as soon as it is done."""
-    write = _Write(bulk.folder_of(cache, bulk.VECTORS, embedder).absolute())
-    bulk.make_parts(missing, embedder.read, write, bulk.folder_of(cache, CACHE_FOLDER, embedder))
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    pooled: Path
-    """Folder of the pooled vectors."""
-
-    def __call__(self, part: bulk.Part, readings: Sequence[Reading], path: Path) -> None:
-        tokens = [text.astype(np.float16) for reading in readings for text in reading.tokens]
-        pooled = np.concatenate([reading.pooled for reading in readings]).astype(np.float16)
-        lengths = np.array([len(text) for text in tokens], dtype=np.int64)
-        with replacing(bulk.named(self.pooled, part)) as beside:
-            bulk.save(beside, part, pooled)
-        bulk.save(path, part, np.concatenate(tokens), lengths=lengths)
-
-
-def _parts(folder: Path, wanted: Collection[bytes]) -> Iterator[Kept]:
-    for keys, (lengths, vectors) in bulk.parts_of(folder, "lengths", "vectors", wanted=wanted):
-        ends = np.cumsum(lengths)
-        if len(ends) == len(keys) and ends[-1] == len(vectors):
-            yield Kept(keys, ends, vectors)
+def _write_both(folder: Path, part: bulk.Part, readings: Sequence[Reading], path: Path) -> None:
+    """Keep the tokens of a part in ``path`` and its pooled vectors in ``folder``."""
+    tokens = [text.astype(np.float16) for reading in readings for text in reading.tokens]
+    pooled = np.concatenate([reading.pooled for reading in readings]).astype(np.float16)
+    lengths = np.array([len(text) for text in tokens], dtype=np.int64)
+    with replacing(bulk.named(folder, part)) as beside:
+        bulk.save(beside, part, pooled)
+    bulk.save(path, part, np.concatenate(tokens), lengths=lengths)
 
 
 FUSED_WEIGHT = 0.4

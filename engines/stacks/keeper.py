@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG."""
@@ -39,7 +39,10 @@ def running(
     gently: bool = False,
     keep: bool = False,
 ) -> Iterator[tuple[int, ...]]:
-    """Run servers while the block runs, logs beside them, and yield their process ids."""
+    """Run servers while the block runs, logs beside them, and yield their process ids.
+
+    Where we are root, they run as ``uid``.
+    """
     how = ["gently" if gently else "hard", "keep" if keep else "remove"]
     keeper = subprocess.Popen(  # noqa: S603  this project's own file
         [sys.executable, "-I", "-S", __file__, folder, str(uid), *how],
@@ -73,10 +76,14 @@ def has_ended(pid: int) -> bool:
     return state.rpartition(")")[2].split()[0] == "Z"
 
 
+def lent_to(uid: int) -> dict[str, Any]:
+    """Name whom a process runs as, in the words of ``subprocess``: where we are root, ``uid``."""
+    return {"user": uid, "group": uid, "extra_groups": []} if os.getuid() == 0 else {}
+
+
 def main() -> int:
     """Start the servers, wait for the end of standard input, and stop them."""
     folder, uid, how = Path(sys.argv[1]), int(sys.argv[2]), SIGNALS[sys.argv[3]]
-    lent = uid if os.getuid() == 0 else None
     libc = ctypes.CDLL(None, use_errno=True)
     servers: list[subprocess.Popen[bytes]] = []
     try:
@@ -90,9 +97,7 @@ def main() -> int:
                         stderr=log,
                         cwd=folder,
                         preexec_fn=lambda: libc.prctl(DIES_WITH_PARENT, how[1]),  # noqa: PLW1509  no thread here
-                        user=lent,
-                        group=lent,
-                        extra_groups=None if lent is None else [],
+                        **lent_to(uid),
                     )
                 )
         sys.stdout.write(f"{' '.join(str(one.pid) for one in servers)}\n")

@@ -7,7 +7,7 @@ import os
 import struct
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -24,63 +24,75 @@ from harness.core.formats import MAX_INDEX_BYTES, json_file
 
 HALF_BYTES = 2
 CHUNK_BYTES = 1 << 20
+TABLE_ALIGNED, SLAB_ALIGNED = 8, 32
 
 
-class Said(NamedTuple):
-    """What the header of every format says, in its own order."""
+class Shape(NamedTuple):
+    """What the counts of a header say of a file."""
 
     dimension: int
     embedder_bytes: int
-    size: int
-    """Of the whole file, in bytes, as its counts have it."""
-    crc: int
+    table_bytes: int
+    vectors: int
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One kind of file."""
+    """One kind of file: a header, the embedder's id, a table, and vectors in half precision."""
 
     name: str
     magic: bytes
     version: int
     header: struct.Struct
     """Magic, version, the format's own counts, CRC-32."""
-
-    @property
-    def size(self) -> int:
-        """Of the header, in bytes."""
-        return self.header.size
+    shape: Callable[..., Shape]
+    """Reads the counts."""
 
     def head(self, *counts: int) -> bytes:
         """Return the header of a file: the format's own counts and the CRC-32."""
         return self.header.pack(self.magic, self.version, *counts)
 
-    def counts(self, file: BinaryIO) -> tuple[int, ...]:
-        """Read the header: the format's own counts and the CRC-32."""
-        header = file.read(self.size)
-        if len(header) < self.size or not header.startswith(self.magic):
+    def front(self, embedder: bytes, table: bytes) -> bytes:
+        """Return what stands between the header and the vectors."""
+        table_at, vectors_at = self._places(len(embedder), len(table))
+        whole = embedder.ljust(table_at - self.header.size, b"\0") + table
+        return whole.ljust(vectors_at - self.header.size, b"\0")
+
+    def _places(self, embedder_bytes: int, table_bytes: int) -> tuple[int, int]:
+        """Return where the table and the vectors begin."""
+        table_at = aligned(self.header.size + embedder_bytes, TABLE_ALIGNED)
+        return table_at, aligned(table_at + table_bytes, SLAB_ALIGNED)
+
+    def read(self, file: BinaryIO, embedder_id: str, dimension: int) -> tuple[bytes, Half]:
+        """Check the whole of a file; return its table, and its vectors, mapped."""
+        header = file.read(self.header.size)
+        if len(header) < self.header.size or not header.startswith(self.magic):
             raise ValueError(f"invalid {self.name}")
-        _, version, *counts = self.header.unpack(header)
+        _, version, *counts, said_crc = self.header.unpack(header)
         if version != self.version:
             raise ValueError(
                 f"its format is of version {version}, this program reads {self.version}"
             )
-        return tuple(counts)
-
-    def check(self, file: BinaryIO, said: Said, embedder_id: str, dimension: int) -> None:
-        """Compare a file with its header, and the header with what is requested."""
-        if said.dimension != dimension:
+        columns, embedder_bytes, table_bytes, rows = self.shape(*counts)
+        if columns != dimension:
             raise ValueError(
-                f"its vectors have the dimension {said.dimension}, the embedder's {dimension}"
+                f"its vectors have the dimension {columns}, the embedder's {dimension}"
             )
-        if (size := os.fstat(file.fileno()).st_size) != said.size:
-            raise ValueError(f"it has {size} bytes, its header says {said.size}")
-        file.seek(self.size)
-        if (found := crc(file)) != said.crc:
-            raise ValueError(f"its CRC-32 is {found:08x}, its header says {said.crc:08x}")
-        file.seek(self.size)
-        if (made_by := file.read(said.embedder_bytes).decode()) != embedder_id:
+        table_at, slab = self._places(embedder_bytes, table_bytes)
+        said = slab + rows * columns * HALF_BYTES
+        if (size := os.fstat(file.fileno()).st_size) != said:
+            raise ValueError(f"it has {size} bytes, its header says {said}")
+        if (found := crc(file)) != said_crc:
+            raise ValueError(f"its CRC-32 is {found:08x}, its header says {said_crc:08x}")
+        file.seek(self.header.size)
+        if (made_by := file.read(embedder_bytes).decode()) != embedder_id:
             raise ValueError(f"its embedder is {made_by!r}, asked is {embedder_id!r}")
+        file.seek(table_at)
+        table = file.read(table_bytes)
+        if not rows:
+            return table, np.zeros((0, columns), dtype=np.float16)
+        shape = (rows, columns)
+        return table, np.memmap(file, dtype="<f2", mode="r", offset=slab, shape=shape)
 
 
 def crc(file: BinaryIO) -> int:
@@ -91,48 +103,22 @@ def crc(file: BinaryIO) -> int:
     return found
 
 
-def vectors_at(file: BinaryIO, offset: int, shape: tuple[int, int]) -> Half:
-    """Map the vectors that begin at ``offset``; without vectors, nothing is mapped."""
-    if not shape[0]:
-        return np.zeros(shape, dtype=np.float16)
-    return np.memmap(file, dtype="<f2", mode="r", offset=offset, shape=shape)
-
-
 def aligned(at: int, to: int) -> int:
     """Return the first multiple of ``to`` from ``at`` on."""
     return -(-at // to) * to
 
 
-AMVI = Format("AMVI file", b"AMVI", 1, struct.Struct("<4sHIQHI"))
 RECORD = np.dtype([("message_id", "<i8"), ("vec_offset", "<u4")])
-RECORDS_ALIGNED, SLAB_ALIGNED = 8, 32
 CHUNK_ROWS = 1 << 12
+AMVI = Format(
+    "AMVI file",
+    b"AMVI",
+    1,
+    struct.Struct("<4sHIQHI"),
+    lambda dimension, count, name: Shape(dimension, name, count * RECORD.itemsize, count),
+)
 
 Ids = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the parts of a file begin, in bytes."""
-
-    embedder_bytes: int
-    dimension: int
-    count: int
-
-    @property
-    def records(self) -> int:
-        """After the embedder id."""
-        return aligned(AMVI.size + self.embedder_bytes, RECORDS_ALIGNED)
-
-    @property
-    def slab(self) -> int:
-        """After the records."""
-        return aligned(self.records + self.count * RECORD.itemsize, SLAB_ALIGNED)
-
-    @property
-    def size(self) -> int:
-        """Of the whole file."""
-        return self.slab + self.count * self.dimension * HALF_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,7 +168,7 @@ def header_of(path: Path) -> str:
     """Read the header in hexadecimal digits: it has the CRC-32 of all that follows."""
     try:
         with path.open("rb") as file:
-            return file.read(AMVI.size).hex()
+            return file.read(AMVI.header.size).hex()
     except OSError as exc:
         raise IndexUnavailable(f"{path}: {exc}. Build the vector index anew") from exc
 
@@ -249,14 +235,12 @@ def _write(
 ) -> None:
     """Write ascending ids and their vectors beside ``path``, then rename."""
     embedder = embedder_id.encode()
-    layout = Layout(len(embedder), dimension, len(message_ids))
     records = np.empty(len(message_ids), dtype=RECORD)
     records["message_id"], records["vec_offset"] = message_ids, np.arange(len(message_ids))
-    front = embedder.ljust(layout.records - AMVI.size, b"\0") + records.tobytes()
     crc = 0
     with replacing(path) as beside, beside.open("wb") as file:
-        file.seek(AMVI.size)
-        for part in chain([front.ljust(layout.slab - AMVI.size, b"\0")], map(_halves, chunks)):
+        file.seek(AMVI.header.size)
+        for part in chain([AMVI.front(embedder, records.tobytes())], map(_halves, chunks)):
             file.write(part)
             crc = zlib.crc32(part, crc)
         file.seek(0)
@@ -271,16 +255,13 @@ def _halves(vectors: Half) -> bytes:
 
 def _read(file: BinaryIO, embedder_id: str, dimension: int) -> AmviIndex:
     """Check everything that a file says; any doubt is a ValueError."""
-    columns, count, embedder_bytes, crc = AMVI.counts(file)
-    layout = Layout(embedder_bytes, columns, count)
-    AMVI.check(file, Said(columns, embedder_bytes, layout.size, crc), embedder_id, dimension)
-    file.seek(layout.records)
-    records = np.frombuffer(file.read(count * RECORD.itemsize), dtype=RECORD)
+    table, vectors = AMVI.read(file, embedder_id, dimension)
+    records = np.frombuffer(table, dtype=RECORD)
     message_ids = records["message_id"].astype(np.int64)
     ascend = (message_ids[1:] > message_ids[:-1]).all()
-    if not ascend or (records["vec_offset"] != np.arange(count)).any():
+    if not ascend or (records["vec_offset"] != np.arange(len(records))).any():
         raise ValueError("its records are not in order")
-    return AmviIndex(embedder_id, message_ids, vectors_at(file, layout.slab, (count, columns)))
+    return AmviIndex(embedder_id, message_ids, vectors)
 
 
 VECTORS = "vectors.amvi"

@@ -237,6 +237,20 @@ def parts_of(
         yield keys, found
 
 
+def rows_of(
+    folder: Path, *columns: str, wanted: Collection[bytes]
+) -> Iterator[tuple[bytes, tuple[NDArray[Any], ...]]]:
+    """Yield keys with their stretch of each column, in part files that hold wanted texts.
+
+    A part file has beside its columns the ``lengths`` of all stretches.
+    """
+    for keys, (lengths, *found) in parts_of(folder, "lengths", *columns, wanted=wanted):
+        ends = np.cumsum(lengths)
+        if len(ends) == len(keys) and all(len(column) == ends[-1] for column in found):
+            cut = [np.split(column, ends[:-1]) for column in found]
+            yield from zip(keys, zip(*cut, strict=True), strict=True)
+
+
 def read_recorded(path: Path) -> dict[bytes, Half]:
     """Read vectors by the key of their text; nothing without a whole file."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.metadata import version
@@ -163,24 +163,42 @@ PLACES = Path(__file__).with_name("eight_bits.json")
 """Of each weight the first byte in the model's file, its shape, and its type as numpy names it."""
 
 
-def eight_bit_session(
-    weights: Path, options: onnxruntime.SessionOptions
+def tokenizer_of(file: Path, max_tokens: int) -> Tokenizer:
+    """Read a tokenizer that neither pads nor reads beyond ``max_tokens``."""
+    from tokenizers import Tokenizer
+
+    made = Tokenizer.from_file(str(file))
+    made.no_padding()
+    made.enable_truncation(max_tokens)
+    return made
+
+
+def session(
+    graph: str | bytes, weights: Mapping[str, NDArray[Any]] | None = None
 ) -> onnxruntime.InferenceSession:
+    """Open a graph on one thread; ``weights`` are those that it does not hold itself."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    if weights:
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(one) for one in weights.values()]
+        options.add_external_initializers(list(weights), values)
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def eight_bit_session(weights: Path) -> onnxruntime.InferenceSession:
     """Open the graph over the pinned file of all-MiniLM-L6-v2.
 
     It takes ``input_ids``, shape (1, tokens), and gives the last hidden states, shape (1, tokens,
     384).
     """
-    import onnxruntime
-
     held = whole(weights)
-    names, values = [], []
-    for name, (first, shape, kind) in json_file(PLACES).items():
-        array = np.frombuffer(held, kind, int(np.prod(shape)), first).reshape(shape).copy()
-        names.append(name)
-        values.append(onnxruntime.OrtValue.ortvalue_from_numpy(array))
-    options.add_external_initializers(names, values)
-    return onnxruntime.InferenceSession(whole(GRAPH), options, providers=["CPUExecutionProvider"])
+    arrays = {
+        name: np.frombuffer(held, kind, int(np.prod(shape)), first).reshape(shape).copy()
+        for name, (first, shape, kind) in json_file(PLACES).items()
+    }
+    return session(whole(GRAPH), arrays)
 
 
 @cache
@@ -205,22 +223,10 @@ class OnnxEmbedder:
     @classmethod
     def load(cls, model: Model, max_tokens: int) -> OnnxEmbedder:
         """Open the model's files."""
-        import onnxruntime
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(model.tokenizer.path()))
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(max_tokens)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
+        tokenizer = tokenizer_of(model.tokenizer.path(), max_tokens)
         weights = model.weights.path()
-        if model.eight_bits:
-            return cls(model, max_tokens, tokenizer, eight_bit_session(weights, options))
-        session = onnxruntime.InferenceSession(
-            str(weights), options, providers=["CPUExecutionProvider"]
-        )
-        return cls(model, max_tokens, tokenizer, session)
+        opened = eight_bit_session(weights) if model.eight_bits else session(str(weights))
+        return cls(model, max_tokens, tokenizer, opened)
 
     def __reduce__(self) -> tuple[Callable[[Model, int], OnnxEmbedder], tuple[Model, int]]:
         """Return how another process loads the same model, once."""

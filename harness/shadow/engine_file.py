@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from engines import registry
-from engines.stacks.http.arm import HttpEngine, Reader, reader
+from engines.stacks.http.arm import HttpEngine, Reader
 from engines.stacks.http.connection import NoAnswer
 from engines.stacks.http.settings import PLACE, Settings
 from harness.core.engine import Answer, Hit, Manifest
@@ -103,4 +103,4 @@ def _places(tree: object, at: str) -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=4)
 def _compiled(settings: str) -> Reader:
-    return reader(Settings.model_validate_json(settings))
+    return Reader(Settings.model_validate_json(settings))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engines import contract
 from engines.kept.cached import Cached, Clock, complete, matrix, now, vectors_of
 from engines.rerank import tokens as rerank_tokens
-from engines.rerank.tokens import Contents, TokenStore, maxsim, write_tokens
+from engines.rerank.tokens import TokenStore, maxsim, write_tokens
 from engines.sparse import SparseStore, Splade, encode_all, sparse_model
 from engines.sparse import loaded as loaded_encoder
 from engines.stacks.documents.library import Settings
@@ -292,12 +292,12 @@ def _write_late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path, cach
         for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             slab[low:high] = projection(tokens.vectors[low:high])
 
-    contents = Contents(tokens.ids, np.diff(tokens.offsets), fill)
+    lengths = np.diff(tokens.offsets)
     for kind in (TOKENS, PROJECTION):
         for old in folder.glob(f"*-{kind}"):
             old.unlink()
     projection.write(_late_file(folder, PROJECTION, embedder, texts))
-    rerank_tokens.write(to, embedder.identity, DIMENSION, contents)
+    rerank_tokens.write(to, embedder.identity, DIMENSION, tokens.ids, lengths, fill=fill)
     whole.unlink()
 
 

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from engines.stacks.http.connection import (
     watched,
     word,
 )
-from engines.stacks.http.settings import Expression, NoMatch, Settings, Template, compiled
+from engines.stacks.http.settings import NoMatch, Settings, Template, compiled
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, surplus
 from harness.core.errors import IndexNotReady
@@ -33,6 +33,7 @@ from harness.core.records import Document, Scalar
 
 KEYS = 8
 """Members of an answer that a message lists."""
+EXPRESSIONS = ("hits", "id", "score", "total", "incomplete", "generation")
 
 
 class ServerHit(NamedTuple):
@@ -50,17 +51,17 @@ class Reading(NamedTuple):
     generation: object
 
 
-@dataclass(frozen=True, slots=True)
 class Reader:
     """The expressions of an arm, compiled."""
 
-    settings: Settings
-    hits: Expression
-    id: Expression
-    score: Expression | None
-    total: Expression | None
-    incomplete: Expression | None
-    generation: Expression | None
+    def __init__(self, settings: Settings) -> None:
+        self._written = {name: getattr(settings, name) for name in EXPRESSIONS}
+        self._found = {name: compiled(text) for name, text in self._written.items() if text}
+
+    def _value(self, name: str, tree: Any) -> Any:  # noqa: ANN401  any JSON
+        """Return what an expression finds; None where the file names none."""
+        found = self._found.get(name)
+        return found(tree) if found else None
 
     def read(self, answer: Any, k: int) -> Reading:  # noqa: ANN401  any JSON
         """Read an answer to a request for ``k`` hits."""
@@ -70,53 +71,52 @@ class Reader:
             raise Malformed(str(exc)) from exc
 
     def _read(self, answer: Any, k: int) -> Reading:  # noqa: ANN401  any JSON
-        if self.incomplete and (why := self.incomplete(answer)):
+        if why := self._value("incomplete", answer):
             raise Malformed(
-                f"a partial answer: {self.settings.incomplete!r} is {why!r}. Nothing of it counts"
+                f"a partial answer: {self._written['incomplete']!r} is {why!r}."
+                " Nothing of it counts"
             )
-        listed = self.hits(answer)
+        listed = self._value("hits", answer)
         if listed is None:
             raise Malformed(
-                f"hits: nothing matches {self.settings.hits!r} in the answer, {_shape(answer)}."
+                f"hits: nothing matches {self._written['hits']!r} in the answer, {_shape(answer)}."
                 " Correct hits"
             )
         if not isinstance(listed, list):
-            raise Malformed(f"hits: {self.settings.hits!r} is {_shape(listed)}, not a list")
+            raise Malformed(f"hits: {self._written['hits']!r} is {_shape(listed)}, not a list")
         if too_many := surplus(len(listed), k):
             raise Malformed(too_many)
         found = [self._hit(at, one) for at, one in enumerate(listed, start=1)]
-        total = self.total(answer) if self.total else None
-        if self.total and (not isinstance(total, int) or isinstance(total, bool) or total < 0):
-            raise Malformed(f"total: {self.settings.total!r} is {total!r}, not a number of hits")
-        return Reading(found, total, self._generation(answer))
+        total = self._value("total", answer)
+        whole = isinstance(total, int) and not isinstance(total, bool) and total >= 0
+        if self._written["total"] and not whole:
+            raise Malformed(f"total: {self._written['total']!r} is {total!r}, not a number of hits")
+        return Reading(found, total, self._value("generation", answer))
 
     def generation_of(self, answer: Any) -> object:  # noqa: ANN401  any JSON
         """Read the generation alone; None where the file names none."""
         try:
-            return self._generation(answer)
+            return self._value("generation", answer)
         except NoMatch as exc:
             raise Malformed(str(exc)) from exc
 
-    def _generation(self, answer: Any) -> object:  # noqa: ANN401  any JSON
-        return self.generation(answer) if self.generation else None
-
     def _hit(self, at: int, hit: Any) -> ServerHit:  # noqa: ANN401  any JSON
-        found = self.id(hit)
+        found = self._value("id", hit)
         if found is None or found == "":
             raise Malformed(
-                f"hit {at} has no id: nothing matches {self.settings.id!r} in {_shape(hit)}."
+                f"hit {at} has no id: nothing matches {self._written['id']!r} in {_shape(hit)}."
                 " Correct id"
             )
         if isinstance(found, bool) or not isinstance(found, str | int):
             raise Malformed(f"hit {at}: the id {found!r} is neither a text nor a whole number")
-        return ServerHit(str(found), self._score(at, hit) if self.score else None)
+        return ServerHit(str(found), self._score(at, hit) if self._written["score"] else None)
 
     def _score(self, at: int, hit: Any) -> float:  # noqa: ANN401  any JSON
-        value = self.score(hit) if self.score else None
+        value = self._value("score", hit)
         if value is None:
             raise Malformed(
-                f"hit {at} has no score: nothing matches {self.settings.score!r} in {_shape(hit)}."
-                ' Correct score, or write score = "" where the order alone counts'
+                f"hit {at} has no score: nothing matches {self._written['score']!r} in"
+                f' {_shape(hit)}. Correct score, or write score = "" where the order alone counts'
             )
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise Malformed(
@@ -126,23 +126,6 @@ class Reader:
         if not math.isfinite(value):
             raise Malformed(f"hit {at}: the score is {value!r}")
         return float(value)
-
-
-def reader(settings: Settings) -> Reader:
-    """Compile the expressions of an arm."""
-
-    def optional(text: str) -> Expression | None:
-        return compiled(text) if text else None
-
-    return Reader(
-        settings,
-        compiled(settings.hits),
-        compiled(settings.id),
-        optional(settings.score),
-        optional(settings.total),
-        optional(settings.incomplete),
-        optional(settings.generation),
-    )
 
 
 def _shape(value: object) -> str:
@@ -198,7 +181,9 @@ class HttpEngine:
             contract.check_made_by(index, made, **self._made_by(who))
             known = doc_ids if self.settings.unknown_ids == "fail" else None
             with watched(to, who) as watch:
-                yield HttpSearcher(to, made, who, watch, known)
+                given = self.settings
+                query, body = Template(given.query), Template(given.tree)
+                yield HttpSearcher(to, made, who, watch, known, Reader(given), query, body)
 
     def of_any_documents(self) -> HttpEngine:
         """Return the same engine, which takes whatever ids the server has."""
@@ -218,20 +203,9 @@ class HttpSearcher:
     watch: Watch
     known: frozenset[str] | None
     """Ids of the data set; None where any is taken."""
-    reader: Reader = field(init=False)
-    query: Template = field(init=False)
-    body: Template = field(init=False)
-    takes: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        given = self.to.settings
-        for name, value in (
-            ("reader", reader(given)),
-            ("query", Template(given.query)),
-            ("body", Template(given.tree)),
-            ("takes", given.places),
-        ):
-            object.__setattr__(self, name, value)
+    reader: Reader
+    query: Template
+    body: Template
 
     def search(self, text: str, k: int) -> Answer:
         return self.search_with(text, k, {})
@@ -266,7 +240,7 @@ class HttpSearcher:
         """
         given = self.to.settings
         extra = {f"{PARAM}{name}": one for name, one in params.items() if one is not None}
-        if strange := sorted(extra.keys() - self.takes):
+        if extra and (strange := sorted(extra.keys() - given.places)):
             raise NotExpressible(
                 f"query and body have no place ${{{strange[0]}}}. Add it, or leave out the param"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -37,18 +37,18 @@ class Malformed(NoAnswer):
 def of_status(status: int, url: str, location: str, said: str) -> str:
     """Describe what a status other than 2xx means."""
     name = f"HTTP {status} from {url}"
-    quoted = f": {one_line(said, QUOTED)}" if said.strip() else ""
+    quoted = f"{name}: {one_line(said, QUOTED)}" if said.strip() else name
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         return f"{name}: it redirects to {one_line(location, QUOTED)}. Write that address as url"
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return f"{name}{quoted}. The server refuses the credentials: check headers"
+        return f"{quoted}. The server refuses the credentials: check headers"
     if status == HTTPStatus.NOT_FOUND:
-        return f"{name}{quoted}. No such path or index: check url"
+        return f"{quoted}. No such path or index: check url"
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return f"{name}{quoted}. The server sheds load: set rate_per_s, or run fewer at once"
+        return f"{quoted}. The server sheds load: set rate_per_s, or run fewer at once"
     if status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return f"{name}{quoted}. The server does not take the request: check query and body"
-    return f"{name}{quoted}. See the server's log"
+        return f"{quoted}. The server does not take the request: check query and body"
+    return f"{quoted}. See the server's log"
 
 
 def of_transport(exc: Exception, url: str, *, key: str = "url") -> str:
@@ -185,22 +185,18 @@ class Connection:
                 raise NoAnswer(why) from exc
             raise _Again(why) from exc
         if response.status_code not in OK:
-            self._refuse(response, url, said)
+            status, told = response.status_code, said[: 4 * QUOTED].decode("utf-8", "replace")
+            location = response.headers.get("location", "")
+            why = self.headers.hide(of_status(status, url, location, told))
+            if status not in TRIED_AGAIN:
+                raise NoAnswer(why)
+            wait_s = seconds(response.headers.get("retry-after", ""))
+            raise _Again(why, wait_s, limited=status == HTTPStatus.TOO_MANY_REQUESTS)
         try:
             return json_of(said.decode("utf-8"))
         except ValueError as exc:
             kind = response.headers.get("content-type", "no content type")
             raise Malformed(f"{url}: the answer is not JSON ({exc}; {kind})") from exc
-
-    def _refuse(self, response: httpx.Response, url: str, said: bytes) -> None:
-        told = said[: 4 * QUOTED].decode("utf-8", "replace")
-        location = response.headers.get("location", "")
-        status = response.status_code
-        why = self.headers.hide(of_status(status, url, location, told))
-        if status in TRIED_AGAIN:
-            wait_s = seconds(response.headers.get("retry-after", ""))
-            raise _Again(why, wait_s, limited=status == HTTPStatus.TOO_MANY_REQUESTS)
-        raise NoAnswer(why)
 
     def _wait_for_turn(self, until: float) -> None:
         """Keep to ``rate_per_s``, over all threads."""
@@ -292,21 +288,20 @@ def asked(to: Connection) -> Identity:
     for probe in to.settings.probe:
         try:
             body = json_of(probe.body) if probe.body else None
-            answer = to.call(Request(probe.method, probe.url, body=body, paced=False)).answer
-            told |= _read(probe, answer)
+            told |= _read(probe, to.call(Request(probe.method, probe.url, body=body, paced=False)))
         except (NoAnswer, NoMatch, TimeoutError) as exc:
             raise IndexNotReady(f"the probe does not say who answers: {exc}") from exc
     count = told.get("documents")
     return Identity(word(told.get("version", "")), count, word(told.get("generation", "")))
 
 
-def _read(probe: Probe, answer: object) -> dict[str, Any]:
+def _read(probe: Probe, got: Got) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key in ("version", "documents", "generation"):
         text = getattr(probe, key)
         if not text:
             continue
-        value = compiled(text)(answer)
+        value = compiled(text)(got.answer)
         if value in (None, "", [], {}):
             raise IndexNotReady(
                 f"{probe.url}: nothing matches {key} = {text!r} of the probe. Correct it"
@@ -317,33 +312,28 @@ def _read(probe: Probe, answer: object) -> dict[str, Any]:
     return found
 
 
+@dataclass(slots=True)
 class Watch:
     """Compares who answers with who did at the beginning, from time to time."""
 
-    def __init__(self, settings: Settings, began: Identity) -> None:
-        self._settings, self._began = settings, began
-        self._ended = Event()
-        self.moved = ""
-        """How the server differs; empty while it does not."""
+    settings: Settings
+    began: Identity
+    ended: Event = field(default_factory=Event)
+    moved: str = ""
+    """How the server differs; empty while it does not."""
 
     def compare(self, to: Connection) -> None:
         """Ask once more."""
         now = asked(to)
-        if now != self._began and not self.moved:
-            self.moved = f"the index moved while queries ran: it was {self._began}, it is {now}"
+        if now != self.began and not self.moved:
+            self.moved = f"the index moved while queries ran: it was {self.began}, it is {now}"
 
     def run(self) -> None:
         """Ask every so often, over a connection of its own, until the end."""
-        with connected(self._settings) as to:
-            while not self._ended.wait(self._settings.probe_every_s):
-                try:
+        with connected(self.settings) as to:
+            while not self.ended.wait(self.settings.probe_every_s):
+                with suppress(IndexNotReady):  # it fails its queries too, and the end asks again
                     self.compare(to)
-                except IndexNotReady:
-                    continue  # what cannot answer fails its queries too, and the end asks again
-
-    def end(self) -> None:
-        """End ``run``."""
-        self._ended.set()
 
 
 @contextmanager
@@ -355,7 +345,7 @@ def watched(to: Connection, began: Identity) -> Iterator[Watch]:
     try:
         yield watch
     finally:
-        watch.end()
+        watch.ended.set()
         thread.join(PATIENCE_S)
     watch.compare(to)
     if watch.moved:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
@@ -48,7 +48,8 @@ def compiled(text: str) -> Expression:
     return search
 
 
-VARIABLE = re.compile(r"\$\{([^}]*)\}")
+PLACE = re.compile(r"\$\{([^}]*)\}")
+"""A variable of the environment in a header; elsewhere, what a query gives."""
 HEADER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SECRET = re.compile(
     r"(?i)auth|cookie|pass|secret|token|credential|(?:^|[-_.])(?:api)?-?key$|apikey"
@@ -58,10 +59,10 @@ CREDENTIALS = re.compile(r"(?i)^(?:basic|bearer|apikey|digest|token|aws4-\S+)\s+
 HIDDEN = "***"
 
 
-def check(headers: Mapping[str, str]) -> None:
+def check(headers: dict[str, str]) -> dict[str, str]:
     """Refuse a secret that is written out, and a variable that can have no name."""
     for name, value in headers.items():
-        bare = VARIABLE.sub("", value)
+        bare = PLACE.sub("", value)
         secret = SECRET.search(name) or CREDENTIALS.search(value)
         if secret and bare == value:
             raise ValueError(
@@ -69,9 +70,10 @@ def check(headers: Mapping[str, str]) -> None:
                 f' environment and write {name} = "Bearer ${{SEARCH_TOKEN}}", or as your server'
                 " wants it"
             )
-        for variable in VARIABLE.findall(value):
+        for variable in PLACE.findall(value):
             if not HEADER_NAME.fullmatch(variable):
                 raise ValueError(f"{name}: ${{{variable}}} is not the name of a variable")
+    return headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,33 +109,26 @@ def filled(headers: Mapping[str, str]) -> Headers:
         secrets.append(found)
         return found
 
-    if not contract.allowed() and (variables := sorted(_variables(headers.values()))):
+    variables = sorted(one for text in headers.values() for one in PLACE.findall(text))
+    if variables and not contract.allowed():
         raise IndexNotReady(
             f"the arm sends the environment variable {variables[0]} to a server, and"
             f" {contract.NO_CODE} is set. Read its url, and run without --no-code if you trust it"
         )
     values = {
-        name: VARIABLE.sub(lambda one, name=name: value(name, one[1]), text)  # type: ignore[misc]
+        name: PLACE.sub(lambda one, name=name: value(name, one[1]), text)  # type: ignore[misc]
         for name, text in headers.items()
     }
     return Headers(values, tuple(secrets))
 
 
-def _variables(values: Iterable[str]) -> set[str]:
-    return {variable for value in values for variable in VARIABLE.findall(value)}
-
-
-PLACE = re.compile(r"\$\{([^}]*)\}")
 PLACE_NAME = re.compile(r"text|k|params\.[A-Za-z_][\w-]*")
 QUOTED = ":json"
 KNOWN = "Known places: ${text}, ${k} and ${params.NAME}"
 
 
-class _Absent:
-    """A value that the query does not give."""
-
-
-ABSENT: Final = _Absent()
+ABSENT: Final = object()
+"""A value that the query does not give."""
 
 
 def places(tree: object) -> frozenset[str]:
@@ -177,11 +172,11 @@ class Template:
 
     def check_params_apart(self) -> None:
         """Refuse a param without which the text or k would not be sent either."""
-        marks: dict[str, Scalar] = {"text": "", "k": 1}
-        sent = {name: _count(self.tree, name) for name in marks}
-        for name in marks:
-            left = [key for key, value in self.tree.items() if _filled(value, marks) is not ABSENT]
-            if sum(_kept(self.tree[key], name, marks) for key in left) != sent[name]:
+        marks: dict[str, Scalar] = {"text": "\ue000", "k": "\ue001"}
+        named = [one.removesuffix(QUOTED) for one in PLACE.findall(json.dumps(self.tree))]
+        left = json.dumps(self.filled(marks), ensure_ascii=False)
+        for name, mark in marks.items():
+            if left.count(str(mark)) != named.count(name):
                 raise ValueError(
                     f"a query without one of the params would not send ${{{name}}} either."
                     " Put the param into an item of a list, or into a table of its own"
@@ -206,26 +201,6 @@ def _filled(tree: Any, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401  an
 
 def _quoted(value: Scalar) -> str:
     return json.dumps(str(value) if isinstance(value, str) else value, ensure_ascii=False)
-
-
-def _count(tree: object, name: str) -> int:
-    if isinstance(tree, dict):
-        return sum(_count(value, name) for value in tree.values())
-    if isinstance(tree, list):
-        return sum(_count(value, name) for value in tree)
-    found = PLACE.findall(tree) if isinstance(tree, str) else []
-    return sum(one.removesuffix(QUOTED) == name for one in found)
-
-
-def _kept(tree: Any, name: str, values: Mapping[str, Scalar]) -> int:  # noqa: ANN401  any JSON
-    """Count the places of ``name`` that are still sent with these values."""
-    if _filled(tree, values) is ABSENT:
-        return 0
-    if isinstance(tree, dict):
-        return sum(_kept(value, name, values) for value in tree.values())
-    if isinstance(tree, list):
-        return sum(_kept(value, name, values) for value in tree)
-    return _count(tree, name)
 
 
 Method = Literal["GET", "POST", "PUT"]
@@ -267,6 +242,13 @@ def _tree(body: str) -> dict[str, Any]:
     return found
 
 
+def expression(text: str) -> str:
+    """Check an expression that a file names; an empty one names nothing."""
+    if text:
+        compiled(text)
+    return text
+
+
 class Probe(StackSettings):
     """One request that says who answers."""
 
@@ -289,12 +271,7 @@ class Probe(StackSettings):
             raise ValueError("a probe has no places: it is sent as it stands")
         return body
 
-    @field_validator("version", "documents", "generation")
-    @classmethod
-    def _compiles(cls, text: str) -> str:
-        if text:
-            compiled(text)
-        return text
+    _compiles = field_validator("version", "documents", "generation")(expression)
 
     @model_validator(mode="after")
     def _tells(self) -> Self:
@@ -342,12 +319,10 @@ class Settings(StackSettings):
     """Requests a second at most; 0 means no limit. Waiting is part of the latency."""
 
     _url = field_validator("url")(address)
-
-    @field_validator("headers")
-    @classmethod
-    def _no_secrets(cls, given: dict[str, str]) -> dict[str, str]:
-        check(given)
-        return given
+    _no_secrets = field_validator("headers")(check)
+    _compiles = field_validator("hits", "id", "score", "total", "incomplete", "generation")(
+        expression
+    )
 
     @field_validator("query")
     @classmethod
@@ -365,13 +340,6 @@ class Settings(StackSettings):
         places(tree)
         Template(tree).check_params_apart()
         return body
-
-    @field_validator("hits", "id", "score", "total", "incomplete", "generation")
-    @classmethod
-    def _compiles(cls, text: str) -> str:
-        if text:
-            compiled(text)
-        return text
 
     @field_validator("hits", "id")
     @classmethod

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from engines import contract
-from engines.contract import FileEngine, StackSettings
-from engines.lexical import query as lexical_query
+from engines.contract import FileEngine
 from engines.lexical.grammar import Group, note_refusals, parse
+from engines.lexical.query import Weighed
 from engines.lexical.terms import Clause, Occur
 from engines.ranking import by_best
 from harness.core.engine import Answer, Engine, Manifest
 from harness.core.errors import InvalidArm, ModelNotReady
 from harness.core.files import write_text
-from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.printable import one_line
 from harness.core.records import Document
 
@@ -99,12 +98,9 @@ class Lucene(FileEngine["LuceneSearcher"]):
         return f"Lucene {self.classes('util.Version').LATEST}, {RULES}"
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
-        found = sorted((one.doc_id, one.title, one.text) for one in documents)
-        self._write(found, index)
-        write_text(index / IDS, json.dumps([doc_id for doc_id, _, _ in found]))
-
-    def _write(self, documents: list[tuple[str, str, str]], index: Path) -> None:
         """Index with one thread; merges keep the order, so a document's number is its place."""
+        found = sorted((one.doc_id, one.title, one.text) for one in documents)
+        write_text(index / IDS, json.dumps([doc_id for doc_id, _, _ in found]))
         config = self.classes("index.IndexWriterConfig")(self._analyzer())
         config.setSimilarity(self._similarity())
         config.setMergePolicy(self.classes("index.LogDocMergePolicy")())
@@ -116,7 +112,7 @@ class Lucene(FileEngine["LuceneSearcher"]):
         folder = self._directory(index)
         try:
             writer = self.classes("index.IndexWriter")(folder, config)
-            for _, title, text in documents:
+            for _, title, text in found:
                 made = one_document()
                 for name, parts in self.settings.indexed(title, text).items():
                     for part in parts:
@@ -131,8 +127,8 @@ class Lucene(FileEngine["LuceneSearcher"]):
     def load(self, index: Path, made: Manifest) -> Iterator[LuceneSearcher]:
         import jpype
 
-        with contract.reading(index, OSError, ValueError, TypeError, jpype.JException):
-            ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
+        ids = contract.read_ids(index / IDS)
+        with contract.reading(index, jpype.JException):
             folder = self._directory(index)
             reader = self.classes("index.DirectoryReader").open(folder)
         try:
@@ -230,13 +226,13 @@ class QueryMaker:
             if len(clause.words) == 1 or not clause.quoted:
                 found.append((self._builder.createBooleanQuery(field, text), weight))
         some = self._boolean()
-        for query, weight in found:
-            if query is not None:
-                some.add(self._boost(query, weight), self._occur[Occur.SHOULD])
-        return some.build() if any(query is not None for query, _ in found) else None
+        there = [(query, weight) for query, weight in found if query is not None]
+        for query, weight in there:
+            some.add(self._boost(query, weight), self._occur[Occur.SHOULD])
+        return some.build() if there else None
 
 
-class Settings(StackSettings):
+class Settings(Weighed):
     """Which Lucene, how texts become words, and how they are ranked."""
 
     jars: str = "/usr/share/java"
@@ -246,21 +242,5 @@ class Settings(StackSettings):
     k1: float = Field(default=1.2, ge=0, le=10)
     b: float = Field(default=0.75, ge=0, le=1)
     bm25_over: Literal["document", "fields"] = "document"
-    """One BM25 over the whole document, its title counted ``title_weight`` times, as Tantivy's arms
-    count it; or one of each field, added."""
     title_weight: float = Field(default=2.0, ge=0, le=100)
     text_weight: float = Field(default=1.0, gt=0, le=100)
-
-    @model_validator(mode="after")
-    def _title_is_repeated(self) -> Self:
-        lexical_query.check(self)
-        return self
-
-    @property
-    def weights(self) -> Mapping[str, float]:
-        """Weight of each field that is searched."""
-        return lexical_query.weights(self)
-
-    def indexed(self, title: str, text: str) -> Mapping[str, Sequence[str]]:
-        """Return what is indexed in each field."""
-        return lexical_query.indexed(self, title, text)

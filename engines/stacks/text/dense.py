@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from engines import contract
-from engines.contract import FileEngine, StackSettings
+from engines.contract import FileEngine, Opened, PartsEngine, StackSettings
 from engines.lexical.grammar import binding, note_refusals, positive
 from engines.lexical.terms import normalise
 from engines.stacks.text import fts5
@@ -123,9 +123,7 @@ class Dense(FileEngine["DenseSearcher"]):
         if self.alone:
             (index / WORDS).mkdir()
             _words().build(documents, index / WORDS)
-        in_order = sorted((d.doc_id, _read(d)) for d in documents)
-        vectors = embed_all([text for _, text in in_order], self.embedder(), self.cache)
-        write_store(index, [doc_id for doc_id, _ in in_order], vectors)
+        write_vectors(documents, self.embedder(), self.cache, index)
 
     @contextmanager
     def load(self, index: Path, made: Manifest) -> Iterator[DenseSearcher]:
@@ -175,10 +173,40 @@ class DenseSearcher:
         return self.embedder.embed([typed])[0] if typed else None
 
 
+class WithDense(PartsEngine[Opened]):
+    """An engine with parts of this stack: their vectors can be copied to another machine."""
+
+    def keep_vectors(
+        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
+    ) -> None:
+        read, asked = tuple(documents), tuple(queries)
+        for part in self._dense():
+            part.keep_vectors(read, asked, folder)
+
+    def take_vectors(
+        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
+    ) -> Agreement | None:
+        read, asked = tuple(documents), tuple(queries)
+        return Agreement.of(part.take_vectors(read, asked, folder) for part in self._dense())
+
+    def _dense(self) -> list[Dense]:
+        return [part for part in self.engines().values() if isinstance(part, Dense)]
+
+
 def _words() -> fts5.Fts5:
     return fts5.Fts5(
         fts5.Settings(tokenize="unicode61", title_weight=1.0, text_weight=1.0, joined="both")
     )
+
+
+def write_vectors(
+    documents: Iterable[Document], embedder: Embedder, cache: Path, index: Path
+) -> NDArray[np.float16]:
+    """Embed documents, write their vectors in the order of their ids, and return them."""
+    in_order = sorted((one.doc_id, _read(one)) for one in documents)
+    vectors = embed_all([text for _, text in in_order], embedder, cache)
+    write_store(index, [doc_id for doc_id, _ in in_order], vectors)
+    return vectors
 
 
 def _read(document: Document) -> str:

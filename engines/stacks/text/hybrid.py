@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +10,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from engines.contract import PartsEngine, StackSettings
+from engines.contract import StackSettings
 from engines.lexical.grammar import binding, note_refusals
 from engines.ranking import fuse
 from engines.stacks.text import dense, tantivy
-from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher, Stage
-from harness.core.records import Document, Scalar
+from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, Stage
+from harness.core.records import Scalar
 
 VERSION = "rrf 1"
 LegName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
@@ -50,7 +50,7 @@ class Settings(StackSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Hybrid(PartsEngine["HybridSearcher"]):
+class Hybrid(dense.WithDense["HybridSearcher"]):
     ENGINE: ClassVar = "hybrid"
     settings: Settings
     cache: Path
@@ -63,22 +63,6 @@ class Hybrid(PartsEngine["HybridSearcher"]):
             else dense.Dense(leg.settings, self.cache)
             for name, leg in sorted(self.settings.legs.items())
         }
-
-    def keep_vectors(
-        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
-    ) -> None:
-        read, asked = tuple(documents), tuple(queries)
-        for leg in self._dense():
-            leg.keep_vectors(read, asked, folder)
-
-    def take_vectors(
-        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
-    ) -> Agreement | None:
-        read, asked = tuple(documents), tuple(queries)
-        return Agreement.of(leg.take_vectors(read, asked, folder) for leg in self._dense())
-
-    def _dense(self) -> list[dense.Dense]:
-        return [leg for leg in self.engines().values() if isinstance(leg, dense.Dense)]
 
     @property
     def last_step(self) -> frozenset[str]:

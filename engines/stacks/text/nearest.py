@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from engines import contract
@@ -22,8 +21,7 @@ from engines.contract import FileEngine
 from engines.lexical.terms import normalise
 from engines.stacks.text import dense
 from engines.vector import bulk
-from engines.vector.amvi import VectorStore, open_store, write_store
-from engines.vector.bulk import embed_all
+from engines.vector.amvi import VectorStore, open_store
 from engines.vector.embedder import Embedder, embedder_of
 from engines.vector.scan import dots_of
 from harness.core.engine import Answer, Engine, Hit, Manifest
@@ -58,9 +56,7 @@ class Nearest(FileEngine["NearestSearcher"]):
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
         embedder = self._embedder()
-        in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in documents)
-        vectors = embed_all([text for _, text in in_order], embedder, self.cache)
-        write_store(index, [doc_id for doc_id, _ in in_order], vectors)
+        vectors = dense.write_vectors(documents, embedder, self.cache, index)
         graph = self._graph(embedder.dimension)
         if len(vectors):
             graph.add(np.arange(len(vectors)), vectors, threads=1)
@@ -111,21 +107,17 @@ class NearestSearcher:
         if not typed:
             return Answer((), self.manifest.fingerprint, "nothing was typed")
         asked = self.embedder.embed([typed])[0]
-        cosines = self._nearest(asked, min(k, len(self.store.doc_ids)))
-        hits = tuple(Hit(doc_id, min(1.0, cosine), cosine) for doc_id, cosine in cosines)
-        return Answer(hits, self.manifest.fingerprint)
-
-    def _nearest(self, asked: NDArray[np.float32], k: int) -> list[tuple[str, float]]:
-        """Return up to ``k`` documents with their exact cosines, if above 0, best first."""
-        if not k:
-            return []
-        wanted = min(max(k, self.graph.expansion_search), len(self.store.doc_ids))
+        ids = self.store.doc_ids
+        if not ids:
+            return Answer((), self.manifest.fingerprint)
+        wanted = min(max(k, self.graph.expansion_search), len(ids))
         found = self.graph.search(asked.astype(np.float16), wanted, threads=1).keys
         rows = np.sort(found.astype(np.int64))
         cosines = dots_of(self.store.vectors, asked, rows)
         order = np.lexsort((rows, -cosines))[:k]
         best = zip(rows[order].tolist(), cosines[order].tolist(), strict=True)
-        return [(self.store.doc_ids[row], cosine) for row, cosine in best if cosine > 0]
+        hits = tuple(Hit(ids[row], min(1.0, cosine), cosine) for row, cosine in best if cosine > 0)
+        return Answer(hits, self.manifest.fingerprint)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -15,7 +15,7 @@ from engines import contract
 from engines.contract import PartsEngine, StackSettings
 from engines.lexical.terms import normalise
 from engines.rerank.cross_encoder import joined
-from engines.rerank.tokens import LateInteraction, SignStore, TokenStore, write_tokens
+from engines.rerank.tokens import LateInteraction, TokenStore, write_tokens
 from engines.stacks.text import hybrid
 from engines.vector.embedder import OnnxEmbedder, model
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, Stage, Staged
@@ -63,19 +63,9 @@ class Rerank(PartsEngine["RerankSearcher"]):
         """Make tokens first: the pass that makes them makes the vectors of the dense leg."""
         in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in documents)
         texts = [text for _, text in in_order]
-        write_tokens(
-            index / TOKENS,
-            range(len(texts)),
-            texts,
-            self.embedder(),
-            self.cache,
-            one_bit=self.settings.token_bits == 1,
-        )
+        rows, one_bit = range(len(texts)), self.settings.token_bits == 1
+        write_tokens(index / TOKENS, rows, texts, self.embedder(), self.cache, one_bit=one_bit)
         write_text(index / IDS, json.dumps([doc_id for doc_id, _ in in_order]))
-
-    def _tokens(self, path: Path, embedder: OnnxEmbedder) -> TokenStore | SignStore:
-        kind = SignStore if self.settings.token_bits == 1 else TokenStore
-        return kind.open(path, embedder.identity, embedder.dimension)
 
     @contextmanager
     def load(
@@ -84,7 +74,12 @@ class Rerank(PartsEngine["RerankSearcher"]):
         embedder = self.embedder()
         with contract.reading(index, contract.IndexUnavailable, OSError, ValueError):
             doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)
-            tokens = self._tokens(index / TOKENS, embedder)
+            tokens = TokenStore.open(
+                index / TOKENS,
+                embedder.identity,
+                embedder.dimension,
+                one_bit=self.settings.token_bits == 1,
+            )
         contract.check_count(index, made, len(tokens))
         rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}
         contract.check_count(index, made, len(rows))

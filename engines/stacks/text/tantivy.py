@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import tantivy
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from engines import contract
-from engines.contract import FileEngine, StackSettings, sort_by_id
+from engines.contract import FileEngine, sort_by_id
 from engines.lexical import query
 from engines.lexical.grammar import note_refusals, parse
 from engines.lexical.tantivy import Language, analyzer, begun, best, compiled
@@ -30,38 +30,19 @@ POSITIONS = "pos"
 ANALYZER = "text_as_typed"
 
 
-class Settings(StackSettings):
+class Settings(query.Weighed):
     """How Tantivy splits text, how it weighs what it finds, and how the index is written."""
 
     language: Language
-    bm25_over: Literal["document", "fields"]
-    """One BM25 over the whole document, its title counted ``title_weight`` times, as FTS5 weighs
-    columns; or one over each field, added up with the weights."""
-    title_weight: float = Field(gt=0)
-    text_weight: float = Field(gt=0)
     joined: Literal["phrase", "words", "both"]
     """A joined word such as ``read_csv`` asks for the phrase, for its words, or for both."""
     writer_threads: int = Field(default=1, ge=1)
     heap_bytes: int = Field(default=256_000_000, ge=15_000_000)
 
-    @model_validator(mode="after")
-    def _title_is_repeated(self) -> Self:
-        query.check(self)
-        return self
-
-    @property
-    def weights(self) -> Mapping[str, float]:
-        """Weight of each indexed field."""
-        return query.weights(self)
-
     @property
     def identity(self) -> Mapping[str, Any]:
         """All that changes an answer; how the index is written does not."""
         return self.model_dump(exclude={"writer_threads", "heap_bytes"})
-
-    def indexed(self, title: str, text: str) -> dict[str, list[str]]:
-        """Texts of each indexed field for one document; no phrase reaches from one to the next."""
-        return query.indexed(self, title, text)
 
 
 @dataclass(frozen=True, slots=True)

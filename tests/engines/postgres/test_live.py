@@ -17,9 +17,8 @@ import pytest
 
 from engines import registry
 from engines.stacks import keeper
-from engines.stacks.postgres import connection, embedded
-from engines.stacks.postgres.arm import Postgres, PostgresSearcher
-from engines.stacks.postgres.connection import Settings
+from engines.stacks.postgres import arm, embedded
+from engines.stacks.postgres.arm import Postgres, PostgresSearcher, Settings
 from harness.check.checks import check
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Document, Query
@@ -138,7 +137,7 @@ def test_an_index_that_moves_makes_the_arm_invalid(tmp_path: Path) -> None:
 
     def moves() -> None:
         with opened(engine, tmp_path / "index") as searcher:
-            searcher.to.run("UPDATE about SET generation = 'another'")
+            searcher.to.connection.execute("UPDATE about SET generation = 'another'")
             assert ids(searcher, "cone") == ["B", "b"]
 
     with pytest.raises(InvalidArm, match="moved while queries ran"):
@@ -177,7 +176,7 @@ def test_an_extension_that_is_missing_is_named(
 
 def test_a_statement_that_takes_too_long_is_a_failed_query(tmp_path: Path) -> None:
     with opened(Postgres(settings(), tmp_path), tmp_path / "index") as searcher:
-        searcher.to.run("SET statement_timeout = 50")
+        searcher.to.connection.execute("SET statement_timeout = 50")
         with pytest.raises(TimeoutError, match=r"cancelled the statement.*timeout_s = 5"):
             searcher.to.rows("SELECT pg_sleep(10)")
         assert ids(searcher, "cube") == ["c"]
@@ -203,7 +202,7 @@ def test_a_server_that_is_gone_makes_the_arm_invalid(tmp_path: Path) -> None:
             ((folder,),), _ = searcher.to.rows("SHOW data_directory")
             pid = int((Path(folder) / "postmaster.pid").read_text().split()[0])
             os.kill(pid, signal.SIGQUIT)
-            with pytest.raises(connection.Lost, match="attempts: 2"):
+            with pytest.raises(arm.Lost, match="attempts: 2"):
                 searcher.search("cone", 10)
 
     with pytest.raises(InvalidArm, match=r"was lost while queries ran.*Nothing is scored"):

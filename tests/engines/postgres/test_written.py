@@ -8,8 +8,8 @@ import pytest
 
 from engines import registry
 from engines.lexical.grammar import parse
-from engines.stacks.postgres import arm, connection
-from engines.stacks.postgres.connection import Settings
+from engines.stacks.postgres import arm
+from engines.stacks.postgres.arm import Settings
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
 from harness.core.records import Document
 from tests.source import ROOT
@@ -67,15 +67,14 @@ def test_equal_scores_are_ordered_by_id_in_every_statement() -> None:
                 **vectors,
             })
             assert 'score DESC, id COLLATE "C"' in arm.statement(made)
-    assert arm.digest(WORDS) != arm.digest(WORDS.model_copy(update={"rank": "ts_rank"}))
+    assert arm.statement(WORDS) != arm.statement(WORDS.model_copy(update={"rank": "ts_rank"}))
 
 
 def test_rows_are_in_the_order_of_their_ids_and_hold_no_nul(tmp_path: Path) -> None:
     documents = [Document("b", "", "x\0y"), Document("B", "t\ud800", "z")]
-    rows = connection.rows(documents, None, tmp_path)
+    rows = arm.rows(documents, None, tmp_path)
     assert rows == [("B", "t ", "z", ""), ("b", "", "x y", "")]
-    assert connection.generation(rows) != connection.generation(rows[:1])
-    assert connection.written([0.5, -1.0]) == "[0.5,-1.0]"
+    assert arm.written([0.5, -1.0]) == "[0.5,-1.0]"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ def test_a_wrong_file_names_the_key(tmp_path: Path, changed: dict[str, str], say
 def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SEARCH_DSN", raising=False)
     with pytest.raises(IndexNotReady, match="the variable SEARCH_DSN is not set"):
-        connection.dsn_of(WORDS.model_copy(update={"dsn_env": "SEARCH_DSN"}))
+        arm.dsn_of("SEARCH_DSN")
 
 
 def test_without_the_extra_the_arm_is_invalid_and_says_what_to_install(

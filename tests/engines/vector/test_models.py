@@ -1,4 +1,4 @@
-"""Models come from installed packages, and only as the file that was pinned."""
+"""Embedders: pinned models, hashing, eight bits, and what a processor may change."""
 
 from __future__ import annotations
 
@@ -6,13 +6,42 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from engines.stacks.text.dense import Dense, Settings
 from engines.vector import embedder
-from engines.vector.embedder import MODELS, Model, ModelFile, model
+from engines.vector import embedder as vector_embedder
+from engines.vector.embedder import (
+    MODELS,
+    HashEmbedder,
+    Model,
+    ModelFile,
+    OnnxEmbedder,
+    fnv1a_64,
+    model,
+    unit,
+)
 from harness.core.errors import ModelNotReady, UnknownName
 from harness.core.records import Document
+
+
+def test_a_worked_example() -> None:
+    rows = np.array([[3, 4], [0, 0], [0, -2]], dtype=np.float32)
+    assert unit(rows).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0], [0, -1]]
+
+
+@given(arrays(np.float32, (5, 3), elements=st.floats(-100, 100, width=32)))
+def test_every_row_has_length_one_or_was_nothing(rows: np.ndarray) -> None:
+    length = np.linalg.norm(rows, axis=1)
+    kept = rows[(length == 0) | (length > 1e-3)]
+    found = np.linalg.norm(unit(kept), axis=1)
+    assert np.all((np.abs(found - 1) < 1e-5) | (found == 0))
+    assert np.array_equal(found == 0, np.linalg.norm(kept, axis=1) == 0)
+
 
 WEIGHTS = b"weights"
 
@@ -89,3 +118,175 @@ def test_an_arm_without_its_model_is_not_ready(
         pass
     with pytest.raises(ModelNotReady):
         engine.build([Document("a", "", "water")], index)
+
+
+@pytest.mark.parametrize(
+    ("data", "hashed"),
+    [
+        (b"", 0xCBF29CE484222325),
+        (b"a", 0xAF63DC4C8601EC8C),
+        (b"b", 0xAF63DF4C8601F1A5),
+        (b"fo", 0x08985907B541D342),
+        (b"foo", 0xDCB27518FED9D577),
+        (b"foob", 0xDD120E790C2512AF),
+        (b"fooba", 0xCAC165AFA2FEF40A),
+        (b"foobar", 0x85944171F73967E8),
+        (b"chongo was here!\n", 0x46810940EFF5F915),
+    ],
+)
+def test_published_values_of_the_hash(data: bytes, hashed: int) -> None:
+    assert fnv1a_64(data) == hashed
+
+
+def test_a_word_lands_in_its_bucket_with_its_sign() -> None:
+    (found,) = HashEmbedder(10).embed(["a"])
+    expected = np.zeros(10)
+    expected[0xAF63DC4C8601EC8C % 10] = 1.0  # the highest bit of af... is set
+    assert found.tolist() == expected.tolist()
+    (found,) = HashEmbedder(10).embed(["fo"])
+    assert found[0x08985907B541D342 % 10] == -1.0  # that of 08... is not
+
+
+def test_words_are_lower_cased_and_counted() -> None:
+    embedder = HashEmbedder()
+    once, twice, loud, split = embedder.embed(["a fo", "a a fo", "A, FO!", "a_fo"])
+    assert np.array_equal(once, loud)
+    assert np.array_equal(once, split)
+    assert sorted(np.abs(twice[twice != 0])) == pytest.approx([1 / 5**0.5, 2 / 5**0.5])
+
+
+def test_the_order_of_words_is_of_no_account() -> None:
+    one, other = HashEmbedder().embed(["salt sea water", "water salt sea"])
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("text", ["", "!?", "\0", "_"])
+def test_no_word_gives_zeros(text: str) -> None:
+    assert not HashEmbedder().embed([text]).any()
+
+
+def test_a_batch_is_its_texts() -> None:
+    texts = ["salt", "", "a word with \ud800 half a pair", "東京"]
+    embedder = HashEmbedder(64)
+    together = embedder.embed(texts)
+    assert together.shape == (4, 64)
+    assert together.dtype == np.float32
+    alone = np.concatenate([embedder.embed([text]) for text in texts])
+    assert np.array_equal(together, alone)
+
+
+def test_the_dimension_is_part_of_the_identity() -> None:
+    assert HashEmbedder(64).identity != HashEmbedder(128).identity
+
+
+TEXTS = [
+    "water",
+    "",
+    "How do I read a comma-separated file into a data frame?",
+    "Loading a CSV into pandas",
+    "The soprano sings an aria while the orchestra plays softly in the pit. " * 6,
+    "!?",
+    "東京 😀",
+]
+
+
+@pytest.fixture(scope="module")
+def onnx() -> OnnxEmbedder:
+    return OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
+
+
+def test_every_vector_has_length_one(onnx: OnnxEmbedder) -> None:
+    found = onnx.embed(TEXTS)
+    assert found.shape == (len(TEXTS), onnx.dimension)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_paraphrase_is_nearer_than_another_subject(onnx: OnnxEmbedder) -> None:
+    asked, meant, other = onnx.embed([TEXTS[2], TEXTS[3], TEXTS[4]])
+    assert asked @ meant > asked @ other + 0.2
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_batch_of_mixed_lengths_is_its_texts_bit_for_bit(onnx: OnnxEmbedder, order: int) -> None:
+    texts = TEXTS[::order]
+    alone = np.concatenate([onnx.embed([text]) for text in texts])
+    assert np.array_equal(onnx.embed(texts), alone)
+
+
+def test_text_beyond_the_most_tokens_is_not_read(onnx: OnnxEmbedder) -> None:
+    begun = "salt " * 30  # and two tokens that frame it
+    one, other, cut = onnx.embed([begun + "sea", begun + "opera house", begun])
+    assert np.array_equal(one, other)
+    assert np.array_equal(one, cut)
+    shorter = onnx.embed(["salt " * 29])[0]
+    assert not np.array_equal(one, shorter)
+
+
+def test_how_much_is_read_is_part_of_the_identity(onnx: OnnxEmbedder) -> None:
+    longer = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 64)
+    assert longer.identity != onnx.identity
+    begun = "salt " * 30
+    one, other = longer.embed([begun + "sea", begun + "opera house"])
+    assert not np.array_equal(one, other)
+
+
+def test_a_model_says_the_same_twice_and_when_it_is_loaded_anew(
+    onnx: OnnxEmbedder,
+) -> None:
+    anew = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
+    first = onnx.embed(TEXTS)
+    assert np.array_equal(onnx.embed(TEXTS), first)
+    assert np.array_equal(anew.embed(TEXTS), first)
+
+
+NAME = "all-MiniLM-L6-v2-int8"
+READ = [
+    "water",
+    "How do I read a comma-separated file?",
+    "Loading a CSV into pandas",
+    "The aria",
+]
+
+
+@pytest.fixture(scope="module")
+def eight_bits() -> OnnxEmbedder:
+    return OnnxEmbedder.load(model(NAME), 32)
+
+
+def test_a_text_is_near_what_it_is_in_32_bits_and_not_the_same(
+    eight_bits: OnnxEmbedder,
+) -> None:
+    whole = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
+    cosines = np.sum(eight_bits.embed(READ) * whole.embed(READ), axis=1)
+    assert cosines.min() > 0.97
+    assert cosines.max() < 0.99999
+
+
+def test_neighbours_and_another_loading_change_no_bit(eight_bits: OnnxEmbedder) -> None:
+    alone = np.concatenate([eight_bits.embed([text]) for text in READ])
+    assert np.array_equal(eight_bits.embed(READ), alone)
+    assert np.array_equal(eight_bits.read(READ).pooled, alone)
+    assert len(eight_bits.read(READ).tokens) == len(READ)
+    assert np.array_equal(OnnxEmbedder.load(model(NAME), 32).embed(READ), alone)
+
+
+def test_its_identity_is_its_own(eight_bits: OnnxEmbedder) -> None:
+    whole = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
+    assert vector_embedder.made_by() in eight_bits.identity
+    assert vector_embedder.made_by() not in whole.identity
+
+
+def test_what_is_shipped_is_what_the_script_draws(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="the package onnx, which draws the graph, is absent")
+    from benchmarks import eight_bits_graph
+
+    eight_bits_graph.write(tmp_path)
+    for shipped in (vector_embedder.GRAPH, vector_embedder.PLACES):
+        assert (tmp_path / shipped.name).read_bytes() == shipped.read_bytes()
+
+
+def test_as_many_tokens_as_the_model_has_places(eight_bits: OnnxEmbedder) -> None:
+    whole, small = (OnnxEmbedder.load(model(name), 512) for name in ("all-MiniLM-L6-v2", NAME))
+    long = " ".join(READ * 60)
+    assert float((whole.embed([long]) * small.embed([long])).sum()) > 0.97
+    assert small.embed([""]).shape == (1, eight_bits.dimension)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.whole(
-    "tests/engines/vector/test_recorded.py::test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded"
+    "tests/engines/vector/test_bulk.py::test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded"
 )
 @pytest.mark.skipif(
     not processors.may_hide(), reason="needs AVX-512, a kernel that lets CPUID fault, and cc"
@@ -35,7 +35,7 @@ def test_the_record_makes_processors_agree(
 
 
 @pytest.mark.whole(
-    "tests/engines/vector/test_eight_bits.py::test_a_text_is_near_what_it_is_in_32_bits_and_not_the_same"
+    "tests/engines/vector/test_models.py::test_a_text_is_near_what_it_is_in_32_bits_and_not_the_same"
 )
 @pytest.mark.skipif(
     not processors.may_hide(), reason="needs AVX-512, a kernel that lets CPUID fault, and cc"

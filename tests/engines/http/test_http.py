@@ -1,23 +1,53 @@
-"""``stacks.http``: what is sent, what is read, who answered, and which failures are whose."""
+"""The stack http: what a file may say, what is sent and read, TLS, and servers of others."""
 
 from __future__ import annotations
 
+import json
+import re
+import ssl
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engines import contract
 from engines import registry as arms
+from engines.stacks.http import settings
 from engines.stacks.http.arm import HttpEngine, HttpSearcher
+from engines.stacks.http.connection import Malformed
+from engines.stacks.http.settings import NoMatch, Template, compiled
+from harness.core import errors
 from harness.core.engine import Answer
-from harness.core.errors import IndexNotReady, InvalidArm
-from harness.core.records import Query
+from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
+from harness.core.records import Document, Query
 from harness.core.run import Row, Run, Status
 from harness.replay.drive import TimedOutcome, observe
-from tests.make.search_server import DOCUMENTS, Served, body, drip, half, serving, slow, status
+from tests.docs.pages import ROOT
+from tests.engines.http.exchanges import EXCHANGES, RECORDED
+from tests.make.search_server import (
+    DOCUMENTS,
+    Served,
+    Server,
+    body,
+    drip,
+    half,
+    send,
+    serving,
+    slow,
+    status,
+)
 
 Write = Callable[..., Path]
 
@@ -303,3 +333,252 @@ def test_nobody_who_says_who_answers_is_no_arm(
 
 def test_the_engine_of_the_file_is_of_this_stack(arm: Write, tmp_path: Path) -> None:
     assert isinstance(arms.load(str(arm()), tmp_path).engine, HttpEngine)
+
+
+SettingsWrite = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"url": '"127.0.0.1:9200"'}, "settings.url: .*is not an address. Write http://HOST:PORT"),
+        ({"url": '"http://host:port/"'}, "is not an address"),
+        ({"url": '"http://me:pw@host/"'}, "keeps a secret. Use a header"),
+        ({"url": '"http://host/?api_key=12"'}, "api_key looks like a secret in an address"),
+        ({"url": '"http://host/${text}"'}, "an address has no places"),
+        ({"headers": '{ Authorization = "Bearer abc" }'}, "Authorization is a secret written"),
+        ({"headers": '{ X-Typesense-API-Key = "xyz" }'}, "X-Typesense-API-Key is a secret"),
+        ({"headers": '{ X-Own = "Basic dXNlcg==" }'}, "X-Own is a secret written into the file"),
+        ({"headers": '{ X-Own = "${a b}" }'}, "is not the name of a variable"),
+        ({"query": '{ token = "abc" }'}, "token looks like a secret"),
+        ({"body": "'{\"text\": ${text}}'"}, "settings.body: .*not JSON.*Places stand in quotes"),
+        ({"body": "'[1]'"}, "is a list. Write a JSON object"),
+        ({"body": """'{"q": "${query}", "k": "${k}"}'"""}, "is unknown. Known places"),
+        ({"body": """'{"q": "a ${text}", "k": "${k}"}'"""}, "write .*:json.* for a quoted string"),
+        ({"body": """'{"${text}": 1}'"""}, "is a key"),
+        ({"body": """'{"q": "${text}"}'"""}, r"has \$\{k\}, so it is never sent"),
+        ({"body": """'{"k": "${k}"}'"""}, r"has \$\{text\}, so it is never sent"),
+        (
+            {"body": """'{"k": "${k}", "q": {"t": "${text}", "y": "${params.y}"}}'"""},
+            "Put the param",
+        ),
+        ({"method": '"GET"'}, 'write method = "POST"'),
+        ({"hits": '"hits["'}, "'hits.' is not JMESPath"),
+        ({"id": '""'}, "settings.id: .*is empty"),
+        ({"ids": '"id"'}, "settings.ids: .*has the settings body, ca_file"),
+        ({"generation": '"x"', "probe_generation": None}, "needs a probe that reads generation"),
+        ({"ca_file": '"a.pem"', "verify": "false"}, "ca_file is not used"),
+        ({"timeout_s": "0.0"}, "settings.timeout_s"),
+        ({"timeout_s": "inf"}, "settings.timeout_s"),
+        ({"retries": "11"}, "settings.retries"),
+        ({"probe_version": None, "probe_documents": None, "probe_generation": None}, "Name one"),
+        ({"probe_body": """'{"q": "${text}"}'"""}, "a probe has no places"),
+        ({"probe_count": '"x"'}, "settings.probe"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_named_with_its_key_and_the_hint(
+    arm: SettingsWrite, tmp_path: Path, changed: dict[str, str | None], message: str
+) -> None:
+    with pytest.raises(BadPolicy, match=message):
+        arms.load(str(arm(**changed)), tmp_path)
+
+
+def test_a_secret_comes_from_the_environment_and_is_told_to_nobody(
+    arm: SettingsWrite, served: Served, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = arm(headers='{ Authorization = "Bearer ${SEARCH_TOKEN}" }', retries="0")
+    engine = arms.load(str(path), index).engine
+    monkeypatch.delenv("SEARCH_TOKEN", raising=False)
+    with pytest.raises(IndexNotReady, match=r"SEARCH_TOKEN is not set.*Run: export SEARCH_TOKEN"):
+        engine.build(DOCUMENTS, index)
+    monkeypatch.setenv("SEARCH_TOKEN", "s3cret\n")
+    with pytest.raises(IndexNotReady, match="no header can carry") as told:
+        engine.build(DOCUMENTS, index)
+    assert "s3cret" not in str(told.value)
+    monkeypatch.setenv("SEARCH_TOKEN", "s3cret")
+    made = engine.build(DOCUMENTS, index)
+    with engine.open(index) as searcher:
+        searcher.search("red", 1)
+        served.faults = [status(401, "bad token s3cret")]
+        with pytest.raises(Exception, match=r"bad token \*\*\*"):
+            searcher.search("red", 1)
+    assert served.headers[0]["Authorization"] == "Bearer s3cret"
+    assert "s3cret" not in made.fingerprint + (index / "manifest.json").read_text()
+
+
+def test_without_code_no_variable_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEARCH_TOKEN", "s3cret")
+    with contract.forbidden(), pytest.raises(IndexNotReady, match="without --no-code"):
+        settings.filled({"Authorization": "${SEARCH_TOKEN}"})
+    with contract.forbidden():
+        assert settings.filled({"X-Own": "1"}).values == {"X-Own": "1"}
+
+
+def test_without_its_package_the_arm_says_how_to_install_it(
+    arm: SettingsWrite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'jmespath'", name="jmespath")
+
+    monkeypatch.setattr("engines.registry.import_module", missing)
+    with pytest.raises(NotInstalled, match=r'pip install "search-harness\[http\]"'):
+        arms.load(str(arm()), tmp_path)
+    assert errors.EXTRAS["http"] == ("jmespath",)
+
+
+@given(st.text(), st.text())
+def test_a_body_has_one_shape_for_every_text(text: str, year: str) -> None:
+    """The tree that is sent differs in the values alone, however hostile they are."""
+    tree = {"q": {"all": ["${text}"]}, "k": "${k}", "filter": "year = ${params.y:json}"}
+    settings.places(tree)
+    found = Template(tree).filled({"text": text, "k": 3, "params.y": year})
+    assert found["q"] == {"all": [text]}
+    assert found["k"] == 3
+    assert json.loads(found["filter"].removeprefix("year = ")) == year
+
+
+def test_a_param_that_is_not_given_takes_its_member_along() -> None:
+    tree = {"q": "${text}", "f": {"range": {"gte": "${params.a}"}}, "l": [{"y": "${params.b}"}]}
+    sent = Template(tree)
+    sent.check_params_apart()
+    assert sent.filled({"text": "", "k": 1}) == {"q": "", "l": []}
+    assert sent.filled({"text": "", "k": 1, "params.a": 0, "params.b": False}) == {
+        "q": "", "f": {"range": {"gte": 0}}, "l": [{"y": False}],
+    }  # fmt: skip
+
+
+def test_an_expression_is_looked_up_or_interpreted() -> None:
+    assert compiled("a")({"a": 1}) == 1
+    assert compiled("a")([1]) is None
+    assert compiled("a.b[0]")({"a": {"b": [2]}}) == 2
+    with pytest.raises(NoMatch, match="fails"):
+        compiled("length(a)")({"a": 1})
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """Sign a certificate of this machine by itself, valid for a day."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509
+        .CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "server.pem"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + made.public_bytes(serialization.Encoding.PEM)
+    )
+    (tmp_path / "ca.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def test_a_certificate_is_verified_unless_the_file_says_otherwise(
+    certificate: Path, index: Path
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    path = index.parent / "mine.toml"
+    with serving(tls) as served:
+        path.write_text(served.toml(), encoding="utf-8")
+        with pytest.raises(IndexNotReady, match=r"certificate is not trusted.* as ca_file"):
+            arms.load(str(path), index).build(DOCUMENTS, index)
+        known = f'"{certificate.with_name("ca.pem")}"'
+        for number, changed in enumerate(({"ca_file": known}, {"verify": "false"})):
+            path.write_text(served.toml(**changed), encoding="utf-8")
+            made = index / str(number)
+            made.mkdir()
+            one = arms.load(str(path), index)
+            one.build(DOCUMENTS, made)
+            with one.open(made) as searcher:
+                assert searcher.search("red cone", 1).hits[0].doc_id == "d0"
+
+
+SERVERS = ROOT / "examples" / "http_engine" / "servers"
+SERVERS_DOCUMENTS = (Document("a", "", "red cone"), Document("b", "", "blue cone"))
+TEXT = 'red "cone"'
+
+
+@contextmanager
+def answering(answers: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Serve fixed answers by path; give the address, and what searches sent."""
+    sent: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            asked = urlsplit(self.path)
+            sent.append({key: values[0] for key, values in parse_qs(asked.query).items()})
+            send(self, 200, json.dumps(answers[asked.path]).encode())
+
+        def do_POST(self) -> None:
+            sent.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            send(self, 200, json.dumps(answers[urlsplit(self.path).path]).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+    with Server(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listening.server_address[1]}", sent
+        listening.shutdown()
+        thread.join()
+
+
+def test_each_file_has_an_exchange_and_says_whether_it_met_a_live_server() -> None:
+    files = {path.stem: path.read_text("utf-8") for path in SERVERS.glob("*.toml")}
+    assert files.keys() == EXCHANGES.keys()
+    for name, text in files.items():
+        says = "Tested against a live server" if name in RECORDED else "Not tested against a live"
+        assert says in text, name
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_a_ready_file_reads_the_documented_format(
+    name: str, tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = EXCHANGES[name]
+    for variable in (
+        "TYPESENSE_API_KEY",
+        "MEILI_API_KEY",
+        "ALGOLIA_APPLICATION",
+        "ALGOLIA_API_KEY",
+    ):
+        monkeypatch.setenv(variable, "key")
+    answers = dict(found.answers)
+    with answering(answers) as (host, sent):
+        text = (SERVERS / f"{name}.toml").read_text("utf-8")
+        path = tmp_path / f"{name}.toml"
+        path.write_text(re.sub(r"127\.0\.0\.1:\d+", host, text), encoding="utf-8")
+        one = arms.load(str(path), tmp_path)
+        made = one.build(SERVERS_DOCUMENTS, index)
+        assert made.version.startswith(found.identity)
+        with one.open(index) as searcher:
+            sent.clear()
+            hits = searcher.search(TEXT, 2).hits
+            assert [hit.doc_id for hit in hits] == ["a", "b"]
+            assert hits[0].raw_score >= hits[1].raw_score
+            assert sent[0].items() >= found.sent.items()
+            assert TEXT in json.dumps(sent[0]).replace('\\"', '"')
+            if found.partial:
+                answers[found.search] = found.answers[found.search] | found.partial
+                with pytest.raises(Malformed, match="a partial answer"):
+                    searcher.search(TEXT, 2)

@@ -1,0 +1,381 @@
+"""Words: one form of every text, identifiers, terms and parts of words."""
+
+from __future__ import annotations
+
+import re
+import timeit
+import unicodedata
+from time import process_time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from engines.lexical.grammar import MOST_WORDS, exact_clauses
+from engines.lexical.grammar import exact_clauses as clauses
+from engines.lexical.query import Like
+from engines.lexical.tantivy import LONGEST_TERM_BYTES, Language, analyzer
+from engines.lexical.terms import (
+    LONGEST_BYTES,
+    ClauseTerms,
+    Normal,
+    clause_terms,
+    folded,
+    identifiers,
+    indexed,
+    marks,
+    passage,
+    places,
+    spelled,
+    terms,
+    word,
+)
+
+ALPHABETS = (
+    "aZé ßİﬁ½²™K-\n\u0301\xad\u200d\u200b가ᄀ\u1161\u11a8ｶﾞがハ\u3099東ไำ่क्षिन्दी"
+    "שָאَأـ👍\U0001f3fd\ufe0f㎏ⅫαΣς"
+)
+texts = st.text(max_size=20) | st.text(ALPHABETS, max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("Read it: TO-DO, x_1", "Read it: TO-DO, x_1"),
+        ("naïve Café", "naive Cafe"),
+        ("nai\u0308ve", "naive"),
+        ("Straße", "Strasse"),
+        ("ﬁne \uff21\uff22\uff23\uff11", "fine ABC1"),
+        ("co\xadoper\xadate", "cooperate"),
+        ("ひらｶﾞﾅ", "ひらガナ"),
+        ("한국", "한국"),
+        ("हिन्दी", "हिन्दी"),
+        ("น้ำ", "น้ํา"),
+        ("שָׁלוֹם سَلَام", "שלום سلام"),
+        ("йод ЁЛКА", "иод елка"),
+        ("👍🏽 👩\u200d💻 ❤️", "👍 👩💻 ❤"),
+        ("Java™ 3½ 5㎏", "Java tm  3 1\u20442  5 kg "),
+        ("x² Ⅻ \u212a", "x2 XII K"),
+    ],
+)
+def test_what_looks_alike_has_one_form(text: str, form: str) -> None:
+    assert folded(text) == form
+
+
+@given(texts)
+@example("A\u0e33")
+def test_a_form_is_its_own_form(text: str) -> None:
+    assert folded(folded(text)) == folded(text)
+
+
+def test_whatever_begins_with_a_mark_when_taken_apart_goes_with_the_letter_before() -> None:
+    alone = [
+        sign
+        for sign in map(chr, range(0x80, 0x110000))
+        if not unicodedata.category(sign).startswith("M")
+        and unicodedata.category(unicodedata.normalize("NFKD", sign)[0]).startswith("M")
+    ]
+    assert alone
+    assert [sign for sign in alone if folded(f"A{sign}") != folded(folded(f"A{sign}"))] == []
+
+
+@given(texts)
+def test_how_a_text_is_composed_does_not_count(text: str) -> None:
+    for kind in ("NFC", "NFD"):
+        other = folded(unicodedata.normalize(kind, text))
+        assert other.lower() == folded(text).lower(), kind
+
+
+@given(texts)
+def test_ascii_stays(text: str) -> None:
+    plain = text.encode("ascii", "ignore").decode()
+    assert folded(plain) == plain
+    assert Normal.of(plain).text == plain
+
+
+@given(texts)
+def test_each_character_stands_for_some_of_the_text(text: str) -> None:
+    """What a character stands for has it in its form, and comes in the order of the text."""
+    normal = Normal.of(text)
+    assert normal.text == folded(text)
+    before = 0
+    for at, sign in enumerate(normal.text):
+        start, end = normal.span(at, at + 1)
+        assert 0 <= start < end <= len(text)
+        assert start >= before
+        assert sign in folded(text[start:end])
+        before = start
+
+
+@given(texts, st.data())
+def test_a_stretch_of_the_form_is_one_of_the_text(text: str, data: st.DataObject) -> None:
+    """What a stretch stands for has it in its form, and no more than is read with its ends."""
+    normal = Normal.of(text)
+    end = data.draw(st.integers(0, len(normal.text)))
+    start = data.draw(st.integers(0, end))
+    first, last = normal.span(start, end)
+    if start < end:
+        assert normal.text[start:end] in folded(text[first:last])
+        assert (first, last) == (normal.span(start, start + 1)[0], normal.span(end - 1, end)[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("read_csv, don't", ["read", "csv", "don", "t"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("cafe\u0301 co\xadop", ["cafe\u0301", "co\xadop"]),
+        ("ok👍🏽👎", ["ok", "👍🏽", "👎"]),
+        ("┌─┐ © ∞ →", []),
+    ],
+)
+def test_words_keep_their_marks_and_emoji_are_words(text: str, found: list[str]) -> None:
+    assert word().findall(text) == found
+
+
+def test_a_long_text_takes_no_longer_than_it_is() -> None:
+    assert len(Normal.of("é" * 200_000).text) == 200_000
+    assert len(word().findall("a\u0301" * 100_000 + "!")) == 1
+
+
+def test_the_class_of_marks_has_every_mark_and_nothing_else() -> None:
+    every = "".join(map(chr, range(0x20000)))
+    found = re.findall(f"[{marks()}]", every)
+    assert found == [sign for sign in every if unicodedata.category(sign).startswith("M")]
+
+
+@pytest.mark.parametrize("beyond", ["", "é", "\u0301"])
+def test_a_few_characters_beyond_ascii_do_not_slow_the_rest(beyond: str) -> None:
+    """Marks are looked for beside characters beyond ASCII alone, not behind each letter."""
+    plain, mixed = "some plain words " * 20_000, "some plain words " * 20_000 + beyond
+
+    def measure(text: str) -> float:
+        began = process_time()
+        Normal.of(text), folded(text)
+        return process_time() - began
+
+    linear = min(timeit.repeat(lambda: re.sub("[^\x00-\x7f]", "", plain), number=1, repeat=5))
+    assert min(measure(mixed) for _ in range(5)) < 20 * linear
+
+
+LETTERS = "东京大学αβγжзиłđøहिन्दแมวน้ำ가나다"
+
+LIKE = (
+    "naïve",
+    "ﬁne",
+    "co\xadoperate",
+    "x²",
+    "3½",
+    "Java™",
+    "שָׁלוֹם",
+    "ｶﾞｲﾄﾞ",
+    "2020年",
+    "👩\u200d💻",
+    "-+",
+)
+WORDS = (
+    "东京大学",
+    "แมวน้ำ",
+    "हिन्दी",
+    "가나다",
+    "жизнь",
+    "łđø",
+    "tea",
+    "read_csv",
+    "猫",
+    "β-catenin",
+)
+
+
+def code(word: str) -> str:
+    return "zz" + word.encode().hex()
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("See read_csv (TO-DO).", "See read_csv (TO-DO)."),
+        ("naïve read_csv", "naive read_csv"),
+        ("λ-calculus", f" {code('λ')} -calculus"),
+        ("东京大学", f" {code('东京')} {code('京大')} {code('大学')} "),
+        ("猫", f" {code('猫')} "),
+        ("2020年春", f" 2020 {code('年春')} "),
+        ("แมว", f" {code('แม')} {code('มว')} "),
+        ("ok👍🏽", f"ok {code('👍')} "),
+        ("a─│b", "a b"),
+    ],
+)
+def test_what_goes_into_an_index(text: str, written: str) -> None:
+    assert indexed(text) == written
+
+
+@given(texts | st.text(LETTERS, max_size=20))
+def test_it_is_ascii(text: str) -> None:
+    assert indexed(text).isascii()
+
+
+@given(st.lists(st.sampled_from(LIKE) | st.text(LETTERS, min_size=1), max_size=6).map(" ".join))
+def test_a_text_finds_itself(text: str) -> None:
+    """Every term of the clauses of a text stands in what is indexed of it, in any case."""
+    written = re.findall(r"[a-z0-9]+", indexed(text).lower())
+    typed = [term for one in exact_clauses(text) for word in one.words for term in terms(word)]
+    for term in typed:
+        assert term.lower() in written
+
+
+@given(st.text(LETTERS, min_size=1, max_size=9), st.text(LETTERS, min_size=1, max_size=9))
+def test_no_two_words_share_a_term_also_where_english_is_stemmed(one: str, other: str) -> None:
+    stems = analyzer("english")
+    first, second = (
+        {stem for term in terms(word) for stem in stems.analyze(term)} for word in (one, other)
+    )
+    same = set(terms(one)) & set(terms(other))
+    assert len(first & second) == len(same)
+
+
+@pytest.mark.parametrize(
+    ("text", "joined", "meant"),
+    [
+        ("salt", "both", ClauseTerms(("salt",), ())),
+        ("read_csv", "both", ClauseTerms(("read", "csv"), ("read", "csv"))),
+        ("read_csv", "words", ClauseTerms((), ("read", "csv"))),
+        ("read_csv", "phrase", ClauseTerms(("read", "csv"), ())),
+        ('"read csv"', "words", ClauseTerms(("read", "csv"), ())),
+        (
+            "一二三",
+            "phrase",
+            ClauseTerms((code("一二"), code("二三")), (code("一二"), code("二三"))),
+        ),
+        ("一二三", "words", ClauseTerms((), (code("一二"), code("二三")))),
+        ("+一二三", "words", ClauseTerms((code("一二"), code("二三")), ())),
+        ("-一二三", "both", ClauseTerms((code("一二"), code("二三")), ())),
+        ("\u0640", "both", ClauseTerms((), ())),
+    ],
+)
+def test_pairs_are_a_phrase_where_they_must_or_must_not_match(
+    text: str, joined: str, meant: ClauseTerms
+) -> None:
+    assert clause_terms(exact_clauses(text)[0], joined) == meant
+
+
+@given(st.lists(st.sampled_from((*LIKE, *WORDS))).map(" ".join))
+def test_each_term_has_its_place(text: str) -> None:
+    """What stands there is indexed as that term, and a passage of all is the whole."""
+    written = spelled(text).split()
+    found = list(places(text))
+    for term, (start, end) in zip(written, found, strict=True):
+        assert term in spelled(text[start:end]).split()
+    if found and not text.isascii():
+        assert passage(text, indexed(text)) == text
+
+
+def test_a_passage_is_of_the_text_itself() -> None:
+    text = "Un ﬁlet, puis: le cafe\u0301 du 東京大学."
+    assert passage(text, f"le cafe du  {code('東京')} {code('京大')}") == "le cafe\u0301 du 東京大"
+    assert passage("read_csv (x)", "csv (x)") == "csv (x)"
+    for said in ("(J'ai mangé une crème.)", "# Été à Paris\n\nLe musée d'Orsay, délicieuse.\n"):
+        assert passage(said, indexed(said)) == said
+    assert passage("Où est J. Doe, né ici?", "J. Doe, ne") == "J. Doe, né"
+    assert passage("Où est J. Doe, né ici?", "J. Doe, ne ici?") == "J. Doe, né ici?"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see br-2tnl.", ("br-2tnl",)),
+        ("BR-2TNL.1.3, then br-2tnl", ("br-2tnl.1.3", "br-2tnl")),
+        ("read_csv(./src/app.py)", ("read_csv", "src/app.py")),
+        ("https://example.org/a_b?c=d", ("example.org/a_b",)),
+        ("--no-verify and __init__.py", ("no-verify", "init__.py")),
+        ("v1.2.3-rc.1", ("v1.2.3-rc.1",)),
+        ("Straße-Ärger 部署/失败", ("straße-ärger", "部署/失败")),
+        ("br-2tnl br-2tnl", ("br-2tnl", "br-2tnl")),
+        ("since 9428bc6, not 9428bc", ("9428bc6",)),
+        ("1234567 ABCDEF1 abcdefg 10ms 2nd", ("1234567", "abcdef1")),
+        ("é9428bc6 9428bc6é 9428bc\uff16 部署2024年失败了", ()),
+        ("commit_9428bc6", ("commit_9428bc6",)),
+        ("plain words, a - b, c/ d don't x:y C++", ()),
+        ("", ()),
+    ],
+)
+def test_joined_tokens_are_found_whole(text: str, found: tuple[str, ...]) -> None:
+    assert identifiers(text) == found
+
+
+def test_what_is_too_long_is_no_identifier() -> None:
+    longest = "a-" + "é" * ((LONGEST_BYTES - 2) // 2)
+    assert identifiers(f"{longest} {longest}éé") == (longest,)
+
+
+@given(st.text(alphabet=st.sampled_from("aB1é部-_./ :,\n"), max_size=40))
+def test_an_identifier_is_its_own_identifier(text: str) -> None:
+    for token in identifiers(text):
+        assert identifiers(token) == (token,)
+        assert token in text.lower()
+        assert token[0].isalnum()
+        assert token[-1].isalnum()
+
+
+def test_a_clause_keeps_the_sign_that_joins_its_words() -> None:
+    found = clauses('+br-2tnl -"salt/water" read_csv cra*')
+    assert [clause.text for clause in found] == ["br-2tnl", "salt/water", "read_csv", "cra*"]
+
+
+def test_a_clause_cut_short_has_the_text_of_the_words_that_are_left() -> None:
+    (clause,) = clauses("-".join(["ab"] * (MOST_WORDS + 5)))
+    assert clause.text == "-".join(clause.words) == "-".join(["ab"] * MOST_WORDS)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "terms"),
+    [
+        ("none", "The Cats' read_csv, 2x!", ["the", "cats", "read", "csv", "2x"]),
+        ("english", "The Cats' read_csv, 2x!", ["cat", "read", "csv", "2x"]),
+        ("english", "running RUNS", ["run", "run"]),
+        ("none", "running RUNS", ["running", "runs"]),
+        ("none", "ÄÖ é", ["äö", "é"]),
+        ("english", "to be or not to be", []),
+        ("none", "", []),
+        ("none", "!?", []),
+    ],
+)
+def test_terms(language: Language, text: str, terms: list[str]) -> None:
+    assert analyzer(language).analyze(text) == terms
+
+
+@pytest.mark.parametrize("language", ["none", "english"])
+def test_endless_words_are_dropped(language: Language) -> None:
+    split = analyzer(language)
+    assert split.analyze("x" * LONGEST_TERM_BYTES + " kept") == ["kept"]
+    longest = "x" * (LONGEST_TERM_BYTES - 1)
+    assert split.analyze(longest) == [longest]
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "has"),
+    [
+        ("eal", "a Real thing", True),
+        ("real  thing", "a Real\nthing", True),
+        ("thing -real", "a Real thing", False),
+        ("猫", "黒猫がいる", True),
+        ("cafe\u0301", "Le CAFÉ noir", True),
+        ("operate", "co\xadop\xaderate", True),
+        ("::", "std::vector", True),
+        ("", "anything", False),
+    ],
+)
+def test_what_contains_a_query(query: str, text: str, *, has: bool) -> None:
+    assert Like.of(query).has(text) is has
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "there"),
+    [
+        ("noir", "Le cafe\u0301 noir", "noir"),
+        ("cafe", "Un ﬁlet, cafe\u0301", "cafe\u0301"),
+        ("がいる", "ﬃ 黒猫か\u3099いる", "か\u3099いる"),
+        ("nowhere", "Le café", "Le café"),
+    ],
+)
+def test_a_place_is_one_of_the_text_itself(query: str, text: str, there: str) -> None:
+    assert text[Like.of(query).at(text) :] == there

@@ -1,1 +1,0 @@
-"""Orders and fusion against sums by hand."""

@@ -1,1 +1,0 @@
-"""Tests of the client of a remote message search."""

@@ -1,0 +1,601 @@
+"""The stack remote/mcp: questions as calls, pages, connections and servers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from engines import registry as arms
+from engines.stacks.agent_mail.arm import KNOWN
+from engines.stacks.agent_mail.mcp_tools.arguments import earliest, latest
+from engines.stacks.remote import mcp
+from engines.stacks.remote.mcp import (
+    SAME,
+    TIMES,
+    WITHIN,
+    Asking,
+    Connection,
+    Malformed,
+    NotExpressible,
+    ToolFailed,
+    connected,
+    read_page,
+)
+from harness.core.digest import of_documents
+from harness.core.engine import TakesParams
+from harness.core.errors import BadPolicy, IndexNotReady
+from harness.core.records import Document, Query
+from harness.core.run import Status
+from harness.replay.drive import observe
+
+ASKING = Asking(
+    tool="find",
+    product_tool="find_in_product",
+    project_key="*",
+    project_slug="project-{}",
+    product_name="product-{}",
+    mode="",
+)
+
+
+@pytest.mark.parametrize(
+    ("params", "arguments"),
+    [
+        ({}, {"project_key": "*"}),
+        ({"project_id": 7}, {"project_key": "project-7"}),
+        ({"sender_name": "Ann"}, {"project_key": "*", "sender": "Ann"}),
+        ({"recipient_name": "Bob"}, {"project_key": "*", "recipient": "Bob"}),
+        (
+            {"agent_name": "Ann", "direction": "inbox"},
+            {"project_key": "*", "agent_name": "Ann", "direction": "inbox"},
+        ),
+        ({"importance": "low,high"}, {"project_key": "*", "importance": "low,high"}),
+        ({"thread_id": 5}, {"project_key": "*", "thread_id": "5"}),
+        ({"ack_required": False}, {"project_key": "*", "ack_required": False}),
+        ({"ack_required": None, "thread_id": None}, {"project_key": "*"}),
+        ({"min_ts": 0}, {"project_key": "*", "date_start": "1970-01-01T00:00:00Z"}),
+        ({"max_ts": 10}, {"project_key": "*", "date_end": "1970-01-01T00:00:00.000010Z"}),
+    ],
+)
+def test_a_param_is_an_argument(params: dict[str, Any], arguments: dict[str, Any]) -> None:
+    expected = {"query": "plan", "explain": True, **arguments}
+    assert ASKING.call("plan", params) == ("find", expected)
+
+
+def test_a_product_has_a_tool_of_its_own_and_a_project_goes_before_it() -> None:
+    tool, found = ASKING.call("plan", {"product_id": 5})
+    assert (tool, found["product_key"]) == ("find_in_product", "product-5")
+    assert "project_key" not in found
+    tool, found = ASKING.call("plan", {"product_id": 5, "project_id": 2})
+    assert (tool, found["project_key"]) == ("find", "project-2")
+
+
+def test_a_mode_is_sent_where_the_arm_has_one() -> None:
+    assert "mode" not in ASKING.call("x", {})[1]
+    assert ASKING.model_copy(update={"mode": "hybrid"}).call("x", {})[1]["mode"] == "hybrid"
+
+
+@pytest.mark.parametrize("moment", [0, 1, 1_780_000_000_123_456, -5])
+def test_a_moment_arrives_to_the_microsecond(moment: int) -> None:
+    sent = ASKING.call("x", {"min_ts": moment, "max_ts": moment})[1]
+    assert earliest(sent["date_start"]) == latest(sent["date_end"]) == moment
+
+
+@pytest.mark.parametrize(
+    ("changed", "params", "says"),
+    [
+        ({}, {"folder": "x"}, "folder"),
+        ({}, {"sender_name": " "}, "sender_name is empty"),
+        ({}, {"thread_id": ""}, "thread_id is empty"),
+        ({}, {"min_ts": 10**18}, "min_ts"),
+        ({}, {"max_ts": "soon"}, "max_ts"),
+        ({"project_slug": ""}, {"project_id": 1}, "project_id"),
+        ({"product_name": ""}, {"product_id": 1}, "product_id"),
+        ({"product_tool": ""}, {"product_id": 1}, "product_tool"),
+    ],
+)
+def test_what_cannot_be_said_is_not_left_out(
+    changed: dict[str, Any], params: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(NotExpressible, match=says):
+        ASKING.model_copy(update=changed).call("plan", params)
+
+
+def test_the_order_and_the_least_score_are_said_as_they_are() -> None:
+    found = ASKING.call("plan", {"ranking": "recency", "min_score": 0.25})[1]
+    assert (found["ranking"], found["min_score"]) == ("recency", 0.25)
+
+
+def test_every_param_of_the_stack_in_process_can_be_said() -> None:
+    assert set(SAME) | set(TIMES) | WITHIN >= set(KNOWN)
+
+
+OWN = {"engine": "tantivy", "actual_mode": "lexical"}
+ROW = {"id": 1, "score": 1.0, "raw_score": 7.5, "subject": "more than is read"}
+
+
+def answer(**changed: Any) -> dict[str, Any]:  # noqa: ANN401  whatever a server may send
+    return {"result": [ROW], "explain": OWN, **changed}
+
+
+def test_a_server_may_say_more_and_less() -> None:
+    page = read_page({"result": [{"id": "a"}], "weather": "fair"}, 5)
+    assert (page.result[0].id, page.result[0].score, page.next_cursor) == ("a", None, None)
+    assert page.note == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({}, "result"),
+        ({"result": None}, "result"),
+        ({"result": [{"score": 1.0}]}, r"result\.0\.id"),
+        ({"result": [{"id": 1.5}]}, r"result\.0\.id"),
+        ({"result": [{"id": 1, "score": "1"}]}, "score"),
+        ({"result": [{"id": 1, "score": float("nan")}]}, "NaN"),
+        ({"result": [{"id": 1, "score": 1, "raw_score": float("inf")}]}, "infinite"),
+        ({"result": [ROW, {"id": 2}]}, "some messages have a score"),
+        ({"result": [ROW] * 3}, "3 messages came, 2 were requested"),
+        ({"result": [], "next_cursor": "x"}, "empty page"),
+        ({"result": [ROW], "next_cursor": 5}, "next_cursor"),
+        ({"result": [ROW], "explain": "none"}, "explain"),
+        ({"result": [ROW], "served_by": {}}, "fingerprint"),
+    ],
+)
+def test_what_is_malformed_is_a_failure(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(Malformed, match=says):
+        read_page(wrong, 2)
+
+
+@pytest.mark.parametrize(
+    ("changed", "own"),
+    [
+        ({}, True),
+        ({"served_by": {"fingerprint": "v1"}}, True),
+        ({"diagnostics": {"degraded": False, "signals": ["invalid_query"]}}, True),
+        ({"explain": None}, False),
+        ({"explain": {}}, False),
+        ({"explain": {**OWN, "engine": "fts5"}}, False),
+        ({"explain": {**OWN, "actual_mode": "hybrid"}}, False),
+        ({"explain": {**OWN, "mode_downgraded": True}}, False),
+        ({"explain": {**OWN, "used_like_fallback": True}}, False),
+        ({"explain": {**OWN, "cursor_invalidated": True}}, False),
+        ({"diagnostics": {"reason": "torn"}}, False),
+        ({"diagnostics": {"degraded": True}}, False),
+        ({"served_by": {"fingerprint": "v2"}}, False),
+    ],
+)
+def test_only_who_says_so_and_is_not_degraded_is_meant(
+    changed: dict[str, Any], *, own: bool
+) -> None:
+    assert read_page(answer(**changed), 5).is_of("tantivy", "lexical", "v1") is own
+
+
+def test_without_a_mode_any_is_meant() -> None:
+    assert read_page(answer(explain={"engine": "tantivy"}), 5).is_of("tantivy", "", "v1")
+
+
+@pytest.mark.parametrize(
+    ("changed", "note"),
+    [
+        ({}, ""),
+        ({"explain": {**OWN, "note": "as a phrase"}}, "as a phrase"),
+        ({"diagnostics": {"reason": "torn"}}, "torn"),
+        ({"diagnostics": {}}, "degraded"),
+    ],
+)
+def test_a_note_is_in_the_servers_words(changed: dict[str, Any], note: str) -> None:
+    assert read_page(answer(**changed), 5).note == note
+
+
+SERVER = """\
+import os
+import time
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+app = MCPServer("odd", version="7", log_level="ERROR")
+
+
+@app.tool()
+def act(what: str) -> dict[str, str]:
+    if what == "refuse":
+        raise ToolError("INVALID_ARGUMENT: not that")
+    if what == "crash":
+        raise RuntimeError("secret")
+    if what == "hang":
+        time.sleep(600)
+    if what == "die":
+        os._exit(3)
+    return {"did": what}
+
+
+@app.tool(structured_output=False)
+def talk() -> str:
+    return "only words"
+
+
+app.run("stdio")
+"""
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    path = tmp_path_factory.mktemp("odd") / "server.py"
+    path.write_text(SERVER, encoding="utf-8")
+    return [sys.executable, str(path)]
+
+
+@pytest.fixture(scope="module")
+def odd(command: list[str]) -> Iterator[Connection]:
+    with connected(command, "", PATIENCE_S) as to:
+        yield to
+
+
+@pytest.mark.slow
+def test_a_call_gives_what_the_tool_gave(odd: Connection) -> None:
+    assert odd.server == "odd 7"
+    assert odd.call("act", {"what": "sing"}) == {"did": "sing"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("act", {"what": "refuse"}, "INVALID_ARGUMENT: not that"),
+        ("act", {"what": "crash"}, "Error executing tool act"),
+        ("act", {}, "what"),
+        ("talk", {}, "no structured content"),
+        ("absent", {}, "absent"),
+    ],
+)
+def test_a_tool_that_failed_is_no_answer(
+    odd: Connection, tool: str, arguments: dict[str, str], says: str
+) -> None:
+    with pytest.raises(Exception, match=says):
+        odd.call(tool, arguments)
+    assert odd.call("act", {"what": "go on"}) == {"did": "go on"}
+
+
+@pytest.mark.slow
+def test_a_failed_tool_is_told_from_a_lost_connection(odd: Connection) -> None:
+    with pytest.raises(ToolFailed):
+        odd.call("act", {"what": "refuse"})
+
+
+@pytest.mark.slow
+def test_half_a_surrogate_pair_is_not_sent(odd: Connection) -> None:
+    with pytest.raises(UnicodeEncodeError, match="surrogates"):
+        odd.call("act", {"what": "\ud800"})
+    assert odd.call("act", {"what": "go on"}) == {"did": "go on"}
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_is_left(command: list[str]) -> None:
+    with connected(command, "", PATIENCE_S) as to:
+        bounded = Connection(to.portal, to.client, 0.2, to.server)
+        with pytest.raises(TimeoutError):
+            bounded.call("act", {"what": "hang"})
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_fails_this_call_and_all_after_it(command: list[str]) -> None:
+    with connected(command, "", PATIENCE_S) as to:
+        for what in ("die", "sing"):
+            with pytest.raises(Exception, match=r"(?i)clos"):
+                to.call("act", {"what": what})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["no-such-program-anywhere"],
+        [sys.executable, "-c", "raise SystemExit(3)"],
+        [sys.executable, "-c", "print('not the protocol')"],
+    ],
+)
+def test_nobody_to_speak_to_is_an_arm_that_did_not_run(words: list[str]) -> None:
+    with pytest.raises(IndexNotReady, match="no MCP server answers"), connected(words, "", 30.0):
+        pytest.fail("connected")
+
+
+@pytest.mark.slow
+def test_a_program_that_says_nothing_is_not_waited_for() -> None:
+    words = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with pytest.raises(IndexNotReady, match="no MCP server answers"), connected(words, "", 0.5):
+        pytest.fail("connected")
+
+
+@pytest.mark.slow
+def test_an_address_that_refuses_is_an_arm_that_did_not_run() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{held.getsockname()[1]}/mcp"
+        with pytest.raises(IndexNotReady, match="no MCP server answers"), connected([], url, 30.0):
+            pytest.fail("connected")
+
+
+@pytest.mark.slow
+def test_what_fails_while_connected_is_passed_on(command: list[str]) -> None:
+    with pytest.raises(ZeroDivisionError), connected(command, "", PATIENCE_S):
+        raise ZeroDivisionError
+
+
+@pytest.mark.slow
+def test_a_temporary_error_stream_is_not_needed(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert tmp_path.is_dir()
+    monkeypatch.setattr(sys, "__stderr__", None)
+    with connected(command, "", PATIENCE_S) as to:
+        assert to.call("act", {"what": "sing"}) == {"did": "sing"}
+
+
+DOCUMENTS = [Document(f"d{at}", "", f"text {at}") for at in range(10)]
+SETTINGS: dict[str, Any] = {
+    "transport": "http",
+    "command": [],
+    "url": "http://127.0.0.1:9/mcp",
+    "tool": "search_messages",
+    "product_tool": "",
+    "project_key": "*",
+    "project_slug": "",
+    "product_name": "",
+    "mode": "",
+    "engine": "tantivy",
+    "ids": "ordinal",
+    "page_size": 3,
+    "timeout_s": 5.0,
+}
+TEN = [{"id": at, "score": 1 / at, "raw_score": 9.0 / at} for at in range(1, 11)]
+Change = Callable[[dict[str, Any]], object]
+
+
+@dataclass
+class Scripted:
+    """A server that has ten messages and gives them by pages; ``change`` spoils its answers."""
+
+    server: str = "own v1"
+    change: Change = lambda _: None
+    asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=lambda: TEN)
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.asked.append((tool, arguments))
+        start = int(arguments.get("cursor", 0))
+        end = start + arguments["limit"]
+        answer = {"result": self.rows[start:end], "explain": {"engine": "tantivy"}}
+        if end < len(self.rows):
+            answer["next_cursor"] = str(end)
+        self.change(answer)
+        return answer
+
+
+def remote(to: Scripted, monkeypatch: pytest.MonkeyPatch, **changed: object) -> mcp.Remote:
+    def connected(*_: object) -> AbstractContextManager[Connection]:
+        return nullcontext(cast("Connection", to))
+
+    monkeypatch.setattr(mcp, "connected", connected)
+    return mcp.Remote(mcp.Settings.model_validate({**SETTINGS, **changed}))
+
+
+@dataclass
+class Arm:
+    """A remote stack that is built and can be asked."""
+
+    stack: mcp.Remote
+    index: Path
+    to: Scripted
+
+    def ask(self, k: int = 8, text: str = "plan", **params: Any) -> tuple[list[str], bool]:  # noqa: ANN401
+        """Give the ids shown, and whether the arm's own fingerprint is on them."""
+        with self.stack.open(self.index) as searcher:
+            assert isinstance(searcher, TakesParams)
+            found = searcher.search_with(text, k, params)
+            return [h.doc_id for h in found.hits], found.served_by == searcher.manifest.fingerprint
+
+
+Make = Callable[..., Arm]
+
+
+@pytest.fixture
+def make(index: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    def made(to: Scripted | None = None, **changed: object) -> Arm:
+        server = to or Scripted()
+        stack = remote(server, monkeypatch, **changed)
+        stack.build(DOCUMENTS[::-1], index)
+        server.asked.clear()
+        return Arm(stack, index, server)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("k", "limits"),
+    [(0, []), (1, [1]), (3, [3]), (8, [3, 3, 2]), (10, [3, 3, 3, 1]), (50, [3] * 4)],
+)
+def test_pages_are_turned_until_there_are_enough(make: Make, k: int, limits: list[int]) -> None:
+    arm = make()
+    assert arm.ask(k) == ([f"d{at}" for at in range(min(k, 10))], True)
+    assert [arguments["limit"] for _, arguments in arm.to.asked] == limits
+    assert [a.get("cursor") for _, a in arm.to.asked] == [None, "3", "6", "9"][: len(limits)]
+
+
+def test_scores_are_the_servers_and_without_them_the_order_counts(make: Make) -> None:
+    arm = make()
+    with arm.stack.open(arm.index) as searcher:
+        assert [(h.score, h.raw_score) for h in searcher.search("x", 2).hits] == [
+            (1, 9),
+            (0.5, 4.5),
+        ]
+    (arm.index / "manifest.json").unlink()
+    bare = make(Scripted(rows=[{"id": at} for at in range(1, 6)]))
+    with bare.stack.open(bare.index) as searcher:
+        found = [hit.score for hit in searcher.search("x", 5).hits]
+    assert found == [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
+
+
+def test_ids_may_be_the_documents_own(make: Make) -> None:
+    arm = make(Scripted(rows=[{"id": "d7"}, {"id": 5}]), ids="verbatim")
+    assert arm.ask()[0] == ["d7", "5"]
+
+
+def _set(**changed: object) -> Change:
+    return lambda answer: answer.update(changed)
+
+
+def _same_cursor(answer: dict[str, Any]) -> None:
+    answer["next_cursor"] = "3"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _set(result="none"),
+        _set(result=[{"id": 0}]),
+        _set(result=[{"id": 11}]),
+        _set(result=[{"id": "d1"}]),
+        _set(result=[], next_cursor="5"),
+        _set(result=TEN),
+        _same_cursor,
+    ],
+)
+def test_a_malformed_answer_is_a_failed_query(make: Make, change: Change) -> None:
+    arm = make()
+    arm.to.change = change
+    with pytest.raises(Malformed):
+        arm.ask()
+    with arm.stack.open(arm.index) as searcher:
+        row = observe(searcher, Query("q", "plan"), 8, 10**12).row
+    assert row.status is Status.FAILED
+    assert "Malformed" in row.error
+
+
+def test_a_failed_tool_and_what_cannot_be_said_are_failed_queries(make: Make) -> None:
+    arm = make()
+    with pytest.raises(NotExpressible):
+        arm.ask(folder="inbox")
+    assert arm.to.asked == []
+
+    def fails(_: dict[str, Any]) -> None:
+        raise ToolFailed("INVALID_ARGUMENT")
+
+    arm.to.change = fails
+    with pytest.raises(ToolFailed):
+        arm.ask()
+
+
+def _second_page_of(engine: str) -> Change:
+    def change(answer: dict[str, Any]) -> None:
+        if answer["result"] and answer["result"][0]["id"] > 3:
+            answer["explain"] = {"engine": engine}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "own"),
+    [
+        (_set(), True),
+        (_set(explain={"engine": "tantivy"}), True),
+        (_set(explain=None), False),
+        (_set(explain={"engine": "fts5"}), False),
+        (_set(diagnostics={"degraded": True, "reason": "torn"}), False),
+        (_set(served_by={"fingerprint": "v1"}), True),
+        (_set(served_by={"fingerprint": "v2"}), False),
+        (_second_page_of("fts5"), False),
+    ],
+)
+def test_only_the_arms_engine_is_signed_with_its_fingerprint(
+    make: Make, change: Change, *, own: bool
+) -> None:
+    arm = make()
+    arm.to.change = change
+    hits, signed = arm.ask()
+    assert len(hits) == 8
+    assert signed is own
+
+
+def test_a_server_without_a_name_is_never_signed(make: Make) -> None:
+    assert make(Scripted(server="")).ask() == ([f"d{at}" for at in range(8)], False)
+
+
+def test_a_mode_that_is_sent_must_have_answered(make: Make) -> None:
+    arm = make(mode="hybrid")
+    assert arm.ask()[1] is False
+    arm.to.change = _set(explain={"engine": "tantivy", "actual_mode": "hybrid"})
+    assert arm.ask()[1] is True
+
+
+def test_a_server_of_other_documents_is_refused(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = of_documents(DOCUMENTS)
+    for sha, fits in ((ours, True), ("0" * 64, False)):
+        says = _set(served_by={"fingerprint": "v1", "documents": 3, "corpus_sha256": sha})
+        stack = remote(Scripted(change=says), monkeypatch)
+        if fits:
+            assert stack.build(DOCUMENTS, index).documents == 10
+        else:
+            with pytest.raises(IndexNotReady, match="other documents"):
+                stack.build(DOCUMENTS, index)
+
+
+def test_a_server_that_cannot_be_asked_is_refused_when_it_is_indexed(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(IndexNotReady, match="cannot be queried"):
+        remote(Scripted(change=_set(result=5)), monkeypatch).build(DOCUMENTS, index)
+
+
+def test_another_server_than_was_indexed_is_not_opened(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm = make()
+    again = remote(Scripted(server="own v2"), monkeypatch)
+    with pytest.raises(IndexNotReady, match="own v2"), again.open(arm.index):
+        pytest.fail("opened")
+    other = remote(Scripted(), monkeypatch, engine="fts5")
+    with pytest.raises(IndexNotReady, match="settings"), other.open(arm.index):
+        pytest.fail("opened")
+
+
+def test_an_index_that_is_damaged_is_not_opened(make: Make) -> None:
+    arm = make()
+    for spoilt in (json.dumps(["d1"]), "{"):
+        (arm.index / mcp.IDS).write_text(spoilt)
+        with pytest.raises(IndexNotReady), arm.stack.open(arm.index):
+            pytest.fail("opened")
+
+
+@pytest.mark.parametrize(
+    ("changed", "key"),
+    [
+        ({"url": ""}, "http a url"),
+        ({"command": ["x"]}, "http a url"),
+        ({"transport": "stdio"}, "stdio needs a command"),
+        ({"transport": "stdio", "command": ["x"]}, "no url"),
+        ({"transport": "carrier pigeon"}, "transport"),
+        ({"page_size": 0}, "page_size"),
+        ({"timeout_s": 0.0}, "timeout_s"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(
+    tmp_path: Path, changed: dict[str, Any], key: str
+) -> None:
+    lines = "".join(f"{k} = {json.dumps(v)}\n" for k, v in {**SETTINGS, **changed}.items())
+    path = tmp_path / "far.toml"
+    path.write_text(f'summary = "far"\nstack = "remote/mcp"\n[settings]\n{lines}')
+    with pytest.raises(BadPolicy, match=key):
+        arms.load(str(path), tmp_path)

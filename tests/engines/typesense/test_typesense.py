@@ -1,0 +1,446 @@
+"""The stack typesense: what is sent, what a file may say, and what a fault of a node does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import typesense_nodes as cluster
+from engines import registry
+from engines.lexical.grammar import exact_clauses as clauses
+from engines.stacks.typesense import arm
+from engines.stacks.typesense.arm import Settings, Typesense, TypesenseSearcher
+from harness.core.engine import Answer
+from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm
+from harness.core.records import Document, Query
+from harness.core.run import Status
+from harness.pipeline.index import index
+from harness.pipeline.replay import replay
+from harness.replay.drive import TimedOutcome, observe
+from tests.engines.typesense.fake import KEY, Node, serving
+from tests.make.search_server import Fault, body, half, slow, status
+from tests.make.toy import Toy
+from tests.source import ROOT
+
+EXAMPLES = ROOT / "examples" / "typesense"
+NODES = 'nodes = ["http://host:1"]\nkey_env = "K"\n'
+YOURS = 'nodes = ["http://127.0.0.1:9"]\nkey_env = "A_SERVERS_KEY"\ntimeout_s = 5.0\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "must"),
+    [
+        ("red cone", "red cone", ""),
+        ('"red cone" x', '"red cone" x', ""),
+        ("read_csv", "read csv", ""),
+        ("+red cone -blue", "red cone -blue", "(title:`red` || text:`red`)"),
+        ("cone -read_csv", 'cone -"read csv"', ""),
+        ("`) || *", "", ""),
+        ("\U0001f600", "", ""),
+    ],
+)
+def test_a_text_becomes_a_query_and_a_filter(text: str, wanted: str, must: str) -> None:
+    assert arm.query(clauses(text)) == wanted
+    assert arm.required(clauses(text)) == must
+
+
+def test_a_filter_has_no_more_words_than_typesense_takes() -> None:
+    wanted = clauses(" ".join(f"+word{at}" for at in range(50)))
+    assert arm.required(wanted).count("title:") == arm.MAX_MUST
+    assert len(arm.query(wanted).split()) == 50
+
+
+def test_documents_are_in_the_order_of_their_ids_and_hold_no_nul() -> None:
+    documents = [Document("b", "", "x\0y"), Document("B", "t\ud800", "z", {"year": 1})]
+    found = arm.lines(documents)
+    assert [json.loads(line)["id"] for line in found] == ["B", "b"]
+    assert '"x y"' in found[1]
+    assert arm.digest_of(found) != arm.digest_of(found[:1])
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ('nodes = ["127.0.0.1:8108"]\nkey_env = "K"', r"is not an address. Write http://HOST:PORT"),
+        ('nodes = ["http://me:secret@host"]\nkey_env = "K"', "keeps a secret"),
+        ('nodes = ["http://host:1", "http://host:1"]\nkey_env = "K"', "stands here twice"),
+        ('nodes = ["http://host:1"]', "key_env"),
+        ('nodes = []\nkey_env = "K"', "nodes"),
+        ('nodes = ["http://host:1"]\nkey_env = "no name"', "settings.key_env"),
+        (NODES + "num_typos = 3", "settings.num_typos"),
+        (NODES + "api_key = 'x'", "settings.api_key"),
+    ],
+)
+def test_a_wrong_file_names_the_key(tmp_path: Path, lines: str, says: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        f'summary = "x"\nstack = "typesense"\n[settings]\ntimeout_s = 5.0\n{lines}\n', "utf-8"
+    )
+    with pytest.raises(BadPolicy, match=says):
+        registry.load(str(path), tmp_path)
+
+
+def test_a_variable_that_is_not_set_is_named_and_so_is_a_node_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'summary = "x"\nstack = "typesense"\n[settings]\n{YOURS}', "utf-8")
+    monkeypatch.delenv("A_SERVERS_KEY", raising=False)
+    with pytest.raises(IndexNotReady, match="A_SERVERS_KEY is not set"):
+        registry.load(str(path), tmp_path).build([], tmp_path)
+    monkeypatch.setenv("A_SERVERS_KEY", "secret")
+    with pytest.raises(
+        IndexNotReady, match=r"127\.0\.0\.1:9: cannot connect .*correct nodes"
+    ) as caught:
+        registry.load(str(path), tmp_path).build([], tmp_path)
+    assert "secret" not in str(caught.value)
+
+
+def test_the_halves_of_the_server_are_joined_once_and_again_where_one_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def folder(package: str) -> Path:
+        return tmp_path / package
+
+    monkeypatch.setattr(cluster, "folder_of", folder)
+    folder(cluster.PACKAGE).mkdir()
+    for part, (name, file) in zip(
+        (b"#!/bin/sh\n", b"exit 0\n"), cluster.HALVES.items(), strict=True
+    ):
+        folder(name).mkdir()
+        (folder(name) / file).write_bytes(part)
+    whole = cluster.program()
+    assert subprocess.run([whole], check=False).returncode == 0
+    at = whole.stat().st_mtime_ns
+    assert cluster.program().stat().st_mtime_ns == at
+    whole.write_bytes(b"#!/bin")
+    assert cluster.program().read_bytes() == b"#!/bin/sh\nexit 0\n"
+    whole.unlink()
+    whole.mkdir()
+    with pytest.raises(IndexNotReady, match=r"typesense-server: cannot be written .*Make room"):
+        cluster.program()
+
+
+DOCUMENTS = (
+    Document("b", "cone", "red", {"year": 2001}), Document("B", "cone", "red"),
+    Document("c", "", "blue cube", {"year": 2002, "by": "d"}),
+)  # fmt: skip
+NAME = "A_SERVERS_KEY"
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Node]]:
+    monkeypatch.setenv(NAME, KEY)
+    with serving() as found:
+        yield found
+
+
+def engine(cluster: list[Node], **changed: Any) -> Typesense:  # noqa: ANN401  any value of a file
+    urls = [node.url for node in cluster]
+    given = {"nodes": urls, "key_env": NAME, "timeout_s": 6.0, "replicas_s": 0.2, **changed}
+    return Typesense(Settings.model_validate(given))
+
+
+@contextmanager
+def opened(engine: Typesense, index: Path) -> Iterator[TypesenseSearcher]:
+    engine.build(DOCUMENTS, index)
+    with engine.open(index) as searcher:
+        assert isinstance(searcher, TypesenseSearcher)
+        yield searcher
+
+
+def ask(searcher: TypesenseSearcher, text: str = "red cone") -> TimedOutcome:
+    return observe(searcher, Query("q", text), 10, 10**10)
+
+
+def test_every_node_answers_in_turn_and_ties_come_by_id(nodes: list[Node], tmp_path: Path) -> None:
+    with opened(engine(nodes), tmp_path) as searcher:
+        for _ in range(6):
+            assert [hit.doc_id for hit in ask(searcher).row.hits] == ["B", "b"]
+        assert [len(node.searches) for node in nodes] == [2, 2, 2]
+        (one, two), _ = ask(searcher).row.hits, ask(searcher, "red blue cube")
+        assert one.score == two.score == 1.0
+        scores = [hit.score for hit in ask(searcher, "red blue cube").row.hits]
+        assert scores == [1.0, 0.5, 0.5]
+
+
+def test_more_hits_than_a_page_has_are_read_page_by_page(nodes: list[Node], tmp_path: Path) -> None:
+    many = [Document(f"d{at:03}", "", "cone") for at in range(600)]
+    engine(nodes).build(many, tmp_path)
+    with engine(nodes).open(tmp_path) as searcher:
+        wanted = [one.doc_id for one in many]
+        for k in (1, 250, 251, 599, 700):
+            assert [hit.doc_id for hit in searcher.search("cone", k).hits] == wanted[:k]
+
+
+def test_what_typesense_does_not_take_is_said(nodes: list[Node], tmp_path: Path) -> None:
+    with opened(engine(nodes), tmp_path) as searcher:
+        for text in ("red AND (cone OR cube)", "con*", "-red"):
+            found = searcher.search(text, 10)
+            assert not found.hits
+            assert "does not take parentheses" in found.note
+
+
+def test_a_wrong_key_names_its_variable_and_not_the_key(
+    nodes: list[Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = rf"HTTP 401 .*Forbidden: \*\*\* .*check the variable {NAME}"
+    engine(nodes).build(DOCUMENTS, tmp_path)
+    monkeypatch.setenv(NAME, "stolen-key")
+    with pytest.raises(IndexNotReady, match=says) as at_build:
+        engine(nodes).build(DOCUMENTS, tmp_path)
+    with (
+        pytest.raises(IndexNotReady, match=says) as at_open,
+        engine(nodes).open(tmp_path),
+    ):
+        pass
+    assert "stolen-key" not in f"{at_build.value} {at_open.value}"
+
+
+def test_a_collection_that_is_gone_is_refused(nodes: list[Node], tmp_path: Path) -> None:
+    engine(nodes).build(DOCUMENTS, tmp_path)
+    nodes[0].cluster.collections.clear()
+    with (
+        pytest.raises(IndexNotReady, match=r"HTTP 404.*lacks the collection"),
+        engine(nodes).open(tmp_path),
+    ):
+        pass
+
+
+def test_a_collection_that_goes_while_queries_run_makes_the_arm_invalid(
+    nodes: list[Node], tmp_path: Path
+) -> None:
+    def goes() -> None:
+        with opened(engine(nodes, retries=2), tmp_path) as searcher:
+            assert ask(searcher).row.status is Status.ANSWERED
+            nodes[0].cluster.collections.clear()
+            assert "Lost: HTTP 404" in ask(searcher).row.error
+
+    with pytest.raises(InvalidArm, match=r"lost while queries ran: HTTP 404.*Nothing is scored"):
+        goes()
+
+
+def test_a_replica_that_lags_is_waited_for_and_then_named(
+    nodes: list[Node], tmp_path: Path
+) -> None:
+    nodes[2].lags = 2
+    says = f"{nodes[2].url}: has 1 documents of 3: the replica lags"
+    with pytest.raises(IndexNotReady, match=says):
+        engine(nodes).build(DOCUMENTS, tmp_path)
+    nodes[2].lags = 0
+    engine(nodes).build(DOCUMENTS, tmp_path)
+    nodes[1].lags = 1
+    with (
+        pytest.raises(IndexNotReady, match="has 2 documents of 3: the replica lags"),
+        engine(nodes).open(tmp_path),
+    ):
+        pass
+
+
+def test_documents_that_are_counted_and_not_yet_written_are_waited_for(
+    nodes: list[Node], tmp_path: Path
+) -> None:
+    """The server was seen to count 5,183 documents while it gave 5,000."""
+    nodes[1].unwritten = 2
+    engine(nodes, replicas_s=1.0).build(DOCUMENTS, tmp_path)
+    assert nodes[1].unwritten == 0
+    nodes[1].unwritten = 99
+    with (
+        pytest.raises(IndexNotReady, match="has 2 documents of 3: the replica lags"),
+        engine(nodes, replicas_s=1.0).open(tmp_path),
+    ):
+        pass
+
+
+def test_no_answer_of_a_replica_that_lags_counts(nodes: list[Node], tmp_path: Path) -> None:
+    with opened(engine(nodes), tmp_path) as searcher:
+        nodes[0].lags = 3
+        seen = [ask(searcher) for _ in range(6)]
+        assert all(len(one.row.hits) == 2 for one in seen)
+        assert [one.retries for one in seen] == [1, 0, 0, 0, 0, 0]
+        nodes[0].lags = 0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        status(500, "broken"), status(503, '{"message": "Not Ready or Lagging"}'), status(429),
+        half, body(b'{"results": ['), body(b"[]"), body(b'{"results": [{}]}'),
+    ],
+    ids=["500", "503", "429", "half", "not JSON", "a list", "empty"],
+)  # fmt: skip
+def test_a_node_that_fails_is_passed_over_and_counted(
+    fault: Fault, nodes: list[Node], tmp_path: Path
+) -> None:
+    with opened(engine(nodes), tmp_path) as searcher:
+        nodes[0].faults = [fault]
+        nodes[1].faults = [fault]
+        seen = ask(searcher)
+        assert (seen.row.status, seen.retries, len(seen.row.hits)) == (Status.ANSWERED, 2, 2)
+        assert ask(searcher).retries == 0
+
+
+def test_nodes_that_fail_for_good_make_the_arm_invalid(nodes: list[Node], tmp_path: Path) -> None:
+    def fails() -> None:
+        with opened(engine(nodes, retries=4), tmp_path) as searcher:
+            for node in nodes:
+                node.forever = status(503, "Not Ready or Lagging")
+            seen = ask(searcher)
+            assert seen.row.status is Status.FAILED
+            assert "Lost: HTTP 503" in seen.row.error
+            assert "(attempts: 5)" in seen.row.error
+            for node in nodes:
+                node.forever = None
+            assert ask(searcher).row.status is Status.ANSWERED
+
+    with pytest.raises(InvalidArm, match=r"was lost while queries ran: HTTP 503.*Nothing is scor"):
+        fails()
+
+
+def test_a_follower_that_dies_costs_no_answer(nodes: list[Node], tmp_path: Path) -> None:
+    with opened(engine(nodes), tmp_path) as searcher:
+        nodes[1].gone = True
+        seen = [ask(searcher) for _ in range(9)]
+        assert all(len(one.row.hits) == 2 for one in seen)
+        assert sum(one.retries for one in seen) == 1
+
+
+def test_two_of_three_that_die_make_the_arm_invalid(nodes: list[Node], tmp_path: Path) -> None:
+    def dies() -> None:
+        with opened(engine(nodes), tmp_path) as searcher:
+            nodes[1].gone = nodes[2].gone = True
+            assert ask(searcher).row.status is Status.ANSWERED
+
+    with pytest.raises(InvalidArm, match=r"2 of 3 nodes are gone"):
+        dies()
+
+
+def test_slow_nodes_are_a_late_query_and_not_an_empty_answer(
+    nodes: list[Node], tmp_path: Path
+) -> None:
+    with opened(engine(nodes, timeout_s=0.3), tmp_path) as searcher:
+        for node in nodes:
+            node.faults = [slow(0.5)]
+        seen = ask(searcher)
+        assert seen.row.status is Status.FAILED
+        assert "no whole answer within 0." in seen.row.error
+        assert "TimeoutError: " in seen.row.error
+        assert "attempts: 3, timeout_s = 0.3" in seen.row.error
+        nodes[0].faults = nodes[1].faults = nodes[2].faults = []
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (body(json.dumps({"results": [{"code": 400, "error": "no"}]}).encode()), "HTTP 400"),
+        (
+            body(
+                json.dumps({"results": [{"out_of": 3, "search_cutoff": True, "hits": []}]}).encode()
+            ),
+            "a partial answer",
+        ),
+        (
+            body(
+                json.dumps({
+                    "results": [{"out_of": 3, "search_cutoff": False, "hits": [{"document": {}}]}]
+                }).encode()
+            ),
+            "a hit is not one of Typesense",
+        ),
+    ],
+    ids=["refused", "partial", "hit without id"],
+)
+def test_what_no_node_would_answer_better_is_a_failed_query(
+    fault: Fault, says: str, nodes: list[Node], tmp_path: Path
+) -> None:
+    with opened(engine(nodes), tmp_path) as searcher:
+        nodes[0].faults = [fault]
+        seen = ask(searcher)
+        assert (seen.row.status, seen.retries) == (Status.FAILED, 0)
+        assert says in seen.row.error
+
+
+def test_documents_that_change_are_seen_on_whichever_node(
+    nodes: list[Node], tmp_path: Path
+) -> None:
+    def moves() -> None:
+        with opened(engine(nodes), tmp_path) as searcher:
+            (lines,) = nodes[0].cluster.collections.values()
+            lines[0] = lines[0].replace("red", "rot")
+            assert ask(searcher).row.status is Status.ANSWERED
+
+    with pytest.raises(InvalidArm, match=r"moved while queries ran.*holds other documents"):
+        moves()
+    with (
+        pytest.raises(IndexNotReady, match="holds other documents than were loaded"),
+        engine(nodes).open(tmp_path),
+    ):
+        pass
+
+
+def test_nodes_of_two_versions_are_refused(nodes: list[Node], tmp_path: Path) -> None:
+    nodes[1].version = "29.0"
+    with pytest.raises(IndexNotReady, match=r"the nodes differ: .*0\.24\.1, .*runs 29\.0"):
+        engine(nodes).build(DOCUMENTS, tmp_path)
+    for node in nodes:
+        node.version = "0.24.1"
+
+    def changes() -> None:
+        with opened(engine(nodes), tmp_path):
+            nodes[2].version = "29.0"
+
+    with pytest.raises(InvalidArm, match=r"ran Typesense 0\.24\.1, and runs 29\.0"):
+        changes()
+
+
+def test_a_document_that_is_not_taken_is_named(nodes: list[Node], tmp_path: Path) -> None:
+    nodes[0].refuses = "B"
+    with pytest.raises(IndexNotReady, match=r"cannot be loaded: .*the document 'B' is not taken"):
+        engine(nodes).build(DOCUMENTS, tmp_path)
+    nodes[0].refuses = "all"
+    with pytest.raises(IndexNotReady, match="answered 0 lines to 3 documents"):
+        engine(nodes).build(DOCUMENTS, tmp_path)
+    assert not (tmp_path / "manifest.json").exists()
+
+
+ARM = """summary = "x"
+stack = "typesense"
+[settings]
+nodes = {nodes}
+key_env = "A_SERVERS_KEY"
+timeout_s = 20.0
+retries = 2
+"""
+
+
+@pytest.mark.slow
+def test_failures_of_a_lost_server_are_not_scored_after_it_is_back(
+    project: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_SERVERS_KEY", KEY)
+    honest, asked = TypesenseSearcher.search, 0
+    with serving() as nodes:
+        path = tmp_path / "mine.toml"
+        path.write_text(ARM.format(nodes=[node.url for node in nodes]), "utf-8")
+        index(project.layout, str(path), project.cache)
+
+        def loses(searcher: TypesenseSearcher, text: str, k: int) -> Answer:
+            nonlocal asked
+            asked += 1
+            for node in nodes:
+                node.forever = status(503) if asked == 3 else None
+            return honest(searcher, text, k)
+
+        monkeypatch.setattr(TypesenseSearcher, "search", loses)
+        with pytest.raises(InvalidArm, match="lost while queries ran"):
+            replay(project.layout, str(path), project.cache, project.params.replay)
+        assert not project.layout.run("mine").exists()
+        run = replay(project.layout, str(path), project.cache, project.params.replay)
+        assert {*run.status} == {Status.ANSWERED}
+        assert run.retries == 0
