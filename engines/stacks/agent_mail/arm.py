@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, astuple, dataclass
 from enum import StrEnum
@@ -12,32 +12,36 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from engines import contract
-from engines.contract import InvalidQuery, SearchError, StackSettings
+from engines.contract import (
+    FileEngine,
+    InvalidQuery,
+    SearchError,
+    StackSettings,
+    check_count,
+    read_ids,
+    reading,
+)
 from engines.rerank.tokens import LateInteraction
-from engines.stacks.agent_mail import contract as agent_mail_contract
 from engines.stacks.agent_mail.contract import (
     Direction,
     DocKind,
+    DocumentSource,
     Entity,
     Importance,
+    MailEngine,
     Message,
     RankingMode,
     SearchMode,
     SearchQuery,
     SearchResponse,
     TimeRange,
+    to_log,
 )
-from engines.stacks.agent_mail.live import (
-    Follows,
-    Live,
-    LiveTokens,
-    LiveVectors,
-    LiveWords,
-    as_it_is,
-)
+from engines.stacks.agent_mail.live import Live, LiveTokens, LiveVectors, LiveWords, as_it_is
 from engines.stacks.agent_mail.pipeline.pages import Source, entities
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.retrievers import (
@@ -51,26 +55,21 @@ from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.sqlite import journal, search, store
 from engines.stacks.agent_mail.sqlite.search import LikeEngine, matching_ids
 from engines.stacks.agent_mail.sqlite.store import DeadlineStore, MessageStore, Remembered
-from engines.stacks.agent_mail.tantivy import index as tantivy_index
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from engines.stacks.agent_mail.tantivy.index import Weights
 from engines.stacks.agent_mail.views import StoredViews
 from engines.vector.embedder import HASH, Embedder, embedder_of
 from harness.core.digest import of_json
-from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher, Stage
-from harness.core.errors import IndexNotReady, ModelNotReady
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Stage
+from harness.core.errors import ModelNotReady
 from harness.core.files import write_text
-from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document, Scalar
 
 DEFAULT_PROJECT = 1
 
 
 def message(message_id: int, document: Document) -> Message:
-    """Take a document for a message: title the subject, text the body, the rest from metadata.
-
-    What the metadata does not say is the plainest: project 1, no sender, normal importance, and
-    sent in the order of the ids.
-    """
+    """Take a document for a message: title the subject, text the body, the rest from metadata."""
     about = document.metadata
     recipients = str(about.get("recipients") or "")
     return Message(
@@ -210,10 +209,7 @@ class MailSearcher:
         )
 
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
-        """Ask in each mode that leads to the one that answers.
-
-        A mode that another one answers for, by a fallback or the kill switch, is not a stage.
-        """
+        """Ask in each mode that leads to the one that answers."""
         shown = self._asked(text, k, params, self.mode)
         answering = SearchMode(shown.explain.actual_mode)
         found = []
@@ -235,32 +231,27 @@ class MailSearcher:
 
     def hits_of(self, search_response: SearchResponse) -> tuple[Hit, ...]:
         """Name the documents of the messages of a page."""
-        return tuple(
-            Hit(self._document(hit.message_id), hit.score, hit.raw_score)
-            for hit in search_response.hits
-        )
+        known = self.doc_ids
 
-    def _document(self, message_id: int) -> str:
-        """Name the document of a message; one that was written later is no document."""
-        if 0 < message_id <= len(self.doc_ids):
-            return self.doc_ids[message_id - 1]
-        return f"message {message_id}"
+        def named(message_id: int) -> str:
+            is_one = 0 < message_id <= len(known)
+            return known[message_id - 1] if is_one else f"message {message_id}"
+
+        return tuple(
+            Hit(named(hit.message_id), hit.score, hit.raw_score) for hit in search_response.hits
+        )
 
     def _who(self, search_response: SearchResponse) -> str:
         """Return the arm's fingerprint only where the first tier of its chain answered."""
         if not search_response.degraded:
             return self.manifest.fingerprint
+        explain = search_response.explain
+        by = [search_response.served_by, explain.method, search_response.unread]
         stale = ["stale"] if search_response.stale else []
-        by = [
-            search_response.served_by,
-            search_response.explain.method,
-            search_response.unread,
-            *stale,
-        ]
-        return of_json([self.manifest.fingerprint, *by])
+        return of_json([self.manifest.fingerprint, *by, *stale])
 
 
-ByTier = Mapping[FallbackTier, agent_mail_contract.MailEngine]
+ByTier = Mapping[FallbackTier, MailEngine]
 STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
 
 
@@ -295,8 +286,9 @@ class Settings(StackSettings):
         return Reranking(named, self.reranker_sha256, self.embedder, self.max_tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Mail:
+@dataclass(frozen=True)
+class Mail(FileEngine[MailSearcher]):
+    ENGINE = "agent-mail"
     settings: Settings
     cache: Path
 
@@ -305,83 +297,55 @@ class Mail:
         named = self.settings.embedder
         return embedder_of(named, self.settings.max_tokens) if named else None
 
-    @property
-    def version(self) -> str:
-        """What answers depend on beside settings and messages."""
-        embedder = self.embedder()
-        vectors = embedder.identity if embedder else "no vectors"
-        parts = f"sqlite {sqlite3.sqlite_version}", f"tantivy {version('tantivy')}", vectors
-        return ", ".join(filter(None, (*parts, self.settings.reranking.identity())))
+    def version(self, made: Manifest | None = None) -> str:
+        """Return what answers depend on beside settings and messages.
 
-    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        def fill(passing: Iterable[Document]) -> None:
-            in_order = sorted(passing, key=lambda document: document.doc_id)
-            numbered = dict(enumerate(in_order, start=1))
-            messages = [message(number, d) for number, d in numbered.items()]
-            with store.create(index / STORE) as made:
-                for project, slug in sorted(projects(in_order).items()):
-                    made.add_project(project, slug)
-                for product, linked in sorted(products(numbered).items()):
-                    made.add_product(product, f"product-{product}", sorted(linked))
-                made.insert_all((message, {}) for message in messages)
-                with made.writing() as db:
-                    journal.settle(db)
-                LiveWords(self._tantivy(index, made)).reindex(0)
-            self.settings.reranking.build(index, messages, self.cache)
-            if (embedder := self.embedder()) is not None:
-                LiveVectors(index / VECTORS, embedder, self.cache).write(messages, 0)
-            write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
+        Without its model an index is opened on its own word: it compares no vector.
+        """
+        try:
+            embedder = self.embedder()
+            vectors = embedder.identity if embedder else "no vectors"
+            parts = f"sqlite {sqlite3.sqlite_version}", f"tantivy {version('tantivy')}", vectors
+            return ", ".join(filter(None, (*parts, self.settings.reranking.identity())))
+        except ModelNotReady:
+            if made is None:
+                raise
+            return made.version
 
-        return contract.record(
-            index,
-            documents,
-            fill,
-            engine="agent-mail",
-            version=self.version,
-            settings=self.settings.model_dump(),
-        )
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        in_order = sorted(documents, key=lambda document: document.doc_id)
+        numbered = dict(enumerate(in_order, start=1))
+        messages = [message(number, d) for number, d in numbered.items()]
+        with store.create(index / STORE) as made:
+            for project, slug in sorted(projects(in_order).items()):
+                made.add_project(project, slug)
+            for product, linked in sorted(products(numbered).items()):
+                made.add_product(product, f"product-{product}", sorted(linked))
+            made.insert_all((message, {}) for message in messages)
+            with made.writing() as db:
+                journal.settle(db)
+            LiveWords(self._tantivy(index, made)).reindex(0)
+        self.settings.reranking.build(index, messages, self.cache)
+        if (embedder := self.embedder()) is not None:
+            LiveVectors(index / VECTORS, embedder, self.cache).write(messages, 0)
+        write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
-        made = contract.read(index)
-        contract.check_made_by(
-            index,
-            made,
-            engine="agent-mail",
-            version=self._opens(made),
-            settings=self.settings.model_dump(),
-        )
+    def load(self, index: Path, made: Manifest) -> Iterator[MailSearcher]:
         with ExitStack() as until_closed:
-            try:
-                doc_ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
+            with reading(index, SearchError, OSError, ValueError):
+                doc_ids = read_ids(index / IDS)
                 watched, opened = (
                     until_closed.enter_context(store.opened(index / STORE)) for _ in range(2)
                 )
-                contract.check_count(index, made, len(doc_ids))
+                check_count(index, made, len(doc_ids))
                 made = as_it_is(index, made, opened)
                 service = self._service(index, opened, watched)
-            except (contract.SearchError, OSError, ValueError) as exc:
-                raise IndexNotReady(f"{index}: {exc}. Build it again: harness stage index") from exc
             mode = SearchMode(self.settings.mode)
             yield MailSearcher(service, doc_ids, made, mode, watched)
 
-    def _opens(self, made: Manifest) -> str:
-        """Return the version that this stack reads.
-
-        Without its model it compares no vector, so it takes the index's word.
-        """
-        try:
-            return self.version
-        except ModelNotReady:
-            return made.version
-
-    def _service(
-        self, index: Path, opened: store.MessageStore, watched: store.MessageStore
-    ) -> MailSearch:
-        """Build the service over one index; a part that is broken is one that is absent.
-
-        ``watched`` has connections of its own, so that no query waits to learn what changed.
-        """
+    def _service(self, index: Path, opened: MessageStore, watched: MessageStore) -> MailSearch:
+        """Build the service over one index; a part that is broken is one that is absent."""
         bounded = DeadlineStore.of(opened)
 
         def semantic() -> Semantic | None:
@@ -391,10 +355,18 @@ class Mail:
             vectors = LiveVectors(index / VECTORS, embedder, self.cache, watched)
             vectors.now()
             follows["vectors"] = vectors
-            return Semantic(embedder, vectors, lambda wanted: matching_ids(bounded, wanted))
+
+            def nearest(
+                query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
+            ) -> Sequence[tuple[int, float]]:
+                return vectors.now().search(query, k, allowed)
+
+            return Semantic(embedder, nearest, lambda wanted: matching_ids(bounded, wanted))
 
         tantivy = self._tantivy(index, opened)
-        follows: dict[str, Follows] = {"tantivy": LiveWords(self._tantivy(index, watched))}
+        follows: dict[str, LiveWords | LiveVectors] = {
+            "tantivy": LiveWords(self._tantivy(index, watched))
+        }
         nearest = or_unavailable(semantic)
         reranker = self.settings.reranking.open(index, opened.hydrate)
         if isinstance(reranker, LateInteraction):
@@ -404,39 +376,37 @@ class Mail:
             Remembered(opened).hydrate,
             opened.projects_of_product,
             KillSwitch.read(self.settings.search_engine),
-            agent_mail_contract.to_log,
+            to_log,
             self.settings.budget_ms,
             self._entities(opened),
-            views=StoredViews(opened, self._rebuilt, self._entities),
+            views=StoredViews(opened, self._rebuilt, self._entities).of,
             fresh=Live(watched, follows, index / "live"),
         )
 
-    def _lexical(self, opened: store.MessageStore, tantivy: TantivyMailEngine) -> ByTier:
+    def _lexical(self, opened: MessageStore, tantivy: TantivyMailEngine) -> ByTier:
         return {
             FallbackTier.FTS5: search.Fts5Engine(DeadlineStore.of(opened), self._weights()),
             FallbackTier.TANTIVY: tantivy,
             FallbackTier.LIKE: LikeEngine(opened),
         }
 
-    def _rebuilt(self, opened: store.MessageStore, index: Path) -> ByTier:
+    def _rebuilt(self, opened: MessageStore, index: Path) -> ByTier:
         """Make the engines of a viewer's own store."""
         tantivy = self._tantivy(index, opened)
         tantivy.rebuild()
         return self._lexical(opened, tantivy)
 
-    def _entities(self, opened: store.MessageStore) -> Mapping[DocKind, Source[Entity]]:
+    def _entities(self, opened: MessageStore) -> Mapping[DocKind, Source[Entity]]:
         return entities(DeadlineStore.of(opened), self._weights())
 
     def _weights(self) -> search.Weights:
         given = self.settings
         return search.Weights(given.subject_weight, 1, given.identifiers_weight)
 
-    def _tantivy(
-        self, index: Path, source: agent_mail_contract.DocumentSource
-    ) -> TantivyMailEngine:
+    def _tantivy(self, index: Path, source: DocumentSource) -> TantivyMailEngine:
         given = self.settings
-        weights = tantivy_index.Weights(given.subject_weight, given.identifiers_weight)
-        return TantivyMailEngine(index / TANTIVY, source, agent_mail_contract.to_log, weights)
+        weights = Weights(given.subject_weight, given.identifiers_weight)
+        return TantivyMailEngine(index / TANTIVY, source, to_log, weights)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -7,6 +7,7 @@ import os
 import weakref
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,21 +27,28 @@ HALF = 2
 
 
 class Deadline(NamedTuple):
-    """When a tier's share ends, on the clock of ``perf_counter_ns``, and how long it was."""
+    """When a query's or a tier's share ends, by ``perf_counter_ns``, and how long it was."""
 
     at_ns: int
     share_ms: float
+
+    @classmethod
+    def of(cls, budget_ms: float) -> Deadline | None:
+        """Begin a query; a budget of 0 means no budget."""
+        ends_ns = perf_counter_ns() + int(budget_ms * NS_A_MS)
+        return cls(ends_ns, budget_ms) if budget_ms else None
+
+    def share(self, *, last: bool = False) -> Deadline:
+        """Return the next tier half of what is left, or all of it to the last that has a share."""
+        now = perf_counter_ns()
+        left = max(0, self.at_ns - now)
+        own = left if last else left // HALF
+        return Deadline(now + own, own / NS_A_MS)
 
     @property
     def left_s(self) -> float:
         """Seconds until then, negative afterwards."""
         return (self.at_ns - perf_counter_ns()) / 1e9
-
-    @property
-    def half(self) -> Deadline:
-        """The deadline of work that may take half of what is left."""
-        own = int(max(0.0, self.left_s) * 1e9) // HALF
-        return Deadline(perf_counter_ns() + own, own / NS_A_MS)
 
     @property
     def passed(self) -> EngineError:
@@ -56,72 +64,48 @@ CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 """The deadline of the work that a thread does; None where no one would leave it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
-    """What one query may take, from now on."""
-
-    ends_ns: int
-
-    @classmethod
-    def of(cls, budget_ms: float) -> Allowance | None:
-        """Begin a query; a budget of 0 means no budget."""
-        return cls(perf_counter_ns() + int(budget_ms * NS_A_MS)) if budget_ms else None
-
-    def share(self, *, last: bool) -> Deadline:
-        """Return the next tier half of what is left, or all of it to the last that has a share."""
-        now = perf_counter_ns()
-        left = max(0, self.ends_ns - now)
-        own = left if last else left // HALF
-        return Deadline(now + own, own / NS_A_MS)
-
-
 @dataclass(slots=True)
 class _Job:
     part: _Part
     work: Callable[[], object]
     until: Deadline
-    done: Lock = field(default_factory=Lock)
-    """Held while it runs."""
+    done: Future[object] = field(default_factory=Future)
     left: bool = False
-    value: object = None
-    error: BaseException | None = None
 
-    def run(self, worker: _Worker) -> None:
-        CURRENT.set(self.until)
+
+Jobs = SimpleQueue[_Job | None]
+
+
+def _work(jobs: Jobs) -> None:
+    """Do one job after the other, until there is none; whoever waits raises what one raised."""
+    while (job := jobs.get()) is not None:
+        CURRENT.set(job.until)
+        value, error = None, None
         try:
-            self.value = self.work()
-        except BaseException as exc:  # noqa: BLE001  whoever waits raises it
-            self.error = exc
-        with self.part.lock:
-            self.part.late -= self.left
-            self.part.idle.append(worker)
-            self.done.release()
+            value = job.work()
+        except BaseException as exc:  # noqa: BLE001
+            error = exc
+        with job.part.lock:
+            job.part.late -= job.left
+            job.part.idle.append(jobs)
+            if error is None:
+                job.done.set_result(value)
+            else:
+                job.done.set_exception(error)
+        del job, value, error
 
 
-class _Worker:
-    """A daemon thread that does one job after the other, until it is given none."""
-
-    def __init__(self) -> None:
-        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        Thread(target=self._work, name="within a budget", daemon=True).start()
-
-    def _work(self) -> None:
-        while (job := self.jobs.get()) is not None:
-            job.run(self)
-            del job
-
-
-def _dismiss(idle: deque[_Worker]) -> None:
-    for worker in idle:
-        worker.jobs.put(None)
+def _dismiss(idle: deque[Jobs]) -> None:
+    for jobs in idle:
+        jobs.put(None)
 
 
 class _Part:
-    """The threads of one part; they end when nobody holds it any longer."""
+    """The daemon threads of one part; they end when nobody holds it any longer."""
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.idle: deque[_Worker] = deque()
+        self.idle: deque[Jobs] = deque()
         self.late = 0
         """Calls that were left and still run."""
         weakref.finalize(self, _dismiss, self.idle)
@@ -130,22 +114,23 @@ class _Part:
         with self.lock:
             if self.late:
                 raise EngineError("still busy with an earlier query")
-            worker = self.idle.pop() if self.idle else None
+            jobs = self.idle.pop() if self.idle else None
         if until.is_past():
             raise EngineError("nothing is left of the query's budget")
+        if jobs is None:
+            jobs = SimpleQueue()
+            Thread(target=_work, args=(jobs,), name="within a budget", daemon=True).start()
         job = _Job(self, work, until)
-        job.done.acquire()
-        (worker or _Worker()).jobs.put(job)
-        if not job.done.acquire(timeout=max(0.0, until.left_s)):
+        jobs.put(job)
+        try:
+            return job.done.result(max(0.0, until.left_s))
+        except TimeoutError:
             with self.lock:
-                if not job.done.acquire(blocking=False):
+                if not job.done.done():
                     job.left = True
                     self.late += 1
-                    raise until.passed
-        if job.error is None:
-            return job.value
-        try:
-            raise job.error
+                    raise until.passed from None
+            return job.done.result()
         finally:
             del job
 
@@ -185,7 +170,7 @@ def value_in(path: Path) -> str:
 Stamp = tuple[int, int, int]
 
 
-def stamp(path: Path) -> Stamp | None:
+def stamp(path: Path | str) -> Stamp | None:
     """Return what changes when a file is replaced; None where it is gone."""
     try:
         found = os.stat(path)  # noqa: PTH116  at every query: half of Path.stat
@@ -196,10 +181,7 @@ def stamp(path: Path) -> Stamp | None:
 
 @dataclass(slots=True)
 class SwitchFile:
-    """The file, and what it said last. A file that is spoilt later changes nothing: it is logged.
-
-    ``read`` costs one ``stat`` where nothing changed.
-    """
+    """The file, and what it said last; one that is spoilt later changes nothing but the log."""
 
     path: Path
     _seen: Stamp | None = field(init=False)

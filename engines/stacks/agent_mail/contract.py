@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol, overload
+from typing import NamedTuple, Protocol
+
+from engines.lexical.terms import folded, identifiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ DEPTH = 10
 class ExplainTiming:
     """Microseconds by part, None where it did not run; parts add up to at most the total."""
 
-    total_us: int
+    total_us: int = 0
     lexical_us: int | None = None
     vector_us: int | None = None
     fusion_us: int | None = None
@@ -97,10 +99,7 @@ class ExplainTiming:
 
 @dataclass(frozen=True, slots=True)
 class ShadowComparison:
-    """The serving engine's answer beside the shadow's, for SEARCH_ENGINE=shadow.
-
-    Values that are not defined are ``None``: both lists empty, or no first hit in common.
-    """
+    """The serving engine's answer beside the shadow's, for SEARCH_ENGINE=shadow."""
 
     serving_engine: str
     shadow_engine: str
@@ -144,27 +143,23 @@ def compare_with_shadow(
     """Compare message ids as shown; what is not defined is ``None`` (method, section 3)."""
     ours, theirs = set(serving), set(shadow)
     either = ours | theirs
+    grade = {message_id: DEPTH - at for at, message_id in enumerate(serving[:DEPTH])}
+    ideal, found = (
+        sum(grade.get(m, 0) / math.log2(at + 2) for at, m in enumerate(ids[:DEPTH]))
+        for ids in (serving, shadow)
+    )
+    first = serving[0] if serving else None
     return ShadowComparison(
         serving_engine=serving_engine,
         shadow_engine=shadow_engine,
         overlap_jaccard=len(ours & theirs) / len(either) if either else None,
-        ndcg_at_10=_pseudo_ndcg(serving[:DEPTH], shadow[:DEPTH]) if serving else None,
-        mrr_delta=_reciprocal_rank(serving[0], shadow) - 1.0 if serving else None,
+        ndcg_at_10=found / ideal if serving else None,
+        mrr_delta=None
+        if first is None
+        else (1 / (shadow.index(first) + 1) if first in theirs else 0.0) - 1.0,
         serving_only=len(ours - theirs),
         shadow_only=len(theirs - ours),
     )
-
-
-def _pseudo_ndcg(serving: Sequence[int], shadow: Sequence[int]) -> float:
-    """Take the serving list's ranks as grades, 10 for the first down to 1 for the tenth."""
-    grade = {message_id: DEPTH - at for at, message_id in enumerate(serving)}
-    ideal = sum(grade[m] / math.log2(at + 2) for at, m in enumerate(serving))
-    found = sum(grade.get(m, 0) / math.log2(at + 2) for at, m in enumerate(shadow))
-    return found / ideal
-
-
-def _reciprocal_rank(wanted: int, ranking: Sequence[int]) -> float:
-    return 1 / (ranking.index(wanted) + 1) if wanted in ranking else 0.0
 
 
 LIMIT_DEFAULT, MAX_LIMIT = 50, 1_000
@@ -313,6 +308,11 @@ class Message:
     """Microseconds since 1970 UTC."""
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Return the identifiers of a text, in its form."""
+    return identifiers(folded(text))
+
+
 class Change(StrEnum):
     """What happened to a document."""
 
@@ -346,52 +346,11 @@ class IndexHealth:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A message that an engine found; ``raw_score`` is native, higher is better here."""
 
     message_id: int
     raw_score: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates(Sequence[Candidate]):
-    """Candidates in columns of one length; each is made when it is looked at.
-
-    Making a thousand takes longer than finding them, and most are never looked at.
-    """
-
-    message_ids: Sequence[int]
-    raw_scores: Sequence[float]
-
-    @classmethod
-    def of(cls, candidates: Sequence[Candidate]) -> Candidates:
-        """Take candidates apart into columns, where they are not in columns yet."""
-        if isinstance(candidates, cls):
-            return candidates
-        return cls([c.message_id for c in candidates], [c.raw_score for c in candidates])
-
-    def __len__(self) -> int:
-        return len(self.message_ids)
-
-    def __iter__(self) -> Iterator[Candidate]:
-        return map(Candidate, self.message_ids, self.raw_scores)
-
-    @overload
-    def __getitem__(self, at: int) -> Candidate: ...
-    @overload
-    def __getitem__(self, at: slice) -> Candidates: ...
-    def __getitem__(self, at: int | slice) -> Candidate | Candidates:
-        if isinstance(at, slice):
-            return Candidates(self.message_ids[at], self.raw_scores[at])
-        return Candidate(self.message_ids[at], self.raw_scores[at])
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether ``other`` is a sequence of the same candidates, in columns or not."""
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,22 +398,6 @@ class DocumentSource(Protocol):
 
     def total_count(self) -> int:
         """Count all messages."""
-        ...
-
-
-class IndexLifecycle(Protocol):
-    """Care of an index."""
-
-    def rebuild(self) -> IndexStats:
-        """Build anew from the document source."""
-        ...
-
-    def update_incremental(self, changes: Sequence[DocChange]) -> int:
-        """Apply changes and count them; nothing is rebuilt."""
-        ...
-
-    def health(self) -> IndexHealth:
-        """Return whether the index may be queried."""
         ...
 
 

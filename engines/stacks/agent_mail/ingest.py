@@ -18,6 +18,12 @@ from engines.stacks.agent_mail.contract import Importance, Message
 from engines.stacks.agent_mail.sqlite import schema, store
 from engines.stacks.agent_mail.sqlite.store import Kind, MessageStore
 
+_NEXT = (
+    "SELECT max(coalesce((SELECT max(id) FROM messages), 0),"
+    " coalesce((SELECT max(message_id) FROM changes), 0)) + 1"
+)
+"""An id above all that messages have or had: the journal remembers deleted ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -61,11 +67,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Writes to one message store; threads may share it.
-
-    Every method raises ``EngineError`` where the store cannot be written, and nothing is changed
-    then.
-    """
+    """Writes to one message store; threads may share it."""
 
     store: MessageStore
 
@@ -78,7 +80,7 @@ class Ingest:
     ) -> Written:
         """Write many messages, all or none."""
         with self._writing() as db:
-            first = _next(db)
+            first = int(db.execute(_NEXT).fetchone()[0])
             given = [one.numbered(at) for at, one in enumerate(drafts, start=first)]
             for project in sorted({one.project_id for one in given}):
                 if not db.execute("SELECT 1 FROM projects WHERE id = ?", (project,)).fetchone():
@@ -116,15 +118,6 @@ def opened(path: Path) -> Iterator[Ingest]:
     """Open the message store of an index for writing."""
     with store.opened(path, write=True) as made, schema.ahead(made.db):
         yield Ingest(made)
-
-
-def _next(db: sqlite3.Connection) -> int:
-    """Return an id above all that messages have or had: the journal remembers deleted ones."""
-    sql = (
-        "SELECT max(coalesce((SELECT max(id) FROM messages), 0),"
-        " coalesce((SELECT max(message_id) FROM changes), 0)) + 1"
-    )
-    return int(db.execute(sql).fetchone()[0])
 
 
 def _written(db: sqlite3.Connection, *message_ids: int) -> Written:

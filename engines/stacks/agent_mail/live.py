@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +20,12 @@ from engines.stacks.agent_mail.contract import DocChange, DocumentSource, Messag
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.retrievers import text_of
-from engines.stacks.agent_mail.pipeline.view import Reached, View, plain
 from engines.stacks.agent_mail.sqlite import journal
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.stacks.agent_mail.tantivy.index import batches
 from engines.stacks.agent_mail.tantivy.query import LEAST
+from engines.stacks.agent_mail.views import View, plain
 from engines.vector import amvi, bulk
 from engines.vector.embedder import Embedder
 from harness.core.digest import of_json
@@ -48,40 +47,25 @@ OF_VIEWERS = frozenset({"vectors"})
 """Indexes that viewers share with everyone; of the others each has a copy of its own."""
 
 
-class Follows(Protocol):
-    """An index beside the message table."""
-
-    @property
-    def reached(self) -> int | None:
-        """Generation of the table that it surely holds; None where that is not known."""
-        ...
-
-    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
-        """Apply changes that lead to ``generation``; twice is as once."""
-        ...
-
-    def reindex(self, generation: int) -> None:
-        """Build anew from the table, which has reached ``generation``."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Live:
     """The indexes of one message table, by name."""
 
     store: MessageStore
-    indexes: Mapping[str, Follows]
+    indexes: Mapping[str, LiveWords | LiveVectors]
     lock: Path
     """Beside it is the lock of whoever writes the indexes."""
     parts: Parts = field(default_factory=Parts)
+    view: View | None = None
+    """Whom it follows the table for; None is an operator."""
 
     def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:
         """Bring what ``tier`` reads up to the table as it is now; say why that cannot be.
 
         It takes no more than half of what is left until the deadline. One that is late goes on,
-        and the queries meanwhile are told.
+        and the queries meanwhile are told. A viewer is told only of messages that it sees.
         """
-        named = self._named(tier)
+        named = [name for name in READS.get(tier, ()) if name in self.indexes]
         if not named:
             return ""
         try:
@@ -90,9 +74,17 @@ class Live:
                 behind = [one for one in named if self.indexes[one].reached != now]
                 if behind:
                     work = partial(self._catch_up, behind, now)
-                    self.parts.call(CATCHING_UP, work, until and until.half)
+                    self.parts.call(CATCHING_UP, work, until and until.share())
         except SearchError as exc:
-            return f"{STALE}{exc}"
+            if self.view is None:
+                return f"{STALE}{exc}"
+            try:
+                with faults.known():
+                    reached = min(self.indexes[name].reached or 0 for name in named)
+                    seen = self.view.hydrate(journal.changed(self.store, reached))
+            except SearchError as why:
+                return f"{STALE}{plain(why)}"
+            return f"{STALE}a message may be missing" if seen else ""
         return ""
 
     def catch_up(self) -> int:
@@ -104,72 +96,27 @@ class Live:
                 self._catch_up(behind, now)
         return now
 
-    def reached(self) -> Reached:
-        """Return how far the table and each index are."""
-        with faults.known():
-            indexed = {name: one.reached for name, one in self.indexes.items()}
-            return Reached(journal.generation(self.store), indexed)
-
-    def pending(self, tier: FallbackTier) -> Sequence[int]:
-        """Name the messages whose last change may be missing from what ``tier`` reads."""
-        reached = [self.indexes[name].reached or 0 for name in self._named(tier)]
-        return journal.changed(self.store, min(reached)) if reached else ()
-
-    def seen_by(self, view: View) -> LiveView:
+    def seen_by(self, view: View) -> Live:
         """Return the same for a viewer, who must not learn of changes to what is hidden."""
         shared = {name: one for name, one in self.indexes.items() if name in OF_VIEWERS}
-        return LiveView(replace(self, indexes=shared), view)
-
-    def _named(self, tier: FallbackTier) -> list[str]:
-        return [name for name in READS.get(tier, ()) if name in self.indexes]
+        return replace(self, indexes=shared, view=view)
 
     def _catch_up(self, behind: Sequence[str], now: int) -> None:
+        """Apply batch after batch; what is ahead of the table, or unknown, is built anew."""
         try:
             with held(self.lock):
                 for name in behind:
-                    self._follow(self.indexes[name], now)
+                    index = self.indexes[name]
+                    reached = index.reached
+                    if reached is None or reached > journal.generation(self.store):
+                        index.reindex(now)
+                        continue
+                    while reached < now:
+                        batch = journal.since(self.store, reached)
+                        index.apply(batch.changes, batch.generation)
+                        reached = batch.generation
         except (Locked, OSError) as exc:
             raise EngineError(f"the index cannot be written ({exc})") from exc
-
-    def _follow(self, index: Follows, now: int) -> None:
-        """Apply batch after batch; what is ahead of the table, or unknown, is built anew."""
-        reached = index.reached
-        if reached is None or reached > journal.generation(self.store):
-            index.reindex(now)
-            return
-        while reached < now:
-            batch = journal.since(self.store, reached)
-            index.apply(batch.changes, batch.generation)
-            reached = batch.generation
-
-
-@dataclass(frozen=True, slots=True)
-class LiveView:
-    """What follows the table for one viewer."""
-
-    live: Live
-    view: View
-
-    def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:
-        """State that an answer may miss a change of a message that the viewer sees.
-
-        A deleted message is in no answer, whatever an index holds.
-        """
-        if not self.live.current(tier, until):
-            return ""
-        try:
-            with faults.known():
-                seen = self.view.hydrate(self.live.pending(tier))
-        except SearchError as exc:
-            return f"{STALE}{plain(exc)}"
-        return f"{STALE}a message may be missing" if seen else ""
-
-    def reached(self) -> None:
-        """Return nothing: how much changes tells of what is hidden."""
-
-    def seen_by(self, view: View) -> LiveView:
-        """Return the same for another view."""
-        return replace(self, view=view)
 
 
 FILE = "generation.json"
@@ -181,7 +128,7 @@ class Note:
 
     path: Path
     _seen: Stamp | None = field(default=None, init=False)
-    _said: tuple[int, str] | None = field(default=None, init=False)
+    _said: tuple[object, object] | None = field(default=None, init=False)
 
     def write(self, generation: int, of: str = "") -> None:
         """Note that the index ``of`` has reached ``generation``."""
@@ -191,17 +138,14 @@ class Note:
         """Read what the index ``of`` has reached; None where that is not known."""
         seen = stamp(self.path)
         if seen is None or seen != self._seen:
-            self._said = self._read()
+            try:
+                found = json_file(self.path)
+                self._said = found["generation"], found["of"]
+            except (OSError, ValueError, KeyError, TypeError):
+                self._said = None
             self._seen = seen
-        return self._said[0] if self._said is not None and self._said[1] == of else None
-
-    def _read(self) -> tuple[int, str] | None:
-        try:
-            found = json_file(self.path)
-            generation, of = found["generation"], found["of"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return (generation, of) if type(generation) is int and type(of) is str else None
+        generation, said = self._said or (None, None)
+        return generation if type(generation) is int and said == of else None
 
 
 MAX_KEPT = 512
@@ -211,10 +155,7 @@ Hydrate = Callable[[Sequence[int]], Mapping[int, Message]]
 
 @dataclass(slots=True)
 class LiveVectors:
-    """Vectors of messages in the file ``path``, and the note of what it has reached beside it.
-
-    A search runs over one file to its end, also when it is replaced meanwhile.
-    """
+    """Vectors of messages in the file ``path``, and the note of what it has reached beside it."""
 
     path: Path
     embedder: Embedder
@@ -228,12 +169,6 @@ class LiveVectors:
 
     def __post_init__(self) -> None:
         self._note = Note(self.path.with_suffix(f".{FILE}"))
-
-    def search(
-        self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
-    ) -> Sequence[tuple[int, float]]:
-        """Return at most ``k`` pairs of message id and cosine; see ``VectorIndex``."""
-        return self.now().search(query, k, allowed)
 
     @property
     def reached(self) -> int | None:
@@ -314,11 +249,7 @@ class LiveWords:
 
     @property
     def reached(self) -> int:
-        """Generation of the source up to which the index surely holds every change.
-
-        A commit is noted after it is made, and a rebuild without a note begins at 0, so an index
-        may hold more.
-        """
+        """Generation of the source up to which the index surely holds every change."""
         return self._note.read() or 0
 
     def apply(self, changes: Sequence[DocChange], generation: int) -> None:

@@ -12,9 +12,9 @@ from typing import Protocol, runtime_checkable
 
 from engines.contract import FeatureUnavailable, InvalidQuery, SearchError
 from engines.lexical.terms import normalise
-from engines.stacks.agent_mail.budget import Allowance, Deadline
+from engines.stacks.agent_mail.budget import Deadline
 from engines.stacks.agent_mail.contract import (
-    Candidates,
+    Candidate,
     DocKind,
     Emit,
     Entity,
@@ -22,19 +22,20 @@ from engines.stacks.agent_mail.contract import (
     Filters,
     Message,
     Payload,
+    QueryExplain,
     RankingMode,
     SearchQuery,
     SearchResponse,
     ShadowComparison,
     compare_with_shadow,
 )
+from engines.stacks.agent_mail.live import Live
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.pages import (
     CURSOR_OF,
-    Doc,
+    NOTHING,
     Page,
     Source,
-    explained,
     fill,
     messages,
 )
@@ -52,7 +53,7 @@ from engines.stacks.agent_mail.pipeline.plan import (
 )
 from engines.stacks.agent_mail.pipeline.retrievers import TierQuery, Tiers, digits_of
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
-from engines.stacks.agent_mail.pipeline.view import Fresh, Steady, View, Views, nothing, plain
+from engines.stacks.agent_mail.views import View, nothing, plain
 
 LOG = logging.getLogger("engines.mail")
 
@@ -73,16 +74,9 @@ class ShadowObserver(Protocol):
 class Completes(Protocol):
     """An engine that has the beginnings of words in its index."""
 
-    def typeahead(self, prefix: str, filters: Filters, k: int) -> Candidates:
+    def typeahead(self, prefix: str, filters: Filters, k: int) -> Sequence[Candidate]:
         """Return at most ``k`` messages in whose subject a word begins so, best first."""
         ...
-
-
-class NotTold:
-    """Stands for an observer where a viewer is served: nothing is compared, and no one waits."""
-
-    def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +96,18 @@ class MailSearch:
     observer: ShadowObserver | None = None
     """Is told of what is served under SEARCH_ENGINE=shadow, and asks the shadow elsewhere. Then no
     caller waits but one of ``explain``. Without an observer both engines answer here."""
-    views: Views | None = None
-    """What viewers see; without it a viewer sees nothing."""
+    views: Callable[[Scope], View] | None = None
+    """Gives what a viewer sees; without it a viewer sees nothing."""
     view: View | None = None
     """The view that this service is narrowed to."""
-    fresh: Fresh = field(default_factory=Steady)
+    fresh: Live | None = None
     """Keeps the indexes up to the messages, and says where an answer may miss a change."""
 
     def view_of(self, scope: Scope) -> View:
         """Return what ``scope`` shows: nothing where that cannot be told."""
         try:
             with faults.known():
-                return self.views.of(scope) if self.views else nothing(scope)
+                return self.views(scope) if self.views else nothing(scope)
         except SearchError as exc:
             LOG.warning("no view of %s: %s", scope.policy, exc)
             return nothing(scope)
@@ -126,18 +120,14 @@ class MailSearch:
             hydrate=view.hydrate,
             projects_of=view.projects_of,
             entities=view.entities,
-            observer=self.observer and NotTold(),
             view=view,
-            fresh=self.fresh.seen_by(view),
+            fresh=self.fresh and self.fresh.seen_by(view),
         )
 
     def beginning(
         self, prefix: str, project_id: int | None, most: int, scope: Scope | None = None
     ) -> tuple[Message, ...]:
-        """Return messages that ``scope`` shows whole, in whose subject a word begins so.
-
-        ``project_id`` None is every project. The shortest subjects come first, equal ones by id.
-        """
+        """Return messages that ``scope`` shows whole, in whose subject a word begins so."""
         if self.view is None and scope is not None and not scope.audited:
             return self.within(self.view_of(scope)).beginning(prefix, project_id, most)
         engine = self.tiers.lexical.get(FallbackTier.TANTIVY)
@@ -174,10 +164,10 @@ class MailSearch:
             tier, page, stale = self._climb_down(query, planned, asked, seen_as, reasons)
         except InvalidQuery as exc:
             reasons.append(str(exc))
-            tier, page = first, Page.empty()
+            tier, page = first, NOTHING
         except SearchError as exc:
             reasons.append(f"{FallbackTier.LIKE}: {self._told(exc)}; nothing could answer")
-            tier, page = FallbackTier.LIKE, Page.empty()
+            tier, page = FallbackTier.LIKE, NOTHING
         else:
             if tier is not first:
                 reasons.append(f"answered by {tier}")
@@ -195,17 +185,27 @@ class MailSearch:
             self._tell(Event.ENGINE_FALLBACK, told)
         elif stale:
             self._tell(Event.INDEX_STALE, {"engine": tier, "reason": reason})
+        ranked, by_like = page.ranked, page.ranked.found.used_like_fallback
         total_us = (perf_counter_ns() - start) // 1_000
-        explain = explained(
-            query,
-            planned,
-            page,
-            tier,
-            scope=seen_as,
-            reasons=reasons,
-            compared=compared,
-            downgraded=downgraded,
-            total_us=total_us,
+        explain = QueryExplain(
+            method=ranked.found.method,
+            normalized_query=None if by_like else ranked.found.normalized_query,
+            used_like_fallback=by_like,
+            facet_count=len(planned.facets),
+            facets_applied=planned.facets,
+            sql=ranked.found.sql,
+            scope_policy=seen_as.policy,
+            denied_count=page.denied if seen_as.audited else 0,
+            redacted_count=sum(hit.redacted for hit in page.messages),
+            requested_mode=query.mode,
+            actual_mode=actual,
+            engine=tier.value,
+            mode_downgraded=downgraded,
+            downgrade_reason=reason if downgraded else None,
+            timing=replace(ranked.clock, total_us=total_us, scope_us=page.scope_us),
+            cursor_invalidated=page.invalidated,
+            shadow=compared,
+            note="; ".join(filter(None, (reason, ranked.found.note))),
         )
         search_response = SearchResponse(
             page.messages,
@@ -214,10 +214,11 @@ class MailSearch:
             served_by=tier.value,
             fell_back=tier is not first,
             entities=page.entities,
-            unread=page.unread,
+            unread=len(page.lost or ()),
             stale=bool(stale),
         )
-        if self.observer and scope is None and self._comparable(query, page):
+        sees_all = self.view is None and scope is None
+        if self.observer and sees_all and self._comparable(query, page):
             with suppress(Exception):
                 self.observer.served(query, search_response, answered_ns)
         return search_response
@@ -257,7 +258,7 @@ class MailSearch:
         if not asked.text and not planned.facets:
             raise InvalidQuery("the query is empty: no text and no filter")
         tiers = engine_chain(query.mode, self.switch, query.doc_kind)
-        allowed = Allowance.of(self.budget_ms)
+        allowed = Deadline.of(self.budget_ms)
         for tier in tiers[:-1]:
             until = allowed.share(last=tier is tiers[-2]) if allowed else None
             try:
@@ -272,24 +273,33 @@ class MailSearch:
         return last, self._page(last, query, asked, scope), stale
 
     def _stale(self, tier: FallbackTier, query: SearchQuery, until: Deadline | None) -> str:
-        return self.fresh.current(tier, until) if query.doc_kind is DocKind.MESSAGE else ""
+        if self.fresh is None or query.doc_kind is not DocKind.MESSAGE:
+            return ""
+        return self.fresh.current(tier, until)
 
     def _page(self, tier: FallbackTier, query: SearchQuery, asked: TierQuery, scope: Scope) -> Page:
         current = CURSOR_OF[query.doc_kind, tier]
         read = None if query.cursor is None else SearchCursor.decode(query.cursor)
         cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
-        if query.doc_kind is DocKind.MESSAGE:
-            source = Source(self.tiers, self.hydrate, partial(messages, scope))
-            page = filled(source, tier, query, asked, cursor)
-        elif query.doc_kind in self.entities:
-            page = filled(self.entities[query.doc_kind], tier, query, asked, cursor)
-        else:
-            raise FeatureUnavailable(f"no {query.doc_kind}s are held here")
+        with faults.known():
+            if query.doc_kind is DocKind.MESSAGE:
+                source = Source(self.tiers, self.hydrate, partial(messages, scope))
+                page = fill(source, tier, query, asked, cursor)
+            elif query.doc_kind in self.entities:
+                page = fill(self.entities[query.doc_kind], tier, query, asked, cursor)
+            else:
+                raise FeatureUnavailable(f"no {query.doc_kind}s are held here")
         if page.invalidated:
             made_by = read.engine if read else None
             told: Payload = {"cursor_engine": made_by, "current_engine": current}
             self._tell(Event.CURSOR_INVALIDATED, told)
-        return page
+        if not page.lost:
+            return page
+        why = next(iter(page.lost.values()))
+        note = f"{len(page.lost)} {query.doc_kind}s cannot be read ({why})"
+        found = page.ranked.found
+        noted = replace(found, note="; ".join(filter(None, (found.note, note))))
+        return replace(page, ranked=replace(page.ranked, found=noted))
 
     def _shadowed(
         self, query: SearchQuery, asked: TierQuery, scope: Scope, served: Page
@@ -299,7 +309,7 @@ class MailSearch:
         if unasked or not self._comparable(query, served):
             return None
         try:
-            allowed = Allowance.of(self.budget_ms)
+            allowed = Deadline.of(self.budget_ms)
             asked = replace(asked, until=allowed.share(last=True) if allowed else None)
             page = self._page(FallbackTier.TANTIVY, replace(query, cursor=None), asked, scope)
         except SearchError as exc:
@@ -309,31 +319,3 @@ class MailSearch:
         found = compare_with_shadow(FallbackTier.FTS5, ids[0], FallbackTier.TANTIVY, ids[1])
         self._tell(Event.SHADOW_COMPARISON, asdict(found))
         return found
-
-
-def filled(
-    source: Source[Doc],
-    tier: FallbackTier,
-    query: SearchQuery,
-    asked: TierQuery,
-    cursor: SearchCursor | None,
-) -> Page:
-    """Fill a page; what was found and cannot be read is left out and counted."""
-    lost: dict[int, str] = {}
-    with faults.known():
-        page = fill(
-            lambda depth: source.tiers.rank(tier, asked, depth),
-            faults.salvaged(source.hydrate, lost),
-            source.show,
-            limit=query.effective_limit,
-            min_score=query.effective_min_score,
-            cursor=cursor,
-            engine=CURSOR_OF[query.doc_kind, tier],
-            digest=lambda: digits_of(query, asked),
-            invalidated=query.cursor is not None and cursor is None,
-        )
-    if not lost:
-        return page
-    note = f"{len(lost)} {query.doc_kind}s cannot be read ({next(iter(lost.values()))})"
-    said = "; ".join(filter(None, (page.ranked.note, note)))
-    return replace(page, unread=len(lost), ranked=replace(page.ranked, note=said))

@@ -11,28 +11,88 @@ from __future__ import annotations
 import hashlib
 import json
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from threading import Lock
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.contract import FeatureUnavailable, IndexUnavailable, InvalidQuery, SearchError
 from engines.stacks.agent_mail.budget import Parts
-from engines.stacks.agent_mail.contract import DocKind, Entity, Filters, MailEngine, Message
+from engines.stacks.agent_mail.contract import (
+    DocKind,
+    Entity,
+    Filters,
+    MailEngine,
+    Message,
+    Names,
+)
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.pages import Source
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.retrievers import Nearest, Semantic, Tiers, Unavailable
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.pipeline.view import View
 from engines.stacks.agent_mail.sqlite import store as stores
 from engines.stacks.agent_mail.sqlite.directory import Directory, copied
 from engines.stacks.agent_mail.sqlite.search import matching_ids
 from engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
 from harness.core.files import scratch
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Everything that a viewer's search may read, made of what its scope shows."""
+
+    scope: Scope
+    """The policy, with the verdicts on redacted messages as they were when the view was made."""
+    tiers: Callable[[Tiers], Tiers]
+    """Return the tiers of the whole, over this view; what cannot be narrowed is absent."""
+    hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
+    projects_of: Callable[[int], frozenset[int]]
+    entities: Mapping[DocKind, Source[Entity]]
+    names: Names
+    """Projects and products that the viewer knows."""
+    documents: int
+    corpus_sha256: str
+    """Of the visible messages."""
+
+
+def nothing(scope: Scope) -> View:
+    """Return the view that shows nothing, for a scope whose view cannot be made."""
+    unnamed = SimpleNamespace(
+        project_called=lambda _: None,
+        product_called=lambda _: None,
+        projects_of_product=lambda _: frozenset(),
+    )
+    return View(
+        scope,
+        lambda _: Tiers({}, None, None, lambda _: {}),
+        lambda _: {},
+        lambda _: frozenset(),
+        {},
+        cast("Names", unnamed),
+        0,
+        "",
+    )
+
+
+def plain(exc: SearchError) -> str:
+    """Describe to a viewer what kind of thing went wrong: details may name hidden things."""
+    match exc:
+        case InvalidQuery():
+            return str(exc)
+        case FeatureUnavailable():
+            return "not available"
+        case IndexUnavailable():
+            return "its index is not ready"
+        case _:
+            return "failed"
+
 
 MAX_VIEWS = 32
 """Views kept; the one that was longest unused goes first."""
@@ -89,15 +149,23 @@ class StoredViews:
                 copied(Directory(self._source), Directory(empty), shown, redacted, scope.knows)
                 empty.insert_all((message, {}) for message in shown)
             filled = until_made.enter_context(stores.opened(folder / "messages.db"))
+
+            def verdict(message: Message) -> Visibility:
+                hidden = message.message_id in redacted
+                return Visibility.REDACT if hidden else scope.sees(message)
+
+            digest = hashlib.sha256()
+            for message in shown:
+                digest.update(json.dumps(astuple(message)).encode())
             made = View(
-                _settled(scope, redacted),
+                replace(scope, verdict=verdict),
                 _narrowed(filled, self._lexical(filled, folder), redacted),
                 Remembered(filled).hydrate,
                 filled.projects_of_product,
                 self._entities(filled),
                 filled,
                 len(shown),
-                _digest(shown),
+                digest.hexdigest(),
             )
             weakref.finalize(made, until_made.pop_all().close)
         return made
@@ -139,19 +207,3 @@ def _narrowed(
         return Tiers(there, nearest(whole.semantic), whole.reranker, filled.sent, parts)
 
     return tiers
-
-
-def _settled(scope: Scope, redacted: frozenset[int]) -> Scope:
-    """Ask the policy again only of messages that the view holds whole."""
-
-    def verdict(message: Message) -> Visibility:
-        return Visibility.REDACT if message.message_id in redacted else scope.sees(message)
-
-    return replace(scope, verdict=verdict)
-
-
-def _digest(shown: list[Message]) -> str:
-    found = hashlib.sha256()
-    for message in shown:
-        found.update(json.dumps(astuple(message)).encode())
-    return found.hexdigest()

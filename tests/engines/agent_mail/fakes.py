@@ -20,8 +20,8 @@ from engines.stacks.agent_mail.contract import (
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.retrievers import Nearest, Tiers
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.pipeline.view import View
 from engines.stacks.agent_mail.service import MailSearch
+from engines.stacks.agent_mail.views import View
 
 
 def message(message_id: int, subject: str, *, project: int = 1, sender: str = "Ann") -> Message:
@@ -118,7 +118,7 @@ def service(
         switch=switch,
         emit=(log or Log()).emit,
         budget_ms=budget_ms,
-        views=Shown(tuple(known.values())),
+        views=Shown(tuple(known.values())).of,
     )
 
 

@@ -22,6 +22,7 @@ from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail import changing
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
@@ -168,7 +169,7 @@ def delete(copy: Whole, rng: Random, *, told: bool) -> set[int]:
     """Delete a few messages from the store, and from Tantivy too where it is told."""
     left = [m.message_id for m in copy.store.fetch_batch(-(2**63), 1_000)]
     chosen = rng.sample(left, min(rng.choice((0, 1, 5)), len(left)))
-    changes = [copy.store.delete(message_id) for message_id in chosen]
+    changes = [changing.delete(copy.store, message_id) for message_id in chosen]
     if told:
         copy.tantivy.update_incremental(changes)
     return set(chosen)

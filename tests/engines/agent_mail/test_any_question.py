@@ -31,10 +31,10 @@ from engines.stacks.agent_mail.pipeline.plan import (
     SearchCursor,
 )
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.sqlite.directory import Directory
 from engines.stacks.agent_mail.sqlite.search import Weights
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.directory import Directory
 from tests.make.mail.messages import PHRASES, PRODUCTS, PROJECTS
 from tests.thinned import examples
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from engines.contract import IndexUnavailable
 from engines.stacks.agent_mail.contract import (
     Filters,
-    IndexLifecycle,
     RankingMode,
     SearchMode,
     SearchQuery,
@@ -21,10 +20,12 @@ from engines.stacks.agent_mail.contract import (
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.retrievers import Semantic
 from engines.stacks.agent_mail.sqlite.search import Fts5Engine
+from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.vector import amvi
 from engines.vector.bulk import embed_all
 from engines.vector.embedder import embedder_of
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail import changing
 from tests.make.mail.messages import one, some_mail
 from tests.make.mail.tantivy import upsert
 
@@ -86,7 +87,7 @@ def test_phase_3_fts5_and_its_triggers_are_removed_and_tantivy_serves(mail: Whol
     assert named == []
     assert served.ask(QUERY).hits == before != ()
     message = one(9_000, "moss")
-    mail.tantivy.update_incremental([mail.store.insert(message)])
+    mail.tantivy.update_incremental([changing.insert(mail.store, message)])
     assert served.ids(SearchQuery("moss")) == [9_000]
     with pytest.raises(IndexUnavailable):
         fts5.search("moss", Filters(), RankingMode.RELEVANCE, 5)
@@ -111,7 +112,7 @@ def test_the_switch_is_turned_back_at_any_time(mail: Whole, phase: KillSwitch | 
 
 def test_changes_reach_tantivy_in_one_commit_and_fts5_at_once(mail: Whole) -> None:
     messages = [one(at, "moss") for at in range(9_000, 9_040)]
-    changes = mail.store.insert_all((message, {}) for message in messages)
+    changes = [changing.insert(mail.store, message) for message in messages]
     assert len(mail.under(KillSwitch.FTS5).ids(SearchQuery("moss"))) == 40
     assert mail.ids(SearchQuery("moss")) == []
     mail.log.events.clear()
@@ -124,7 +125,7 @@ def test_changes_reach_tantivy_in_one_commit_and_fts5_at_once(mail: Whole) -> No
 def test_both_indexes_are_cared_for_alike(mail: Whole) -> None:
     fts5 = mail.service.tiers.lexical[FallbackTier.FTS5]
     assert isinstance(fts5, Fts5Engine)
-    both: tuple[IndexLifecycle, ...] = (fts5, mail.tantivy)
+    both: tuple[Fts5Engine | TantivyMailEngine, ...] = (fts5, mail.tantivy)
     for index in both:
         assert index.rebuild().documents == 80
         assert index.health().ready
@@ -142,7 +143,7 @@ def test_meaning_is_found_where_no_word_is_shared(tmp_path: Path) -> None:
     amvi.write_amvi(tmp_path / "meaning.amvi", model.identity, _ids(ids), vectors)
     index = amvi.AmviIndex.open(tmp_path / "meaning.amvi", model.identity, model.dimension)
     with whole(tmp_path) as mail:
-        semantic = Semantic(model, index, lambda _: _ids(ids))
+        semantic = Semantic(model, index.search, lambda _: _ids(ids))
         tiers = replace(mail.service.tiers, semantic=semantic)
         service = replace(mail.service, tiers=tiers)
         query = SearchQuery("deployment issues")

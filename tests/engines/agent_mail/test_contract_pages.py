@@ -26,6 +26,7 @@ from engines.stacks.agent_mail.pipeline.plan import (
 )
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail import changing
 from tests.make.mail.messages import some_mail
 
 pytestmark = pytest.mark.slow
@@ -184,7 +185,7 @@ def test_messages_that_are_deleted_between_pages_are_passed_over(
         whole_list = served.ids(replace(query, limit=1_000))
         first = served.ask(query)
         for gone in whole_list[3:5]:
-            mail.store.delete(gone)
+            changing.delete(mail.store, gone)
         rest = [
             at for page in walk(served, replace(query, cursor=first.next_cursor)) for at in page
         ]
@@ -205,7 +206,7 @@ def test_no_survivor_is_lost_where_the_message_of_the_cursor_is_deleted(
         whole_list = served.ids(replace(query, limit=1_000))
         first = served.ask(query)
         shown = [hit.message_id for hit in first.hits]
-        mail.tantivy.update_incremental([mail.store.delete(one) for one in shown[-gone:]])
+        mail.tantivy.update_incremental([changing.delete(mail.store, one) for one in shown[-gone:]])
         rest = walk(served, replace(query, cursor=first.next_cursor))
         seen = [*shown, *(one for page in rest for one in page)]
         assert sorted(seen) == sorted(whole_list)

@@ -19,7 +19,7 @@ import pytest
 from engines.contract import EngineError
 from engines.rerank.cross_encoder import Reranked
 from engines.stacks.agent_mail import budget
-from engines.stacks.agent_mail.budget import CURRENT, Allowance, Deadline, Parts
+from engines.stacks.agent_mail.budget import CURRENT, Deadline, Parts
 from engines.stacks.agent_mail.contract import (
     CandidateList,
     Filters,
@@ -176,12 +176,12 @@ def test_half_of_what_is_left_goes_to_each_tier_and_the_rest_to_the_last(
 ) -> None:
     now_ns = 5_000
     monkeypatch.setattr(budget, "perf_counter_ns", lambda: now_ns)
-    allowed = Allowance.of(LONG_MS)
+    allowed = Deadline.of(LONG_MS)
     assert allowed is not None
     assert allowed.share(last=False).share_ms == LONG_MS / 2
     assert allowed.share(last=True).share_ms == LONG_MS
-    assert Allowance.of(0) is None
-    spent = Allowance(now_ns - 1).share(last=True)
+    assert Deadline.of(0) is None
+    spent = Deadline(now_ns - 1, 1.0).share(last=True)
     assert spent.share_ms == 0
     assert spent.is_past()
 
@@ -328,9 +328,9 @@ def test_a_store_can_be_closed_while_a_statement_was_left(tmp_path: Path) -> Non
 def test_no_process_waits_for_what_hangs() -> None:
     script = (
         "import time\n"
-        "from engines.stacks.agent_mail.budget import Allowance, Parts\n"
+        "from engines.stacks.agent_mail.budget import Deadline, Parts\n"
         "try:\n"
-        "    Parts().call('engine', lambda: time.sleep(3600), Allowance.of(20).share(last=True))\n"
+        "    Parts().call('engine', lambda: time.sleep(3600), Deadline.of(20).share(last=True))\n"
         "except Exception as exc:\n"
         "    print(exc)\n"
     )

@@ -23,6 +23,7 @@ from engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weig
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
 from tests.make.damage import flip
+from tests.make.mail import changing
 from tests.make.mail.messages import one, stored
 from tests.make.mail.tantivy import Case, built, case, upsert
 
@@ -217,7 +218,7 @@ def test_the_store_is_read_while_another_process_writes_to_it(served: Served) ->
         assert forced.ask() == (SHOWN, "fts5", "")
         store.db.execute("PRAGMA busy_timeout = 10")
         with pytest.raises(sqlite3.OperationalError, match="database is locked"):
-            store.insert(one(9, "deploy"))
+            changing.insert(store, one(9, "deploy"))
     assert store_count(path) == len(MESSAGES)
 
 

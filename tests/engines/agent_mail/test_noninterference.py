@@ -27,6 +27,7 @@ from engines.stacks.agent_mail.contract import (
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail.worlds import EYE, World, world
+from tests.make.mail import changing
 from tests.make.mail.messages import AGENTS, THREADS, one
 
 STEPS = int(os.environ.get("MAIL_SCOPE_STEPS", "60"))
@@ -168,10 +169,10 @@ def test_a_policy_that_fails_denies_and_tells_no_caller(worlds: tuple[World, ...
 def test_a_view_follows_its_messages_and_a_revoked_verdict_at_once(tmp_path: Path) -> None:
     with world(tmp_path / "moving", 3, 4) as moving:
         mail = moving.mail
-        mail.store.insert(one(3, "freshly harboured"))
+        changing.insert(mail.store, one(3, "freshly harboured"))
         fresh = SearchQuery("harboured")
         assert mail.ids(fresh, EYE) == [3]
-        mail.store.delete(3)
+        changing.delete(mail.store, 3)
         assert mail.ids(fresh, EYE) == []
         shown = [Visibility.ALLOW]
         open_to_all = Scope("revoked", lambda _: shown[0])

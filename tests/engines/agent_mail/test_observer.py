@@ -86,7 +86,7 @@ def with_shadow(mail: Whole, shadow: Slow) -> Whole:
     engines = slowed(made.tiers.lexical)
     views = StoredViews(mail.store, lambda *_: engines, lambda _: {})
     tiers = replace(made.tiers, lexical=engines)
-    return replace(mail, service=replace(made, tiers=tiers, views=views))
+    return replace(mail, service=replace(made, tiers=tiers, views=views.of))
 
 
 @pytest.mark.parametrize("explain", [False, True])

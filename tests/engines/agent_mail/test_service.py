@@ -128,7 +128,7 @@ def test_a_score_that_is_no_number_is_an_engine_error() -> None:
             self, text: str, filters: Filters, ranking: RankingMode, depth: int
         ) -> CandidateList:
             found = super().search(text, filters, ranking, depth)
-            bad = tuple(replace(c, raw_score=float("nan")) for c in found.candidates)
+            bad = tuple(c._replace(raw_score=float("nan")) for c in found.candidates)
             return replace(found, candidates=bad)
 
     lexical: dict[FallbackTier, MailEngine] = {

@@ -12,9 +12,10 @@ from engines.contract import EngineError, FeatureUnavailable, IndexUnavailable, 
 from engines.stacks.agent_mail import views
 from engines.stacks.agent_mail.contract import SearchQuery
 from engines.stacks.agent_mail.pipeline.scope import viewer
-from engines.stacks.agent_mail.pipeline.view import View, nothing, plain
+from engines.stacks.agent_mail.views import View, nothing, plain
 from harness.core.files import place
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail import changing
 from tests.make.mail.messages import some_mail
 
 
@@ -48,7 +49,7 @@ def test_a_view_that_is_not_kept_leaves_no_file(
     (folder,) = place().iterdir()
     assert place().stat().st_mode & 0o077 == 0
     del made
-    mail.store.delete(mail.ids(SearchQuery("", project_id=1))[0])
+    changing.delete(mail.store, mail.ids(SearchQuery("", project_id=1))[0])
     kept = view(mail, "AmberFox")
     gc.collect()
     (left,) = place().iterdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -99,15 +100,18 @@ def whole(folder: Path) -> Iterator[Whole]:
             folder / "vectors.amvi", EMBEDDER.identity, EMBEDDER.dimension
         )
         lexical = _lexical(store, tantivy)
-        semantic = Semantic(EMBEDDER, vectors, lambda wanted: matching_ids(store, wanted))
+        semantic = Semantic(EMBEDDER, vectors.search, lambda wanted: matching_ids(store, wanted))
+        of_entities = partial(entities, weights=Weights(2.0, 1.0, 4.0))
         service = MailSearch(
             Tiers(lexical, semantic, ByLength(), store.sent),
             store.hydrate,
             store.projects_of_product,
             None,
             log.emit,
-            entities=entities(store, Weights(2.0, 1.0, 4.0)),
-            views=StoredViews(store, _rebuilt, lambda made: entities(made, Weights(2.0, 1.0, 4.0))),
+            entities=of_entities(store),
+            views=StoredViews(
+                store, _rebuilt, lambda made: entities(made, Weights(2.0, 1.0, 4.0))
+            ).of,
         )
         yield Whole(service, store, tantivy, log)
 

@@ -16,9 +16,9 @@ from engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProject
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Visibility, viewer
-from engines.stacks.agent_mail.sqlite.directory import Directory
 from harness.core.engine import Manifest
 from tests.engines.agent_mail.whole import Whole, index, whole
+from tests.make.mail.directory import Directory
 from tests.make.mail.messages import AGENTS, PROJECTS, some_message, stored
 
 EYE = viewer("AmberFox", frozenset({1}), frozenset({"TealOtter"}))

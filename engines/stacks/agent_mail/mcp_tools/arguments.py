@@ -33,10 +33,7 @@ FORMS = "YYYY-MM-DD, or YYYY-MM-DDTHH:MM:SS with a fraction and a zone where the
 
 
 def earliest(text: str) -> int:
-    """First microsecond that ``text`` admits as a lower bound: a day from its first on.
-
-    An instant between two microseconds admits the later one. Without a zone it is UTC.
-    """
+    """First microsecond that ``text`` admits as a lower bound: a day from its first on."""
     start, beyond, _ = _read(text)
     return start + beyond
 
@@ -127,11 +124,7 @@ class Typed:
 
 
 def read_hints(text: str, takes: Callable[[Hint], bool]) -> Typed:
-    """Take hints out of ``text``; one that ``takes`` says no to is left in, as words.
-
-    A hint stands by itself, and nothing within quotation marks is one. A text without hints comes
-    back untouched.
-    """
+    """Take hints out of ``text``; one that ``takes`` says no to is left in, as words."""
     taken: list[Hint] = []
     slips: list[Slip] = []
 
@@ -156,10 +149,7 @@ def read_hints(text: str, takes: Callable[[Hint], bool]) -> Typed:
 
 
 def distance(one: str, other: str) -> int:
-    """Fewest letters put in, left out or replaced to get from one word to the other.
-
-    V. Levenshtein, Binary codes capable of correcting deletions, insertions, and reversals, 1966.
-    """
+    """Fewest letters put in, left out or replaced to get from one word to the other."""
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one, start=1):
         above = row

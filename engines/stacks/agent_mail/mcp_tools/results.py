@@ -205,10 +205,7 @@ HINTS = {
 
 
 def diagnose(search_response: SearchResponse) -> SearchDiagnostics | None:
-    """Return what is degraded; None where the tier that is meant to answer did, and fully.
-
-    A query that says nothing is told so; the service is not the worse for it.
-    """
+    """Return what is degraded; None where the tier that is meant to answer did, and fully."""
     explain = search_response.explain
     fell = search_response.fell_back
     seen = {

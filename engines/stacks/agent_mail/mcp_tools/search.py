@@ -35,7 +35,6 @@ from engines.stacks.agent_mail.mcp_tools.arguments import (
     InProduct,
     InProject,
     Slip,
-    Typed,
 )
 from engines.stacks.agent_mail.mcp_tools.results import (
     DidYouMean,
@@ -58,8 +57,8 @@ from engines.stacks.agent_mail.mcp_tools.results import (
     without_paths,
 )
 from engines.stacks.agent_mail.pipeline.scope import Scope
-from engines.stacks.agent_mail.pipeline.view import plain
 from engines.stacks.agent_mail.service import MailSearch
+from engines.stacks.agent_mail.views import plain
 from harness.core.digest import of_json
 from harness.core.engine import Manifest
 
@@ -117,10 +116,41 @@ def question(args: Arguments, directory: Names) -> Question:
         rerank_top_k=args.rerank_top_k,
         rrf_k=args.rrf_k,
     )
-    reader = _Reader(directory, within, query)
-    typed = arguments.read_hints(args.query, reader.takes)
-    said = reader.assistance(typed)
-    return Question(replace(reader.query, text=typed.text), said, typed.slips)
+    applied: list[bool] = []
+    unread: list[HintUnread] = []
+
+    def takes(hint: Hint) -> bool:
+        """Take a hint that can be read; a parameter or an earlier hint goes before it."""
+        nonlocal query
+        try:
+            value = _value(hint, directory, within)
+        except (Refused, ValueError) as exc:
+            reason = exc.problem if isinstance(exc, Refused) else str(exc)
+            unread.append(HintUnread(typed=hint.typed, reason=reason))
+            return False
+        name = FACET_OF[hint.field]
+        of = query.time_range if name in {"min_ts", "max_ts"} else query
+        is_set, changed = getattr(of, name), replace(of, **{name: value})
+        with_it = (
+            changed if isinstance(changed, SearchQuery) else replace(query, time_range=changed)
+        )
+        counts = is_set in {None, (), value} and not _contradict(with_it.time_range)
+        if counts:
+            query = with_it
+        applied.append(counts)
+        return True
+
+    typed = arguments.read_hints(args.query, takes)
+    query = replace(query, text=typed.text)
+    if not (typed.taken or typed.slips or unread):
+        return Question(query, None, ())
+    hints = [
+        HintApplied(field=hint.field.value, value=hint.value, typed=hint.typed, applied=counts)
+        for hint, counts in zip(typed.taken, applied, strict=True)
+    ]
+    meant = [DidYouMean(typed=slip.typed, suggestion=slip.meant) for slip in typed.slips]
+    said = QueryAssistance(text=typed.text, hints=hints, unread=unread, did_you_mean=meant)
+    return Question(query, said, typed.slips)
 
 
 def _contradict(times: TimeRange) -> bool:
@@ -128,65 +158,18 @@ def _contradict(times: TimeRange) -> bool:
     return times.min_ts is not None and times.max_ts is not None and times.min_ts > times.max_ts
 
 
-class _Reader:
-    """Takes hints where they can be read, and remembers which of them count.
-
-    No text is an error: a value that cannot be read leaves the hint standing as words, and the
-    answer says why. A parameter, or an earlier hint, goes before a hint that says something else.
-    """
-
-    def __init__(
-        self, directory: Names, within: Collection[int] | None, query: SearchQuery
-    ) -> None:
-        self.query = query
-        self._applied: list[bool] = []
-        self._unread: list[HintUnread] = []
-        self._directory, self._within = directory, within
-
-    def takes(self, hint: Hint) -> bool:
-        try:
-            value = self._value(hint)
-        except (Refused, ValueError) as exc:
-            reason = exc.problem if isinstance(exc, Refused) else str(exc)
-            self._unread.append(HintUnread(typed=hint.typed, reason=reason))
-            return False
-        name = FACET_OF[hint.field]
-        of = self.query.time_range if name in {"min_ts", "max_ts"} else self.query
-        is_set, changed = getattr(of, name), replace(of, **{name: value})
-        with_it = (
-            replace(self.query, time_range=changed) if isinstance(changed, TimeRange) else changed
-        )
-        counts = is_set in {None, (), value} and not _contradict(with_it.time_range)
-        if counts:
-            self.query = with_it
-        self._applied.append(counts)
-        return True
-
-    def assistance(self, typed: Typed) -> QueryAssistance | None:
-        """Return how a text was read; None where there is nothing to say."""
-        if not (typed.taken or typed.slips or self._unread):
-            return None
-        hints = [
-            HintApplied(field=hint.field.value, value=hint.value, typed=hint.typed, applied=counts)
-            for hint, counts in zip(typed.taken, self._applied, strict=True)
-        ]
-        meant = [DidYouMean(typed=slip.typed, suggestion=slip.meant) for slip in typed.slips]
-        return QueryAssistance(
-            text=typed.text, hints=hints, unread=self._unread, did_you_mean=meant
-        )
-
-    def _value(self, hint: Hint) -> Any:  # noqa: ANN401  what the facet of the hint holds
-        match hint.field:
-            case HintField.PROJECT:
-                return project_called(hint.value, self._directory, self._within)
-            case HintField.IMPORTANCE:
-                return levels(hint.value)
-            case HintField.AFTER:
-                return arguments.earliest(hint.value)
-            case HintField.BEFORE:
-                return arguments.latest(hint.value)
-            case HintField.FROM | HintField.THREAD:
-                return hint.value
+def _value(hint: Hint, directory: Names, within: Collection[int] | None) -> Any:  # noqa: ANN401  what the facet holds
+    match hint.field:
+        case HintField.PROJECT:
+            return project_called(hint.value, directory, within)
+        case HintField.IMPORTANCE:
+            return levels(hint.value)
+        case HintField.AFTER:
+            return arguments.earliest(hint.value)
+        case HintField.BEFORE:
+            return arguments.latest(hint.value)
+        case HintField.FROM | HintField.THREAD:
+            return hint.value
 
 
 def levels(text: str) -> tuple[Importance, ...]:
@@ -282,14 +265,13 @@ class Surface:
             search_response = self._from(asked.query, args.offset)
         except Refused:
             raise
-        except SearchError as exc:
-            return self._failed(pathless(str(exc)) if self.service.view is None else plain(exc))
-        except Exception as exc:
-            LOG.exception("search failed")
-            return self._failed(f"{type(exc).__name__} in the service; see its log")
-        return self._result(
-            args, asked, replace(search_response, explain=without_paths(search_response.explain))
-        )
+        except Exception as exc:  # noqa: BLE001  told, and logged where it is not known
+            own = of_json([self.identity.manifest.fingerprint, NOBODY])
+            reason = failed(self._told(exc))
+            signed = self._signed(own, NOBODY, NOBODY)
+            return SearchResult(result=[], diagnostics=reason, served_by=signed)
+        explain = without_paths(search_response.explain)
+        return self._result(args, asked, replace(search_response, explain=explain))
 
     def subjects(self, args: Beginning) -> SubjectsFound:
         """Complete what is typed by subjects that the caller may see."""
@@ -301,15 +283,17 @@ class Surface:
             messages = self.service.beginning(args.prefix, project, args.limit, self.scope)
         except Refused:
             raise
-        except SearchError as exc:
-            said = pathless(str(exc)) if self.service.view is None else plain(exc)
-            return SubjectsFound(subjects=[], reason=said)
-        except Exception as exc:
-            LOG.exception("completing failed")
-            return SubjectsFound(subjects=[], reason=f"{type(exc).__name__} in the service")
+        except Exception as exc:  # noqa: BLE001  as above
+            return SubjectsFound(subjects=[], reason=self._told(exc))
         return SubjectsFound(
             subjects=[SubjectShown(id=one.message_id, subject=one.subject) for one in messages]
         )
+
+    def _told(self, exc: Exception) -> str:
+        if isinstance(exc, SearchError):
+            return pathless(str(exc)) if self.service.view is None else plain(exc)
+        LOG.error("search failed", exc_info=exc)
+        return f"{type(exc).__name__} in the service; see its log"
 
     def _seen(self, scope: Scope) -> Surface:
         """Narrow the surface to what its viewer may see; what it signs with tells of no more."""
@@ -364,28 +348,13 @@ class Surface:
         search_response: SearchResponse,
         diagnostics: SearchDiagnostics | None,
     ) -> ServedBy:
-        """Sign with the arm's fingerprint only what the arm itself answered.
-
-        A question that says nothing is answered by the arm, if with nothing.
-        """
-        own = self.identity.manifest.fingerprint
+        """Sign with the arm's fingerprint only what the arm itself answered."""
+        own, by = self.identity.manifest.fingerprint, search_response.served_by
+        explain = search_response.explain
         other = query.mode is not self.mode or bool(query.rrf_k or query.rerank_top_k)
         if other or (diagnostics is not None and diagnostics.degraded):
-            own = of_json([
-                own,
-                query.mode,
-                search_response.served_by,
-                search_response.explain.method,
-            ])
-        return self._signed(
-            own, search_response.served_by, str(search_response.explain.actual_mode)
-        )
-
-    def _failed(self, reason: str) -> SearchResult:
-        own = of_json([self.identity.manifest.fingerprint, NOBODY])
-        return SearchResult(
-            result=[], diagnostics=failed(reason), served_by=self._signed(own, NOBODY, NOBODY)
-        )
+            own = of_json([own, query.mode, by, explain.method])
+        return self._signed(own, by, str(explain.actual_mode))
 
     def _signed(self, fingerprint: str, engine: str, mode: str) -> ServedBy:
         made = self.identity.manifest

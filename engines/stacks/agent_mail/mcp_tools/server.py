@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from mcp.server.lowlevel import Server
 
 from engines import mcp_server
-from engines.contract import SearchError
+from engines.contract import InvalidQuery, SearchError
 from engines.mcp_server import CALLER, Code, Given, Refused, Tool
-from engines.stacks.agent_mail.contract import DocKind
-from engines.stacks.agent_mail.ingest import Ingest
+from engines.stacks.agent_mail.contract import DocKind, Importance
+from engines.stacks.agent_mail.ingest import Draft, Ingest, Written
 from engines.stacks.agent_mail.mcp_tools.arguments import (
     Beginning,
     DeleteMessage,
@@ -22,7 +22,6 @@ from engines.stacks.agent_mail.mcp_tools.arguments import (
     InProject,
     InsertMessage,
 )
-from engines.stacks.agent_mail.mcp_tools.changes import Changes
 from engines.stacks.agent_mail.mcp_tools.results import (
     Changed,
     ResultModel,
@@ -30,7 +29,7 @@ from engines.stacks.agent_mail.mcp_tools.results import (
     SubjectsFound,
     pathless,
 )
-from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface, project_called
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch, engine_chain
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from harness.core.digest import of_json
@@ -38,6 +37,69 @@ from harness.core.digest import of_json
 LOG = logging.getLogger("engines.mail.surface")
 NAME = "agent-mail-search"
 MESSAGES, PRODUCT, SUBJECT = "search_messages", "search_messages_product", "complete_subject"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes messages for whoever sees all of them."""
+
+    box: Ingest
+
+    def insert(self, surface: Surface, args: InsertMessage) -> Changed:
+        """Write a new message; every search that begins after the answer finds it."""
+        _check_operator(surface)
+        draft = Draft(
+            project_called(args.project_key, surface.directory),
+            args.subject,
+            args.body,
+            args.sender,
+            _names(args.recipients),
+            args.thread_id,
+            _importance(args.importance),
+            args.ack_required,
+            args.created_ts,
+        )
+        return _changed(lambda: self.box.insert(draft))
+
+    def edit(self, surface: Surface, args: EditMessage) -> Changed:
+        """Write parts of a message anew."""
+        _check_operator(surface)
+        new = args.model_dump(exclude={"id"}, exclude_none=True)
+        if args.recipients is not None:
+            new["recipients"] = _names(args.recipients)
+        if args.importance is not None:
+            new["importance"] = _importance(args.importance)
+        return _changed(lambda: self.box.edit(args.id, **new))
+
+    def delete(self, surface: Surface, args: DeleteMessage) -> Changed:
+        """Remove a message."""
+        _check_operator(surface)
+        return _changed(lambda: self.box.delete(args.id))
+
+
+def _check_operator(surface: Surface) -> None:
+    if surface.scope is not None:
+        raise Refused("only an operator may change messages", Code.FORBIDDEN)
+
+
+def _names(said: str) -> tuple[str, ...]:
+    return tuple(name for one in said.split(",") if (name := one.strip()))
+
+
+def _importance(said: str) -> Importance:
+    try:
+        return Importance(said)
+    except ValueError as exc:
+        known = ", ".join(level.value for level in Importance)
+        raise Refused(f"importance is {said!r}, give one of {known}") from exc
+
+
+def _changed(change: Callable[[], Written]) -> Changed:
+    try:
+        done = change()
+    except InvalidQuery as exc:
+        raise Refused(str(exc), Code.NOT_FOUND) from exc
+    return Changed(id=done.message_ids[0], generation=done.generation)
 
 
 class Offered(NamedTuple):
@@ -76,11 +138,7 @@ def writing(box: Ingest) -> Mapping[str, Offered]:
 
 
 def application(surface: Surface | Switched, box: Ingest | None = None) -> Server[Any]:
-    """Make a server of the tools; its version is the fingerprint of who answers at the start.
-
-    With ``box``, operators may change messages too. A server that has viewers names no corpus in
-    it, for all of them read it.
-    """
+    """Make a server of the tools; its version is the fingerprint of who answers at the start."""
     made = surface.identity.manifest
     if surface.scope is not None:
         made = replace(made, documents=0, corpus_sha256="")
@@ -121,11 +179,7 @@ class Who(NamedTuple):
 
 
 def under(identity: Identity, settings: Mapping[str, Any], switch: KillSwitch | None) -> Identity:
-    """Identity of an arm whose switch is set: that of the arm with this setting.
-
-    So what ``mail-tantivy`` answers under ``fts5`` is signed as what ``mail-fts5`` answers, where
-    the two arms differ in nothing else.
-    """
+    """Identity of an arm whose switch is set: that of the arm with this setting."""
     if switch is None or settings[SETTING] == switch:
         return identity
     changed = of_json({**settings, SETTING: switch.value})

@@ -41,11 +41,7 @@ def of_leg(name: str) -> Iterator[None]:
 def salvaged(
     hydrate: Callable[[Sequence[int]], Mapping[int, Doc]], lost: dict[int, str]
 ) -> Callable[[Sequence[int]], Mapping[int, Doc]]:
-    """Read documents one by one where some cannot be read together; ``lost`` learns which and why.
-
-    The result raises what ``hydrate`` raised where none of several can be read, or where the table
-    is locked.
-    """
+    """Read documents one by one where some cannot be read together; ``lost`` learns why."""
 
     def read(message_ids: Sequence[int]) -> Mapping[int, Doc]:
         try:

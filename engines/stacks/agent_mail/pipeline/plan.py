@@ -39,11 +39,7 @@ class Bounded(NamedTuple):
 
 
 def bounded(text: str) -> Bounded:
-    """Keep a text of up to ``MAX_WORDS`` words as it is.
-
-    Of a longer one each piece, a phrase or what stands between white space, is kept once, in the
-    order met, until the words are full. A piece that is too long is cut.
-    """
+    """Keep a text of up to ``MAX_WORDS`` words as it is."""
     total = len(words_in(text))
     if total <= MAX_WORDS:
         return Bounded(text)
@@ -108,10 +104,7 @@ class SearchCursor:
     """What was examined on all pages up to here, shown or not."""
 
     def encode(self) -> str:
-        """Write ``s<16 hexadecimal digits of the bits>:i<id>[:e<engine>[:q<query>:x<ids>]]``.
-
-        The ids are written as ``packed`` does.
-        """
+        """Write ``s<16 hexadecimal digits of the bits>:i<id>[:e<engine>[:q<query>:x<ids>]]``."""
         bits = struct.pack(">d", self.score).hex()
         tail = f":e{self.engine}" if self.engine else ""
         pages = f":q{self.query}:x{packed(self.seen)}" if self.query else ""
@@ -281,12 +274,7 @@ class Plan:
 
 
 def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Plan:
-    """Resolve filters that contradict each other (section 7.2).
-
-    A project wins over a product, and a direction needs an agent. Agents and projects have no
-    message facets; those are left out without a word (section 2.2, rule 8). ``projects_of``
-    gives the projects of a product.
-    """
+    """Resolve filters that contradict each other (section 7.2)."""
     if query.doc_kind is not DocKind.MESSAGE:
         filters = Filters(project_id=query.project_id)
     else:

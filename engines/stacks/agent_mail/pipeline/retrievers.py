@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice
-from operator import le, neg
 from pathlib import Path
 from time import perf_counter_ns
-from typing import NamedTuple, NoReturn, Protocol, TypeVar, overload
+from typing import NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +23,7 @@ from engines.stacks.agent_mail.budget import Deadline, Parts
 from engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
-    Candidates,
+    ExplainTiming,
     Filters,
     MailEngine,
     Message,
@@ -53,65 +51,15 @@ class Scored(NamedTuple):
         return self.score if self.sent is None else self.sent
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoredColumns(Sequence[Scored]):
-    """Messages with their scores in columns of one length; each is made when it is looked at."""
-
-    message_ids: Sequence[int]
-    scores: Sequence[float]
-    raw_scores: Sequence[float]
-
-    @classmethod
-    def of(cls, hits: Sequence[Scored]) -> ScoredColumns:
-        """Take hits apart into columns, where they are not in columns yet."""
-        if isinstance(hits, cls):
-            return hits
-        columns = (
-            [h.message_id for h in hits],
-            [h.score for h in hits],
-            [h.raw_score for h in hits],
-        )
-        return cls(*columns)
-
-    def __len__(self) -> int:
-        return len(self.message_ids)
-
-    def __iter__(self) -> Iterator[Scored]:
-        return map(Scored, self.message_ids, self.scores, self.raw_scores)
-
-    @overload
-    def __getitem__(self, at: int) -> Scored: ...
-    @overload
-    def __getitem__(self, at: slice) -> ScoredColumns: ...
-    def __getitem__(self, at: int | slice) -> Scored | ScoredColumns:
-        if isinstance(at, slice):
-            return ScoredColumns(self.message_ids[at], self.scores[at], self.raw_scores[at])
-        return Scored(self.message_ids[at], self.scores[at], self.raw_scores[at])
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Microseconds that the parts of a tier took; None where a part did not run."""
-
-    lexical_us: int | None = None
-    vector_us: int | None = None
-    fusion_us: int | None = None
-    rerank_us: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """Messages in the order of section 3.3: score descending, id ascending."""
 
     hits: Sequence[Scored]
-    exhausted: bool
-    """Whether a greater depth would give no more."""
-    method: str
-    normalized_query: str | None = None
-    sql: str = ""
-    used_like_fallback: bool = False
-    note: str = ""
-    clock: Clock = field(default_factory=Clock)
+    found: CandidateList
+    """What they were made of, and whether a greater depth would give no more."""
+    clock: ExplainTiming = field(default_factory=ExplainTiming)
+    """Times of the parts that ran."""
 
 
 def in_order(hits: Iterable[Scored]) -> tuple[Scored, ...]:
@@ -119,67 +67,34 @@ def in_order(hits: Iterable[Scored]) -> tuple[Scored, ...]:
     return tuple(sorted(hits, key=lambda hit: (-hit.key, hit.message_id)))
 
 
-def of_lexical(found: CandidateList, clock: Clock) -> Ranked:
+def of_lexical(found: CandidateList, clock: ExplainTiming) -> Ranked:
     """Take an engine's candidates over, their scores as shares of the best one.
 
     0 is what a message that matches nothing would score and 1 the query's best hit, so a score
     depends neither on the page nor on the depth (decision 7). Without a score, as in a listing,
     every message has 0.
     """
-    columns = Candidates.of(found.candidates)
-    checked(columns)
-    seen = max(columns.raw_scores, default=0.0)
+    check_numbers(found.candidates)
+    seen = max((raw_score for _, raw_score in found.candidates), default=0.0)
     best = seen if found.best is None else found.best
-    return Ranked(
-        _ordered(columns, _shares(columns.raw_scores, best)),
-        found.exhausted,
-        found.method,
-        found.normalized_query,
-        found.sql,
-        found.used_like_fallback,
-        found.note,
-        clock,
+    hits = (
+        Scored(message_id, min(1.0, max(0.0, raw_score / best)) if best > 0 else 0.0, raw_score)
+        for message_id, raw_score in found.candidates
     )
+    return Ranked(in_order(hits), found, clock)
 
 
-def _ordered(found: Candidates, shares: Sequence[float]) -> ScoredColumns:
-    """Sort candidates by their shares, then ids; most engines gave them so."""
-    keys = list(zip(map(neg, shares), found.message_ids, strict=True))
-    if all(map(le, keys, islice(keys, 1, None))):
-        return ScoredColumns(found.message_ids, shares, found.raw_scores)
-    ranked = sorted(zip(map(neg, shares), found.message_ids, found.raw_scores, strict=True))
-    below, message_ids, scores = zip(*ranked, strict=True)
-    return ScoredColumns(message_ids, list(map(neg, below)), scores)
-
-
-def _shares(scores: Sequence[float], best: float) -> Sequence[float]:
-    """Divide scores by the best one; all are 0 where that is not above 0."""
-    if best <= 0:
-        return [0.0] * len(scores)
-    shares = [score / best for score in scores]
-    if not shares or (min(shares) >= 0.0 and max(shares) <= 1.0):
-        return shares
-    return [min(1.0, max(0.0, share)) for share in shares]
-
-
-def checked(candidates: Sequence[Candidate]) -> None:
+def check_numbers(candidates: Sequence[Candidate]) -> None:
     """Refuse scores that are not numbers."""
-    found = Candidates.of(candidates)
-    if all(map(math.isfinite, found.raw_scores)):
-        return
-    for message_id, score in zip(found.message_ids, found.raw_scores, strict=True):
+    for message_id, score in candidates:
         if not math.isfinite(score):
             raise EngineError(f"message {message_id} scored {score}")
 
 
-class VectorIndex(Protocol):
-    """Exact search over vectors of messages."""
-
-    def search(
-        self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
-    ) -> Sequence[tuple[int, float]]:
-        """Return at most ``k`` pairs of message id and cosine, best first; None allows all."""
-        ...
+VectorSearch = Callable[
+    [NDArray[np.float32], int, NDArray[np.int64] | None], Sequence[tuple[int, float]]
+]
+"""Finds at most so many pairs of message id and cosine, best first; no ids allow all."""
 
 
 class Nearest(Protocol):
@@ -195,7 +110,7 @@ class Semantic:
     """A vector index and the embedder that it was made with."""
 
     embedder: Embedder
-    index: VectorIndex
+    index: VectorSearch
     matching: Callable[[Filters], NDArray[np.int64]]
     """Sorted ids of the messages that pass filters: they apply before ranking."""
     every: bool = True
@@ -205,7 +120,7 @@ class Semantic:
         """Return at most ``depth`` messages, nearest first; none at a right angle or beyond."""
         allowed = None if self.every and filters == Filters() else self.matching(filters)
         query = self.embedder.embed([text])[0]
-        nearest = self.index.search(query, depth, allowed)
+        nearest = self.index(query, depth, allowed)
         return CandidateList(
             tuple(Candidate(message_id, cosine) for message_id, cosine in nearest if cosine > 0),
             exhausted=len(nearest) < depth,
@@ -251,15 +166,14 @@ class Reranking:
     def open(
         self, index: Path, hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
     ) -> Reranker | None:
-        """Open it; one that cannot be opened is absent, and says why when it is queried.
-
-        ``hydrate`` gives messages by id; one that was deleted has nothing to say.
-        """
+        """Open it; one that cannot be opened is absent, and says why when it is queried."""
         if not self.named:
             return None
         try:
             if self.named == LATE_INTERACTION:
-                return self._late_interaction(index)
+                embedder = self._tokens_of()
+                tokens = TokenStore.open(index / FILE, embedder.identity, embedder.dimension)
+                return LateInteraction(embedder, tokens, FUSED_WEIGHT)
             cross_encoder = self._cross_encoder()
         except ModelNotReady as exc:
             return RerankerUnavailable(FeatureUnavailable(str(exc)))
@@ -271,11 +185,6 @@ class Reranking:
             return [text_of(known[one]) if one in known else "" for one in ids]
 
         return CrossEncoding(cross_encoder, texts)
-
-    def _late_interaction(self, index: Path) -> LateInteraction:
-        embedder = self._tokens_of()
-        tokens = TokenStore.open(index / FILE, embedder.identity, embedder.dimension)
-        return LateInteraction(embedder, tokens, FUSED_WEIGHT)
 
     def _cross_encoder(self) -> CrossEncoder:
         return CrossEncoder.load(Path(self.named), self.max_tokens, self.sha256)
@@ -302,11 +211,7 @@ class Unavailable:
 
 
 def or_unavailable(opening: Callable[[], Nearest | None]) -> Nearest | None:
-    """Open a part; one that cannot be opened is absent (section 2.2, rule 3: never an error).
-
-    A model that is missing or not the pinned one is a feature that is not available, a broken
-    index is not ready.
-    """
+    """Open a part; one that cannot be opened is absent (section 2.2, rule 3: never an error)."""
     try:
         return opening()
     except ModelNotReady as exc:
@@ -325,7 +230,6 @@ NEAREST = FUSED_DEPTH
 LONG_AGO = -(2**53)
 """When a message was sent whose time cannot be read: it comes last, and its reader will say so."""
 
-_FILTERS = tuple(one.name for one in fields(Filters))
 Result = TypeVar("Result")
 
 
@@ -349,7 +253,7 @@ class TierQuery:
 
 def digits_of(query: SearchQuery, asked: TierQuery) -> str:
     """Return a digest of what decides which hits a query has, and in which order."""
-    given = (getattr(asked.filters, name) for name in _FILTERS)
+    given = (getattr(asked.filters, one.name) for one in fields(Filters))
     filters = [sorted(one) if isinstance(one, frozenset) else one for one in given]
     constants = asked.ranking, asked.rrf_k, asked.rerank_top_k, query.effective_min_score
     said = repr((query.doc_kind, asked.text, filters, constants))
@@ -383,12 +287,13 @@ class Tiers:
         match tier:
             case FallbackTier.TANTIVY | FallbackTier.FTS5 | FallbackTier.LIKE:
                 found, took = _timed(lambda: self._words(tier, asked, depth))
-                return of_lexical(found, Clock(lexical_us=took))
+                return of_lexical(found, ExplainTiming(lexical_us=took))
             case FallbackTier.SEMANTIC:
                 newest = asked.ranking is RankingMode.RECENCY
                 found, took = _timed(lambda: self._nearest(asked, NEAREST if newest else depth))
+                hits = (Scored(at, min(1.0, max(0.0, raw)), raw) for at, raw in found.candidates)
                 whole = replace(found, exhausted=found.exhausted or newest)
-                return _of_vectors(whole, Clock(vector_us=took))
+                return Ranked(in_order(hits), whole, ExplainTiming(vector_us=took))
             case FallbackTier.HYBRID:
                 return self._fused(asked)
             case FallbackTier.RERANK:
@@ -415,11 +320,7 @@ class Tiers:
             return semantic.search(asked.meant, asked.filters, depth)
 
         found = self.parts.call(FallbackTier.SEMANTIC, search, asked.until)
-        checked(found.candidates)
-        return self._held(asked, found)
-
-    def _held(self, asked: TierQuery, found: CandidateList) -> CandidateList:
-        """Keep what the signs of the text allow: a vector knows no ``-word`` and no ``+word``."""
+        check_numbers(found.candidates)
         said = signed(asked.text)
         if not said:
             return found
@@ -431,7 +332,10 @@ class Tiers:
 
     def _fused(self, asked: TierQuery) -> Ranked:
         if asked.text and not asked.meant:
-            return self._lacking(asked)
+            with faults.of_leg(FallbackTier.TANTIVY):
+                words, took = _timed(lambda: self._words(FallbackTier.TANTIVY, asked, EVERY))
+            listed = of_lexical(words, ExplainTiming(lexical_us=took))
+            return replace(listed, found=replace(words, method="hybrid_rrf"))
         with faults.of_leg(FallbackTier.SEMANTIC):
             nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
         by_relevance = replace(asked, ranking=RankingMode.RELEVANCE)
@@ -446,20 +350,18 @@ class Tiers:
         weights = dict.fromkeys(legs, 1.0)
         most = sum(len(leg) for leg in legs.values())
         hits, fusion_us = _timed(lambda: fuse(legs, weights, rrf_k=asked.rrf_k, k=most))
-        return Ranked(
-            in_order(Scored(int(hit.doc_id), hit.score, hit.raw_score) for hit in hits),
+        found = CandidateList(
+            (),
             exhausted=True,
             method="hybrid_rrf",
             normalized_query=words.normalized_query,
             note=words.note,
-            clock=Clock(lexical_us=lexical_us, vector_us=vector_us, fusion_us=fusion_us),
         )
-
-    def _lacking(self, asked: TierQuery) -> Ranked:
-        """List what a text of refusals alone leaves: a model has nothing to look for there."""
-        with faults.of_leg(FallbackTier.TANTIVY):
-            words, took = _timed(lambda: self._words(FallbackTier.TANTIVY, asked, EVERY))
-        return replace(of_lexical(words, Clock(lexical_us=took)), method="hybrid_rrf")
+        return Ranked(
+            in_order(Scored(int(hit.doc_id), hit.score, hit.raw_score) for hit in hits),
+            found,
+            ExplainTiming(lexical_us=lexical_us, vector_us=vector_us, fusion_us=fusion_us),
+        )
 
     def _reranked(self, asked: TierQuery) -> Ranked:
         """Rerank the window; candidates below it keep their order below it (decision 17)."""
@@ -467,7 +369,7 @@ class Tiers:
             raise FeatureUnavailable("no model for reranking")
         fused = self._fused(asked)
         if asked.text and not asked.meant:
-            return replace(fused, method="hybrid_rerank")
+            return replace(fused, found=replace(fused.found, method="hybrid_rerank"))
         window, rest = fused.hits[: asked.rerank_top_k], fused.hits[asked.rerank_top_k :]
         ids, scores = [hit.message_id for hit in window], [hit.score for hit in window]
         reranker = self.reranker
@@ -484,18 +386,9 @@ class Tiers:
         return replace(
             fused,
             hits=(*in_order(top), *in_order(below)),
-            method="hybrid_rerank",
+            found=replace(fused.found, method="hybrid_rerank"),
             clock=replace(fused.clock, rerank_us=rerank_us),
         )
-
-
-def _of_vectors(found: CandidateList, clock: Clock) -> Ranked:
-    hits = (
-        Scored(c.message_id, min(1.0, max(0.0, c.raw_score)), c.raw_score) for c in found.candidates
-    )
-    return Ranked(
-        in_order(hits), found.exhausted, found.method, found.normalized_query, clock=clock
-    )
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Result, int]:

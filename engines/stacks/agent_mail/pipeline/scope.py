@@ -109,10 +109,6 @@ def unrestricted() -> Scope:
 
 
 def viewer(agent: str, projects: frozenset[int], contacts: frozenset[str]) -> Scope:
-    """Show an agent its own messages and its projects'; of its contacts elsewhere, that they wrote.
-
-    A message that the agent sent or received, or that lies in one of its projects, is allowed.
-    One from an approved contact in another project is redacted; any other is denied.
-    """
+    """Show an agent its own messages and its projects', and of its contacts that they wrote."""
     rules = Viewer(agent, projects, contacts)
     return Scope(f"viewer:{agent}", rules, _Known(rules))

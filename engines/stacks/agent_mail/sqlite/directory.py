@@ -9,20 +9,9 @@ from dataclasses import dataclass
 from engines.stacks.agent_mail.contract import Agent, Entity, Message, Project
 from engines.stacks.agent_mail.sqlite.store import MessageStore, spelled
 
-_REGISTER = (
-    "INSERT INTO agents (project_id, name, program, model, task_description, identifiers,"
-    " subject_form, body_form) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, name)"
-    " DO UPDATE SET program = excluded.program, model = excluded.model,"
-    " task_description = excluded.task_description, identifiers = excluded.identifiers,"
-    " subject_form = excluded.subject_form, body_form = excluded.body_form"
-)
 _KEEP = (
     "INSERT INTO agents (id, project_id, name, program, model, task_description, identifiers,"
     " subject_form, body_form) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_DESCRIBE = (
-    "UPDATE projects SET name = ?, description = ?, identifiers = ?, subject_form = ?,"
-    " body_form = ? WHERE id = ? AND slug = ?"
 )
 _AGENTS = (
     "SELECT id, project_id, name, program, model, task_description FROM agents"
@@ -35,38 +24,9 @@ _PROJECTS = (
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Agents and projects by id; ids that are gone are left out.
-
-    Reading raises ``EngineError`` or ``IndexUnavailable``, writing ``sqlite3.Error``.
-    """
+    """Agents and projects by id; ids that are gone are left out."""
 
     store: MessageStore
-
-    def register(
-        self,
-        project_id: int,
-        name: str,
-        *,
-        program: str = "",
-        model: str = "",
-        task_description: str = "",
-    ) -> int:
-        """Write what an agent is and give its id; what was written of it before is gone."""
-        told = (name, program, model, task_description)
-        with self.store.writing() as db:
-            db.execute(_REGISTER, (project_id, *told, *spelled(*told)))
-            found = "SELECT id FROM agents WHERE project_id = ? AND name = ?"
-            return int(db.execute(found, (project_id, name)).fetchone()[0])
-
-    def describe(self, project: Project) -> None:
-        """Write a project's name and description anew; its slug stays."""
-        forms = spelled(f"{project.slug}\n{project.name}", project.description)
-        with self.store.writing() as db:
-            of = project.project_id, project.slug
-            values = (project.name, project.description, *forms, *of)
-            done = db.execute(_DESCRIBE, values)
-            if not done.rowcount:
-                raise KeyError(f"no project {project.project_id} {project.slug!r}")
 
     def agents(self, agent_ids: Iterable[int]) -> Mapping[int, Agent]:
         rows = self.store.read(_AGENTS, (json.dumps(tuple(agent_ids)),))
@@ -84,12 +44,7 @@ def copied(
     redacted: Collection[int],
     knows: Callable[[Entity], bool],
 ) -> None:
-    """Write to ``part`` the agents and projects that its viewer knows, and products of these.
-
-    What ``knows`` allows is copied in full. What only ``shown`` messages name keeps its id and its
-    name, and nothing that is registered of it. A product that nothing but ``redacted`` messages
-    lead to is as one that is not there.
-    """
+    """Write to ``part`` the agents and projects that its viewer knows, and products of these."""
     named = {(m.project_id, name) for m in shown for name in (m.sender_name, *m.recipients)}
     agents = [
         agent if knows(agent) else Agent(agent.agent_id, agent.project_id, agent.name)

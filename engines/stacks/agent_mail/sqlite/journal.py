@@ -11,9 +11,12 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
-from engines.stacks.agent_mail.contract import Change, DocChange, Message
+from engines.stacks.agent_mail.contract import Change, DocChange
+
+if TYPE_CHECKING:
+    from engines.stacks.agent_mail.sqlite.store import MessageStore
 
 BATCH = 1_000
 """Messages indexed at once; what is indexed is noted after each batch."""
@@ -66,18 +69,6 @@ _NEWS = (
 )
 
 
-class Journaled(Protocol):
-    """As much of a message store as the journal is read through."""
-
-    def read(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Read rows."""
-        ...
-
-    def hydrate(self, message_ids: Sequence[int]) -> Mapping[int, Message]:
-        """Read messages by id; deleted ones are absent."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Changes in the order in which they were made, and the generation that they lead to."""
@@ -86,40 +77,38 @@ class Batch:
     changes: tuple[DocChange, ...]
 
 
-def generation(store: Journaled) -> int:
+def generation(store: MessageStore) -> int:
     """Count the changes of a store since it was filled."""
     return int(store.read("SELECT value FROM generation")[0][0])
 
 
-def since(store: Journaled, reached: int) -> Batch:
-    """Read the next changes after the generation ``reached``, about ``BATCH`` at most.
-
-    A message is given as it is now. Where it has changed again, it is in a later batch too.
-    """
+def since(store: MessageStore, reached: int) -> Batch:
+    """Read the next changes after the generation ``reached``, about ``BATCH`` at most."""
     now = generation(store)
     rows = store.read(_NEXT, (reached, reached, BATCH - 1))
     ids = [row[0] for row in rows]
     messages = store.hydrate(ids) if ids else {}
     last = rows[-1][1] if len(rows) >= BATCH else max([now, *(row[1] for row in rows[-1:])])
-    return Batch(last, tuple(_change(one, messages.get(one)) for one in ids))
+    changes = (
+        DocChange(Change.UPSERT if one in messages else Change.DELETE, one, messages.get(one))
+        for one in ids
+    )
+    return Batch(last, tuple(changes))
 
 
-def changed(store: Journaled, reached: int) -> tuple[int, ...]:
+def changed(store: MessageStore, reached: int) -> tuple[int, ...]:
     """Name the messages that were changed after the generation ``reached``."""
     rows = store.read("SELECT message_id FROM changes WHERE generation > ?", (reached,))
     return tuple(row[0] for row in rows)
 
 
-def news(store: Journaled, reached: int | None) -> tuple[int, list[int]]:
-    """Return the generation of a store, and the messages that were changed after ``reached``.
-
-    Both are of one moment. Without ``reached`` no message is named.
-    """
+def news(store: MessageStore, reached: int | None) -> tuple[int, list[int]]:
+    """Return the generation of a store, and the messages that were changed after ``reached``."""
     (_, now), *rows = store.read(_NEWS, (reached,))
     return int(now), [row[0] for row in rows]
 
 
-def changed_of(store: Journaled, message_ids: Sequence[int]) -> Mapping[int, int]:
+def changed_of(store: MessageStore, message_ids: Sequence[int]) -> Mapping[int, int]:
     """Return the generation of the last change of each message that changed at all."""
     sql = (
         "SELECT message_id, generation FROM changes"
@@ -132,8 +121,3 @@ def settle(db: sqlite3.Connection) -> None:
     """Begin at generation 0: whatever is in the store now is in every index that is built of it."""
     db.execute("DELETE FROM changes")
     db.execute("UPDATE generation SET value = 0")
-
-
-def _change(message_id: int, message: Message | None) -> DocChange:
-    kind = Change.DELETE if message is None else Change.UPSERT
-    return DocChange(kind, message_id, message)

@@ -30,8 +30,7 @@ def rows(db: sqlite3.Connection, sql: str, params: Sequence[Param]) -> list[tupl
     try:
         return db.execute(sql, params).fetchall()
     except sqlite3.OperationalError as exc:
-        half_done = getattr(exc, "sqlite_errorcode", None) in _LEFT
-        if not half_done or not isinstance(db, sqlite3.Connection):
+        if getattr(exc, "sqlite_errorcode", None) not in _LEFT:
             raise
     (_, _, path), *_ = db.execute("PRAGMA database_list").fetchall()
     undo(Path(path))
@@ -65,10 +64,7 @@ def settle(path: Path) -> None:
 
 
 def undo(path: Path) -> None:
-    """Take back the change that a killed writer left half done, and take up what it had finished.
-
-    Where no writer left anything, do nothing.
-    """
+    """Take back what a killed writer left half done, and take up what it had finished."""
     if any(path.with_name(f"{path.name}-{left}").exists() for left in ("journal", "wal")):
         with closing(connect(path, "rw")) as db:
             db.execute("SELECT 1 FROM sqlite_master").fetchall()
@@ -126,10 +122,7 @@ class Connections:
 
     @contextmanager
     def borrowed(self, timeout_s: float = -1.0) -> Iterator[sqlite3.Connection | None]:
-        """Lend a connection for one statement: the first, or another while that is busy.
-
-        None where all are busy for ``timeout_s``; below 0 it waits as long as it takes.
-        """
+        """Lend a connection for one statement: the first, or another while that is busy."""
         free = self._lock.acquire(blocking=False)
         other = None if free or self.readers is None else self.readers.take()
         if other is not None and self.readers is not None:
@@ -218,11 +211,7 @@ _SHADOWS = ("data", "idx", "docsize", "config", "content")
 
 
 def index_of(table: str) -> Mapping[str, str]:
-    """Describe what the index of a table is made of, by name, the index itself first.
-
-    What is indexed of a text beyond ASCII is its form, where the writer gave one. A write that
-    leaves both alone does not touch the index.
-    """
+    """Describe what the index of a table is made of, by name, the index itself first."""
     fts, view = f"{table}_fts", f"{table}_words"
     columns = (
         "coalesce({0}subject_form, {0}subject), coalesce({0}body_form, {0}body), {0}identifiers"

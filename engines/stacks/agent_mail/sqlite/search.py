@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from time import perf_counter
 from typing import NamedTuple
@@ -14,19 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.lexical.grammar import FTS5, Selected, exact_clauses, parse, refuses
-from engines.lexical.terms import Clause, Occur, indexed, normalise
-from engines.stacks.agent_mail import words
+from engines.lexical.terms import Clause, Occur, clause_terms, indexed, normalise, terms
 from engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
-    Candidates,
     Direction,
     DocChange,
     Filters,
     IndexHealth,
     IndexStats,
     RankingMode,
-    TimeRange,
+    names,
 )
 from engines.stacks.agent_mail.sqlite import schema
 from engines.stacks.agent_mail.sqlite.schema import MESSAGES, Param, whole
@@ -40,6 +38,8 @@ _SENT_TO = (
     "m.id IN (SELECT r.message_id FROM recipients AS r"
     " JOIN agents AS a ON a.id = r.agent_id WHERE a.name = ?)"
 )
+ROLES: Mapping[Direction | None, str] = {Direction.INBOX: _SENT_TO, Direction.OUTBOX: _SENT_BY}
+"""How an agent is looked for; as either where no direction is given."""
 
 
 class Where(NamedTuple):
@@ -53,11 +53,7 @@ EVERYTHING = Where("1", ())
 
 
 def where(filters: Filters) -> Where:
-    """AND all that is requested; ``EVERYTHING`` where nothing is.
-
-    A project wins over a product (section 7.2). A direction without an agent filters nothing; an
-    agent without a direction is the sender or a recipient.
-    """
+    """AND all that is requested; ``EVERYTHING`` where nothing is."""
     parts = tuple(_parts(filters))
     if not parts:
         return EVERYTHING
@@ -66,15 +62,18 @@ def where(filters: Filters) -> Where:
 
 
 def _parts(filters: Filters) -> Iterator[Where]:
-    if filters.project_id is not None:
-        yield _projects((filters.project_id,))
-    elif filters.product_projects is not None:
-        yield _projects(tuple(sorted(filters.product_projects)))
+    if filters.project_id is not None or filters.product_projects is not None:
+        one = None if filters.project_id is None else (filters.project_id,)
+        # One value: a product may have more projects than a statement may have placeholders.
+        ids = json.dumps(one or sorted(filters.product_projects or ()))
+        yield Where("m.project_id IN (SELECT value FROM json_each(?))", (ids,))
     if filters.importance:
         values = tuple(sorted(level.value for level in filters.importance))
         yield Where(f"m.importance IN ({', '.join('?' * len(values))})", values)
     if filters.agent_name is not None:
-        yield _agent(filters.direction, _name(filters.agent_name))
+        name = _name(filters.agent_name)
+        sql = ROLES.get(filters.direction, f"({_SENT_BY} OR {_SENT_TO})")
+        yield Where(sql, (name,) * sql.count("?"))
     if filters.ack_required is not None:
         yield Where("m.ack_required = ?", (int(filters.ack_required),))
     for sql, name in (
@@ -84,27 +83,9 @@ def _parts(filters: Filters) -> Iterator[Where]:
     ):
         if name is not None:
             yield Where(sql, (_name(name),))
-    yield from _times(filters.time_range)
-
-
-def _times(between: TimeRange) -> Iterator[Where]:
-    if between.min_ts is not None:
-        yield Where("m.created_ts >= ?", (_held(between.min_ts),))
-    if between.max_ts is not None:
-        yield Where("m.created_ts <= ?", (_held(between.max_ts),))
-
-
-def _projects(ids: tuple[int, ...]) -> Where:
-    """Return the ids as one value: a product may have more projects than a statement may have."""
-    return Where("m.project_id IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
-
-
-def _agent(direction: Direction | None, name: Param) -> Where:
-    if direction is Direction.INBOX:
-        return Where(_SENT_TO, (name,))
-    if direction is Direction.OUTBOX:
-        return Where(_SENT_BY, (name,))
-    return Where(f"({_SENT_BY} OR {_SENT_TO})", (name, name))
+    for sign, bound in zip((">=", "<="), astuple(filters.time_range), strict=True):
+        if bound is not None:
+            yield Where(f"m.created_ts {sign} ?", (max(LEAST, min(MOST, bound)),))
 
 
 def _name(typed: str) -> Param:
@@ -114,10 +95,6 @@ def _name(typed: str) -> Param:
     except UnicodeEncodeError:
         return typed.encode(errors="surrogatepass")
     return typed
-
-
-def _held(number: int) -> int:
-    return max(LEAST, min(MOST, number))
 
 
 def match_expression(text: str) -> str:
@@ -147,25 +124,22 @@ def quoted(text: str) -> str:
 
 
 def prefix(word: str) -> str:
-    """Write ``word*`` as FTS5 wants it, with the star outside the marks.
-
-    The texts alone are searched: an identifier that begins so has its beginning in them as well.
-    """
+    """Write ``word*`` as FTS5 wants it, with the star outside the marks."""
     return "{subject body} : " + quoted(word.rstrip("*")) + "*"
 
 
 def _one(clause: Clause) -> str:
     """Write a clause; empty where nothing of it could be indexed."""
-    if parts := words.begun(clause):
+    if clause.begun and (parts := terms(clause.words[0])):
         every = [*map(quoted, parts[:-1]), prefix(parts[-1])]
         return every[0] if len(every) == 1 else f"({' AND '.join(every)})"
     if clause.text.isascii():
         found = [quoted(clause.text)] if any(map(str.isalnum, clause.text)) else []
     else:
-        said = words.sought(clause)
+        said = clause_terms(clause, "phrase")
         found = [*map(quoted, filter(None, (" ".join(said.whole), *said.each)))]
     if found and not clause.quoted and len(clause.words) > 1:
-        tokens = dict.fromkeys(words.names(clause.text))
+        tokens = dict.fromkeys(names(clause.text))
         found += (f"identifiers : {quoted(whole([token]))}" for token in tokens)
     return found[0] if len(found) == 1 else f"({' OR '.join(found)})" if found else ""
 
@@ -261,37 +235,40 @@ def contained(  # noqa: PLR0917  a question, and of what it is asked
     depth: int,
     table: str,
 ) -> CandidateList:
-    """List rows of ``table`` that pass, with each of the first ``terms`` and none of the others.
-
-    A term is in the subject or in the body.
-    """
-    passing = where(filters)
+    """List rows of ``table`` that pass, with each of the first ``terms`` and none of the others."""
     wanted, refused = terms
-    sql = (
-        f"SELECT m.id FROM {table} AS m WHERE "  # noqa: S608  our own text, values are bound
-        + " AND ".join([
-            *[_CONTAINS] * len(wanted),
-            *[f"NOT {_CONTAINS}"] * len(refused),
-            passing.sql,
-        ])
-        + f" ORDER BY {BY_TIME if ranking is RankingMode.RECENCY else 'm.id'} LIMIT ?"
-    )
-    patterns = (pattern(term) for term in (*wanted, *refused))
     said = bool(wanted or refused)
-    params: list[Param] = [half for both in patterns for half in (both, both)]
-    most = within(depth)
+    conditions = [
+        *(Where(_CONTAINS, (pattern(term),) * 2) for term in wanted),
+        *(Where(f"NOT {_CONTAINS}", (pattern(term),) * 2) for term in refused),
+        where(filters),
+    ]
     try:
-        rows = store.ask(sql, (*params, *passing.params, most + 1))
+        found = listed(store, table, conditions, ranking, depth)
     except sqlite3.Error as exc:
         raise search_error(exc, f"table {table}") from exc
-    return CandidateList(
-        tuple(Candidate(row[0], 0.0) for row in rows[:most]),
-        exhausted=len(rows) <= most,
-        method="like" if said else "filter_only",
-        normalized_query=None if said else "",
-        sql=sql,
-        used_like_fallback=said,
+    if not said:
+        return found
+    return replace(found, method="like", normalized_query=None, used_like_fallback=True)
+
+
+def listed(
+    store: MessageStore,
+    table: str,
+    conditions: Sequence[Where],
+    ranking: RankingMode,
+    depth: int,
+) -> CandidateList:
+    """List rows of ``table`` that meet all conditions, by id or newest first, with score 0."""
+    sql = (
+        f"SELECT m.id FROM {table} AS m"  # noqa: S608  our own text, values are bound
+        f" WHERE {' AND '.join(one.sql for one in conditions)}"
+        f" ORDER BY {BY_TIME if ranking is RankingMode.RECENCY else 'm.id'} LIMIT ?"
     )
+    most = within(depth)
+    rows = store.ask(sql, (*(param for one in conditions for param in one.params), most + 1))
+    shown = tuple(Candidate(row[0], 0.0) for row in rows[:most])
+    return CandidateList(shown, len(rows) <= most, "filter_only", "", sql)
 
 
 def pattern(term: str) -> str:
@@ -388,7 +365,7 @@ class Fts5Engine:
         rows = self.store.ask(sql, (*how, wanted + 1))
         shown = rows[:wanted]
         return CandidateList(
-            Candidates([row[0] for row in shown], [-row[1] for row in shown]),
+            tuple(Candidate(row[0], -row[1]) for row in shown),
             exhausted=len(rows) <= wanted,
             method="fts5",
             normalized_query=asked,
@@ -400,19 +377,11 @@ class Fts5Engine:
         self, refused: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:
         """List what does not match, with score 0: nothing else was said of it."""
-        passing, fts, wanted = where(filters), f"{self.table}_fts", within(depth)
-        order = BY_TIME if ranking is RankingMode.RECENCY else "m.id"
-        sql = (
-            f"SELECT m.id FROM {self.table} AS m WHERE m.id NOT IN"  # noqa: S608  values are bound
-            f" (SELECT rowid FROM {fts} WHERE {fts} MATCH ?) AND {passing.sql}"
-            f" ORDER BY {order} LIMIT ?"
-        )
-        rows = self.store.ask(sql, (refused, *passing.params, wanted + 1))
-        ids = [row[0] for row in rows[:wanted]]
-        exhausted = len(rows) <= wanted
-        return CandidateList(
-            Candidates(ids, [0.0] * len(ids)), exhausted, "fts5", f"NOT ({refused})", sql
-        )
+        fts = f"{self.table}_fts"
+        lacks = f"m.id NOT IN (SELECT rowid FROM {fts} WHERE {fts} MATCH ?)"  # noqa: S608  bound
+        conditions = [Where(lacks, (refused,)), where(filters)]
+        found = listed(self.store, self.table, conditions, ranking, depth)
+        return replace(found, method="fts5", normalized_query=f"NOT ({refused})")
 
     def _joined(self, condition: str, *, recent: bool) -> str:
         """Write the statement that looks at the row of each match, which takes longer."""

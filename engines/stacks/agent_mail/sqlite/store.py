@@ -15,9 +15,8 @@ from typing import Any
 from engines.contract import EngineError, IndexUnavailable, SearchError
 from engines.lexical.terms import indexed
 from engines.stacks.agent_mail.budget import CURRENT
-from engines.stacks.agent_mail.contract import Change, DocChange, Importance, Message
+from engines.stacks.agent_mail.contract import Importance, Message, names
 from engines.stacks.agent_mail.sqlite import journal, schema
-from engines.stacks.agent_mail.sqlite.journal import Journaled
 from engines.stacks.agent_mail.sqlite.schema import (
     Connections,
     Param,
@@ -28,7 +27,6 @@ from engines.stacks.agent_mail.sqlite.schema import (
     undo,
     whole,
 )
-from engines.stacks.agent_mail.words import names
 
 
 class Kind(StrEnum):
@@ -70,35 +68,20 @@ Agents = dict[tuple[int, str], int]
 def read(rows: Sequence[tuple[Any, ...]]) -> list[Message]:
     """Make messages of rows of ``READ``; the recipients of all are parsed in one go."""
     recipients = json.loads(f"[{','.join([row[5] for row in rows])}]")
-    return list(map(_message, rows, recipients))
-
-
-def _message(row: tuple[Any, ...], recipients: list[str]) -> Message:
-    message_id, project_id, subject, body, sender, _, thread, how, ack, created_ts = row
-    return Message(
-        message_id,
-        project_id,
-        subject,
-        body,
-        sender,
-        tuple(recipients),
-        thread,
-        Importance(how),
-        bool(ack),
-        created_ts,
-    )
+    return [
+        Message(a, b, c, d, sender, tuple(to), thread, Importance(how), bool(ack), sent)
+        for (a, b, c, d, sender, _, thread, how, ack, sent), to in zip(
+            rows, recipients, strict=True
+        )
+    ]
 
 
 def spelled(subject: str, *body: str) -> tuple[str, str | None, str | None]:
-    """Return what the index keeps beside a subject and its body: their identifiers and their forms.
-
-    ASCII text is its own form, which is written as None.
-    """
+    """Return the identifiers and the forms of a subject and body; ASCII is its own form, None."""
     joined = "\n".join(body)
     found = whole(names(f"{subject}\n{joined}"))
-    forms = (None if text.isascii() else indexed(text) for text in (subject, joined))
-    subject_form, body_form = forms
-    return found, subject_form, body_form
+    subject_form = None if subject.isascii() else indexed(subject)
+    return found, subject_form, None if joined.isascii() else indexed(joined)
 
 
 def insert_all(db: sqlite3.Connection, addressed: Sequence[Addressed]) -> None:
@@ -174,7 +157,7 @@ EACH = 500
 class Remembered:
     """Reads messages of one store, of which it keeps some; threads may share it."""
 
-    def __init__(self, store: Journaled) -> None:
+    def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._lock = Lock()
         self._kept: dict[int, Message] = {}
@@ -246,10 +229,7 @@ _BROKEN = {
 
 @dataclass(frozen=True, slots=True)
 class MessageStore(Connections):
-    """An open store; threads may share it. It is a ``DocumentSource``.
-
-    Reading raises ``EngineError`` or ``IndexUnavailable``, writing ``sqlite3.Error``.
-    """
+    """An open store; threads may share it. It is a ``DocumentSource``."""
 
     def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
         """Read rows."""
@@ -289,36 +269,10 @@ class MessageStore(Connections):
                 ((product_id, project_id) for project_id in projects),
             )
 
-    def insert(self, message: Message, kinds: Mapping[str, Kind] | None = None) -> DocChange:
-        """Add a message of a new id.
-
-        Its agents become known to its project. ``kinds`` says of a recipient how the message is
-        addressed to it; to whom it does not say, it is ``to``. A recipient named twice counts once.
-        """
-        return self.insert_all(((message, kinds or {}),))[0]
-
-    def insert_all(
-        self, addressed: Iterable[tuple[Message, Mapping[str, Kind]]]
-    ) -> tuple[DocChange, ...]:
+    def insert_all(self, addressed: Iterable[Addressed]) -> None:
         """Add many messages, all or none."""
-        given = tuple(addressed)
         with self.writing() as db:
-            insert_all(db, given)
-        return tuple(DocChange(Change.UPSERT, m.message_id, m) for m, _ in given)
-
-    def update(self, message: Message, kinds: Mapping[str, Kind] | None = None) -> DocChange:
-        """Write all of a message anew, its recipients too."""
-        with self.writing() as db:
-            if not update(db, message, kinds or {}):
-                raise KeyError(f"no message {message.message_id}")
-        return DocChange(Change.UPSERT, message.message_id, message)
-
-    def delete(self, message_id: int) -> DocChange:
-        """Remove a message."""
-        with self.writing() as db:
-            if not db.execute("DELETE FROM messages WHERE id = ?", (message_id,)).rowcount:
-                raise KeyError(f"no message {message_id}")
-        return DocChange(Change.DELETE, message_id)
+            insert_all(db, tuple(addressed))
 
     def fetch_batch(self, since_id: int, limit: int) -> Sequence[Message]:
         rows = self.read(f"{READ} WHERE m.id > ? ORDER BY m.id LIMIT ?", (since_id, max(limit, 0)))
@@ -421,10 +375,7 @@ def checked(opens: MessageStore, path: Path) -> MessageStore:
 
 
 def search_error(exc: sqlite3.Error, what: str) -> SearchError:
-    """Return, as section 9.1 names it, what an error of SQLite means for ``what``.
-
-    A missing table or a broken file is IndexUnavailable, whatever else EngineError.
-    """
+    """Return, as section 9.1 names it, what an error of SQLite means for ``what``."""
     code = getattr(exc, "sqlite_errorcode", None)
     kind = IndexUnavailable if code is not None and code & 0xFF in _BROKEN else EngineError
     return kind(f"{what}: {exc}")

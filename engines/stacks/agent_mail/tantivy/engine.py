@@ -15,8 +15,8 @@ from engines.lexical.grammar import refuses
 from engines.lexical.tantivy import analyzer
 from engines.lexical.terms import normalise
 from engines.stacks.agent_mail.contract import (
+    Candidate,
     CandidateList,
-    Candidates,
     Change,
     DocChange,
     DocumentSource,
@@ -28,31 +28,17 @@ from engines.stacks.agent_mail.contract import (
     Message,
     RankingMode,
 )
-from engines.stacks.agent_mail.tantivy import index
+from engines.stacks.agent_mail.tantivy import index, query
 from engines.stacks.agent_mail.tantivy.index import (
     Opened,
     Seen,
     Weights,
     Written,
     batches,
-    document,
     guarded,
     schema,
-    schema_hash,
 )
-from engines.stacks.agent_mail.tantivy.query import (
-    LEAST,
-    Compiler,
-    among,
-    counted,
-    cut,
-    everything,
-    highest,
-    listed,
-    matching,
-    ranked,
-    restricted,
-)
+from engines.stacks.agent_mail.tantivy.query import LEAST, Compiler, ranked
 
 NAME = "tantivy"
 LISTING = "tantivy_filters"
@@ -87,50 +73,38 @@ class TantivyMailEngine:
     def name(self) -> str:
         return NAME
 
-    @property
-    def _hash(self) -> str:
-        return schema_hash(self.weights)
-
     def search(
         self, text: str, filters: Filters, ranking: RankingMode, depth: int
     ) -> CandidateList:
-        """Return at most ``depth`` candidates; see ``MailEngine``.
-
-        The order is by score and then id, or by time, newest first, and then id; by time, scores
-        are still those of the text.
-        """
+        """Return at most ``depth`` candidates; see ``MailEngine``."""
         now = self._ready()
         with guarded("searching"):
             typed, fields, most = normalise(text), self._compiler.schema, max(depth, 0)
             if not typed:
-                passing = listed(now, everything(filters, fields), ranking, most)
-                return cut(passing, most, LISTING, None)
+                passing = query.listed(now, query.everything(filters, fields), ranking, most)
+                return query.cut(passing, most, LISTING, None)
             words = self._compiler.query(typed)
             if words is None:
                 return CandidateList(
                     (), exhausted=True, method=NAME, normalized_query=typed, note=NO_WORD
                 )
-            query = restricted(words, filters, fields)
+            asked = query.restricted(words, filters, fields)
             if refuses(typed):
-                return cut(listed(now, query, ranking, most), most, NAME, typed)
-            found = cut(matching(now, query, ranking, most), most, NAME, typed)
-            by_time = ranking is RankingMode.RECENCY
-            return replace(found, best=highest(now, query)) if by_time else found
+                return query.cut(query.listed(now, asked, ranking, most), most, NAME, typed)
+            found = query.cut(query.matching(now, asked, ranking, most), most, NAME, typed)
+            if ranking is not RankingMode.RECENCY:
+                return found
+            return replace(found, best=next(iter(ranked(now, asked, 1).keys), None))
 
-    def typeahead(self, prefix: str, filters: Filters, k: int) -> Candidates:
-        """Return at most ``k`` messages in whose subject a word begins with what is being typed.
-
-        Shorter subjects come first, equal ones by id. The last word of ``prefix`` is the one that
-        is being typed; words before it must stand in the subject as they are.
-        """
+    def typeahead(self, prefix: str, filters: Filters, k: int) -> Sequence[Candidate]:
+        """Return at most ``k`` messages in whose subject a word begins with what is being typed."""
         now = self._ready()
         with guarded("searching"):
-            typed = index.read_as(normalise(prefix))
-            begun = index.compiled(now.folder.schema, typed)
+            begun = index.compiled(now.folder.schema, index.read_as(normalise(prefix)))
             if begun is None:
-                return Candidates((), ())
-            query = restricted(begun, filters, now.folder.schema)
-            return Candidates(*ranked(now, query, k))
+                return ()
+            asked = query.restricted(begun, filters, now.folder.schema)
+            return query.candidates(ranked(now, asked, k))
 
     def rebuild(self) -> IndexStats:
         """Build anew from the document source; the old index answers until the new one is whole."""
@@ -147,13 +121,13 @@ class TantivyMailEngine:
             with guarded("updating"):
                 last = {change.message_id: _written(change) for change in changes}
                 of, kept = now.folder.schema, [m for m in last.values() if m is not None]
-                replaced = counted(now.searcher, among(of, "message_id", last))
+                replaced = query.counted(now.searcher, query.among(of, "message_id", last))
                 with index.writing(now.folder, self.written) as writer:
                     index.sweep(self.root / index.INDEX)
                     for message_id in last:
                         writer.delete_documents_by_term("message_id", message_id)
                     for message in kept:
-                        writer.add_document(document(message, of, self.weights))
+                        writer.add_document(index.document(message, of, self.weights))
             self._opened = index.noted_index(self.root, self._open())
             after = self._opened.searcher.num_docs
             if after != now.searcher.num_docs - replaced + len(kept):
@@ -164,13 +138,15 @@ class TantivyMailEngine:
     def health(self) -> IndexHealth:
         """Compare the index with the source, by count and by the highest id; nothing is rebuilt."""
         try:
-            if index.recorded_hash(self.root) != self._hash:
+            if index.recorded_hash(self.root) != index.schema_hash(self.weights):
                 index.stamp(self.root)
                 return IndexHealth(ready=False, documents=0, reason="built with another schema")
             now = self._open()
         except IndexUnavailable as exc:
             return IndexHealth(ready=False, documents=0, reason=str(exc))
-        documents, total, mark = now.searcher.num_docs, self.source.total_count(), _high_water(now)
+        documents, total = now.searcher.num_docs, self.source.total_count()
+        last = ranked(now, tantivy.Query.all_query(), 1, by=query.ID).documents
+        mark = last[0] if last else LEAST
         if documents != total:
             reason = f"{documents} messages are indexed, the source has {total}"
         elif self.source.fetch_batch(mark, 1):
@@ -185,7 +161,7 @@ class TantivyMailEngine:
         same = found is not None and found.stamp == index.stamp(self.root)
         if found is not None and same and found.mapped.whole():
             return found
-        if index.recorded_hash(self.root) != self._hash:
+        if index.recorded_hash(self.root) != index.schema_hash(self.weights):
             if not self._writes.acquire(blocking=False):
                 raise IndexUnavailable(f"{self.root}: is being rebuilt")
             try:
@@ -197,7 +173,7 @@ class TantivyMailEngine:
     def _current(self) -> None:
         """Rebuild an index of another schema; the caller holds the lock."""
         index.stamp(self.root)
-        expected, actual = self._hash, index.recorded_hash(self.root)
+        expected, actual = index.schema_hash(self.weights), index.recorded_hash(self.root)
         if actual != expected:
             self.emit(Event.SCHEMA_MISMATCH, {"expected": expected, "actual": actual})
             self._rebuild()
@@ -228,9 +204,3 @@ def _written(change: DocChange) -> Message | None:
     if change.message is None or change.message.message_id != change.message_id:
         raise EngineError(f"change of message {change.message_id} carries {change.message}")
     return change.message
-
-
-def _high_water(now: Opened) -> int:
-    """Find the highest id that is indexed; what is deleted above it need not be read again."""
-    last = ranked(now, tantivy.Query.all_query(), 1, by="message_id").documents
-    return last[0] if last else LEAST

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import chain, pairwise
+from itertools import pairwise
+from operator import le
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ import tantivy
 from engines.contract import EngineError, IndexUnavailable
 from engines.lexical.tantivy import analyzer
 from engines.lexical.terms import folded, indexed, terms, words
-from engines.stacks.agent_mail.contract import DocumentSource, Importance, Message
-from engines.stacks.agent_mail.words import names
+from engines.stacks.agent_mail import budget
+from engines.stacks.agent_mail.budget import Stamp
+from engines.stacks.agent_mail.contract import DocumentSource, Importance, Message, names
 from harness.core.digest import of_json
 from harness.core.files import replacing_folder, write_json
 from harness.core.formats import MAX_INDEX_BYTES, json_file, json_of
@@ -66,7 +68,9 @@ class Seen(NamedTuple):
 def check(index: Path, known: frozenset[Seen]) -> frozenset[Seen]:
     """Check the files of the last commit in ``index``; ``known`` ones are not read again."""
     found: set[Seen] = set()
-    for name in _names(segments_of(index)):
+    segments = segments_of(index)
+    every = [f"{one.name}.{suffix}" for one in segments for suffix in SUFFIXES]
+    for name in (*every, *filter(None, (one.deletes for one in segments))):
         path = index / name
         status = path.stat()
         seen = Seen(name, status.st_size, status.st_mtime_ns)
@@ -80,7 +84,13 @@ def segments_of(index: Path) -> tuple[Segment, ...]:
     """List the parts of the last commit in the folder ``index``, in the order of a searcher."""
     meta = json_file(index / META)
     try:
-        return tuple(_segment(found) for found in meta["segments"])
+        found = [(one["segment_id"].replace("-", ""), one) for one in meta["segments"]]
+        return tuple(
+            Segment(
+                name, one["max_doc"], one["deletes"] and f"{name}.{one['deletes']['opstamp']}.del"
+            )
+            for name, one in found
+        )
     except (KeyError, TypeError, AttributeError) as exc:
         raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
 
@@ -122,19 +132,6 @@ def sweep(index: Path) -> None:
             path.unlink()
 
 
-def _segment(found: Mapping[str, Any]) -> Segment:
-    name, deletes = found["segment_id"].replace("-", ""), found["deletes"]
-    removed = None if deletes is None else f"{name}.{deletes['opstamp']}.del"
-    return Segment(name, found["max_doc"], removed)
-
-
-def _names(found: Iterable[Segment]) -> Iterator[str]:
-    for segment in found:
-        yield from (f"{segment.name}.{suffix}" for suffix in SUFFIXES)
-        if segment.deletes is not None:
-            yield segment.deletes
-
-
 def _check_one(path: Path) -> None:
     """Compare a file's bytes with the CRC-32 in its footer: JSON, its length, a magic number."""
     size = path.stat().st_size
@@ -156,8 +153,6 @@ def _check_one(path: Path) -> None:
 
 
 ORDER = "order.json"
-CHUNK = 1 << 13
-"""Ids read at once."""
 
 
 class Span(NamedTuple):
@@ -182,12 +177,16 @@ def noted_layout(index: Path) -> Spans:
 
 def read(searcher: tantivy.Searcher, segments: Sequence[Segment], known: Spans) -> Spans:
     """Return what is ``known`` of ``segments``, in the searcher's order, and read what is not."""
-    return {
-        segment.name: known[segment.name]
-        if segment.name in known
-        else _span(_ids(searcher, at, segment.documents))
-        for at, segment in enumerate(segments)
-    }
+    found: dict[str, Span | None] = {}
+    for at, (name, documents, _) in enumerate(segments):
+        if name in known:
+            found[name] = known[name]
+            continue
+        places = [tantivy.DocAddress(at, number) for number in range(documents)]
+        ids: list[Any] = searcher.fast_field_values("message_id", places)
+        ascends = bool(ids) and all(map(le, ids, ids[1:]))
+        found[name] = Span(ids[0], ids[-1]) if ascends else None
+    return found
 
 
 def ascend(segments: Sequence[Segment], known: Spans) -> bool:
@@ -199,26 +198,6 @@ def ascend(segments: Sequence[Segment], known: Spans) -> bool:
     if not spans or None in spans:
         return False
     return all(one.last <= after.first for one, after in pairwise(filter(None, spans)))
-
-
-def _span(ids: Iterable[int]) -> Span | None:
-    first = last = None
-    for number in ids:
-        if last is not None and number < last:
-            return None
-        first, last = number if first is None else first, number
-    return None if first is None or last is None else Span(first, last)
-
-
-def _ids(searcher: tantivy.Searcher, segment: int, documents: int) -> Iterable[int]:
-    """Read the ids of a segment in the order in which messages lie there, deleted ones too."""
-
-    def part(low: int) -> list[Any]:
-        high = min(low + CHUNK, documents)
-        places = [tantivy.DocAddress(segment, at) for at in range(low, high)]
-        return searcher.fast_field_values("message_id", places)
-
-    return chain.from_iterable(map(part, range(0, documents, CHUNK)))
 
 
 SHORTEST, LONGEST = 2, 21
@@ -244,10 +223,7 @@ def read_as(text: str) -> Sequence[str]:
 
 
 def compiled(schema: tantivy.Schema, typed: Sequence[str]) -> tantivy.Query | None:
-    """Ask for subjects in which a word begins with the last of ``typed`` and the others stand.
-
-    None where nothing can be looked for: no word, or a last word of one character.
-    """
+    """Ask for subjects in which a word begins with the last of ``typed`` and the others stand."""
     if not typed or len(typed[-1]) < SHORTEST:
         return None
     begun = tantivy.Query.term_query(schema, "subject_prefix", typed[-1][:LONGEST], "basic")
@@ -314,10 +290,7 @@ def schema() -> tantivy.Schema:
 
 
 def fields(message: Message, weights: Weights) -> dict[str, Any]:
-    """Return the value of every field of the schema for one message.
-
-    A name that Tantivy does not know is dropped without a word, so the two must agree.
-    """
+    """Return the value of every field of the schema for one message."""
     subject, body = indexed(message.subject), indexed(message.body)
     return {
         "message_id": message.message_id,
@@ -342,11 +315,7 @@ def document(message: Message, of: tantivy.Schema, weights: Weights) -> tantivy.
 
 
 def schema_hash(weights: Weights) -> str:
-    """Digest of the fields, of what a sample message becomes in them, and of Tantivy's version.
-
-    A changed rule of taking text apart changes the sample's terms, so an index that was written
-    by other rules is seen as well as one of other fields.
-    """
+    """Digest of the fields, of what a sample message becomes in them, and of Tantivy's version."""
     sample = fields(_SAMPLE, weights)
     words = {name: analyzer("none").analyze(sample[name]) for name in TEXTS}
     kinds = {"numbers": NUMBERS, "texts": (*TEXTS, WHOLE), "names": NAMES, "terms": TERMS}
@@ -356,14 +325,6 @@ def schema_hash(weights: Weights) -> str:
 INDEX, HASH = "index", "schema_hash.json"
 TRIES = 3
 """A commit of another process may remove files that an opening is about to read."""
-
-
-class Stamp(NamedTuple):
-    """Tells one commit from the next."""
-
-    inode: int
-    changed_ns: int
-    size: int
 
 
 class Opened(NamedTuple):
@@ -403,11 +364,10 @@ def guarded(doing: str) -> Iterator[None]:
 
 def stamp(root: Path) -> Stamp:
     """Return which commit lies in ``root``; every query asks it."""
-    try:
-        status = os.stat(f"{root}/{INDEX}/{META}")  # noqa: PTH116  a path takes thrice as long
-    except OSError as exc:
-        raise IndexUnavailable(f"{root}: no index here ({exc}). Rebuild it") from exc
-    return Stamp(status.st_ino, status.st_mtime_ns, status.st_size)
+    found = budget.stamp(f"{root}/{INDEX}/{META}")
+    if found is None:
+        raise IndexUnavailable(f"{root}: no index here. Rebuild it")
+    return found
 
 
 def recorded_hash(root: Path) -> str | None:
@@ -499,10 +459,7 @@ def built(root: Path, messages: Iterable[Message], how: Written, weights: Weight
 
 @contextmanager
 def _others_kept_out(root: Path, how: Written) -> Iterator[None]:
-    """Hold the writer of the index that will be replaced, where there is one that opens.
-
-    It must not commit: by then its path is the new index's.
-    """
+    """Hold the writer of the index that will be replaced, where there is one that opens."""
     with ExitStack() as until_replaced:
         with suppress(EngineError), guarded("opening"):
             until_replaced.enter_context(held(tantivy.Index.open(str(root / INDEX)), how))

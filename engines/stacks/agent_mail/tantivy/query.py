@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import tantivy
 
 from engines.lexical.grammar import parse, words_alone
 from engines.lexical.tantivy import LONGEST_TERM_BYTES, Columns, begun, columns, compiled, first
-from engines.lexical.terms import Clause
-from engines.stacks.agent_mail import words
+from engines.lexical.terms import Clause, clause_terms, terms
 from engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
-    Candidates,
     Direction,
     Filters,
     RankingMode,
     TimeRange,
+    names,
 )
 from engines.stacks.agent_mail.tantivy.index import WHOLE, Opened, Weights
 
+ID, SENT = "message_id", "created_ts"
 LEAST, MOST = -(2**63), 2**63 - 1
 """What a signed field holds; no message has a number beyond."""
 
 
 def restricted(query: tantivy.Query, filters: Filters, schema: tantivy.Schema) -> tantivy.Query:
-    """Keep of ``query`` what passes all of ``filters``; its scores stay as they are.
-
-    Each filter must match and adds 0 to the score, so nothing is filtered after it was counted.
-    A project wins over a product (section 7.2), and a direction without an agent filters nothing.
-    """
+    """Keep of ``query`` what passes all of ``filters``; its scores stay as they are."""
     parts = list(_parts(filters, schema))
     if not parts:
         return query
@@ -48,56 +44,40 @@ def everything(filters: Filters, schema: tantivy.Schema) -> tantivy.Query:
     return restricted(whole, filters, schema)
 
 
+ROLES: Mapping[Direction | None, tuple[str, ...]] = {
+    Direction.OUTBOX: ("sender_name",),
+    Direction.INBOX: ("recipients",),
+}
+"""What an agent is of a message; either where no direction is given."""
+
+
 def _parts(filters: Filters, schema: tantivy.Schema) -> Iterator[tantivy.Query]:
+    def named(field: str, *values: str) -> tantivy.Query:
+        """Match any of ``values`` whole; half a surrogate pair is in no message."""
+        held = [one for one in values if not any("\ud800" <= c <= "\udfff" for c in one)]
+        return tantivy.Query.term_set_query(schema, field, held)
+
     if filters.project_id is not None:
         yield among(schema, "project_id", [filters.project_id])
     elif filters.product_projects is not None:
         yield among(schema, "project_id", filters.product_projects)
     if filters.importance:
-        yield _named(schema, "importance", *sorted(level.value for level in filters.importance))
+        yield named("importance", *sorted(level.value for level in filters.importance))
     if filters.ack_required is not None:
         yield among(schema, "ack_required", [int(filters.ack_required)])
     if not filters.time_range.is_open:
         yield _within(schema, filters.time_range)
-    if filters.thread_id is not None:
-        yield _named(schema, "thread_id", filters.thread_id)
-    if filters.sender_name is not None:
-        yield _named(schema, "sender_name", filters.sender_name)
-    if filters.recipient_name is not None:
-        yield _named(schema, "recipients", filters.recipient_name)
+    for field, name in (
+        ("thread_id", filters.thread_id),
+        ("sender_name", filters.sender_name),
+        ("recipients", filters.recipient_name),
+    ):
+        if name is not None:
+            yield named(field, name)
     if filters.agent_name is not None:
-        yield _agent(schema, filters.agent_name, filters.direction)
-
-
-def _agent(schema: tantivy.Schema, name: str, direction: Direction | None) -> tantivy.Query:
-    """Match who sent, who received, or either where no direction is given."""
-    match direction:
-        case Direction.OUTBOX:
-            return _named(schema, "sender_name", name)
-        case Direction.INBOX:
-            return _named(schema, "recipients", name)
-        case None:
-            should = tantivy.Occur.Should
-            roles = ("sender_name", "recipients")
-            return tantivy.Query.boolean_query([
-                (should, _named(schema, role, name)) for role in roles
-            ])
-
-
-def among(schema: tantivy.Schema, field: str, values: Iterable[int]) -> tantivy.Query:
-    """Match any of ``values`` of an integer field; an empty set matches nothing."""
-    held = sorted(value for value in values if LEAST <= value <= MOST)
-    return tantivy.Query.term_set_query(schema, field, held)
-
-
-def _named(schema: tantivy.Schema, field: str, *values: str) -> tantivy.Query:
-    """Match any of ``values`` whole; half a surrogate pair is in no message."""
-    held = [value for value in values if not _is_broken(value)]
-    return tantivy.Query.term_set_query(schema, field, held)
-
-
-def _is_broken(value: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in value)
+        roles = ROLES.get(filters.direction, ("sender_name", "recipients"))
+        either = [(tantivy.Occur.Should, named(role, filters.agent_name)) for role in roles]
+        yield tantivy.Query.boolean_query(either)
 
 
 def _within(schema: tantivy.Schema, asked: TimeRange) -> tantivy.Query:
@@ -108,42 +88,39 @@ def _within(schema: tantivy.Schema, asked: TimeRange) -> tantivy.Query:
         return tantivy.Query.empty_query()
     return tantivy.Query.range_query(
         schema,
-        "created_ts",
+        SENT,
         tantivy.FieldType.Integer,
         lower_bound=max(low, LEAST),
         upper_bound=min(high, MOST),
     )
 
 
-ID, SENT = "message_id", "created_ts"
+def among(schema: tantivy.Schema, field: str, values: Iterable[int]) -> tantivy.Query:
+    """Match any of ``values`` of an integer field; an empty set matches nothing."""
+    held = sorted(value for value in values if LEAST <= value <= MOST)
+    return tantivy.Query.term_set_query(schema, field, held)
 
 
-def matching(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) -> Candidates:
-    """Return one more than ``depth`` of what ``query`` finds, where there are so many.
-
-    By relevance: best first, equal scores by id. By recency: newest first, equal times by id,
-    each with its score.
-    """
+def matching(
+    now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int
+) -> list[Candidate]:
+    """Return one more than ``depth`` of what ``query`` finds, where there are so many."""
     if ranking is RankingMode.RELEVANCE:
-        return Candidates(*ranked(now, query, depth + 1))
+        return candidates(ranked(now, query, depth + 1))
     ids = ranked(now, query, depth + 1, by=SENT).documents
     these = tantivy.Query.const_score_query(among(now.folder.schema, ID, ids), 0.0)
     both = tantivy.Query.boolean_query([(tantivy.Occur.Must, part) for part in (query, these)])
     score = dict(zip(*ranked(now, both, len(ids)), strict=True))
-    return Candidates(ids, [score[message_id] for message_id in ids])
+    return [Candidate(message_id, score[message_id]) for message_id in ids]
 
 
-def highest(now: Opened, query: tantivy.Query) -> float | None:
-    """Return the best score of all that ``query`` finds; None where it finds nothing."""
-    scores = ranked(now, query, 1).keys
-    return scores[0] if scores else None
+def candidates(found: Columns) -> list[Candidate]:
+    """Return hits as candidates, in their order."""
+    return list(map(Candidate._make, zip(found.documents, found.keys, strict=True)))
 
 
-def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) -> Candidates:
-    """Return one more than ``depth`` of what ``query`` finds, each with score 0, where so many are.
-
-    By relevance they come by id, by recency newest first and equal times by id.
-    """
+def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) -> list[Candidate]:
+    """Return one more than ``depth`` of what ``query`` finds, with score 0, by time or by id."""
     if ranking is RankingMode.RECENCY:
         ids = ranked(now, query, depth + 1, by=SENT).documents
     else:
@@ -151,7 +128,7 @@ def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) 
         order = tantivy.Order.Asc
         hits = now.searcher.search(query, limit, count=False, order_by_field=ID, order=order).hits
         ids = [int(message_id) for message_id, _ in hits]
-    return Candidates(ids, [0.0] * len(ids))
+    return [Candidate(message_id, 0.0) for message_id in ids]
 
 
 def ranked(now: Opened, query: tantivy.Query, k: int, by: str | None = None) -> Columns:
@@ -170,7 +147,7 @@ def cut(
     candidates: Sequence[Candidate], depth: int, method: str, normalized_query: str | None
 ) -> CandidateList:
     """Show at most ``depth`` candidates, and say whether there were more."""
-    shown = Candidates.of(candidates)[:depth]
+    shown = tuple(candidates[:depth])
     return CandidateList(shown, len(candidates) == len(shown), method, normalized_query)
 
 
@@ -196,15 +173,11 @@ class Compiler:
         return _any([term(self.schema, WHOLE, one.lower(), "freq") for one in few])
 
     def _clause(self, clause: Clause) -> tantivy.Query | None:
-        """Ask for a word or phrase in the message, or for a joined token whole.
-
-        A word with a star at its end is the beginning of a word; that has no BM25, so subject and
-        body are asked apart and their weights added up.
-        """
-        parts = words.begun(clause)
+        """Ask for a word or phrase in the message, or for a joined token whole."""
+        parts = terms(clause.words[0]) if clause.begun else ()
         found = self._prefix(parts) if parts else self._sought(clause)
         if found and not clause.quoted and not clause.text.isalpha():
-            for token in dict.fromkeys(words.names(clause.text)):
+            for token in dict.fromkeys(names(clause.text)):
                 found.append(tantivy.Query.term_query(self.schema, "identifiers", token, "freq"))
         return _any(found)
 
@@ -216,7 +189,7 @@ class Compiler:
         if typed.isascii():
             split = [(one.position, one.text) for one in self.analyzer.pre_tokenize(typed).tokens]
             return [self._match(split)] if split else []
-        said = words.sought(clause)
+        said = clause_terms(clause, "phrase")
         phrases = (said.whole, *((one,) for one in said.each))
         return [self._match([*enumerate(map(str.lower, p))]) for p in phrases if p]
 

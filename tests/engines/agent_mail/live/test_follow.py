@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
+from typing import cast
 
 import pytest
 
@@ -15,10 +16,10 @@ from engines.contract import EngineError
 from engines.stacks.agent_mail import arm as mail
 from engines.stacks.agent_mail import ingest
 from engines.stacks.agent_mail.arm import MailSearcher
-from engines.stacks.agent_mail.budget import Allowance
+from engines.stacks.agent_mail.budget import Deadline
 from engines.stacks.agent_mail.contract import DocChange, SearchMode, SearchQuery
 from engines.stacks.agent_mail.ingest import Draft
-from engines.stacks.agent_mail.live import Live
+from engines.stacks.agent_mail.live import Live, LiveWords
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
@@ -122,9 +123,9 @@ def test_who_is_late_goes_on_and_the_queries_meanwhile_are_told(tmp_path: Path) 
     index = built(tmp_path)
     with store.opened(index / mail.STORE) as watched:
         slow = Slow()
-        live = Live(watched, {"tantivy": slow}, tmp_path / "live")
+        live = Live(watched, {"tantivy": cast("LiveWords", slow)}, tmp_path / "live")
         write(index, "DELETE FROM messages WHERE id = 5")
-        allowed = Allowance.of(50)
+        allowed = Deadline.of(50)
         assert allowed is not None
         said = [live.current(FallbackTier.TANTIVY, allowed.share(last=True)) for _ in range(2)]
         assert said[0].startswith("index_stale: past its budget of ")
@@ -132,7 +133,7 @@ def test_who_is_late_goes_on_and_the_queries_meanwhile_are_told(tmp_path: Path) 
         assert live.current(FallbackTier.FTS5) == live.current(FallbackTier.LIKE) == ""
         slow.let.set()
         while live.current(FallbackTier.TANTIVY, allowed.share(last=True)):
-            allowed = Allowance.of(5_000)
+            allowed = Deadline.of(5_000)
             assert allowed is not None
         assert slow.reached == 1
 
@@ -148,7 +149,7 @@ def test_an_answer_that_may_miss_a_change_is_not_signed(tmp_path: Path) -> None:
     index = built(tmp_path)
     with served(tmp_path) as searcher:
         assert isinstance(searcher.service.fresh, Live)
-        stuck = replace(searcher.service.fresh, indexes={"tantivy": Broken()})
+        stuck = replace(searcher.service.fresh, indexes={"tantivy": cast("LiveWords", Broken())})
         service = replace(searcher.service, fresh=stuck)
         asked = replace(searcher, service=service)
         identity = Identity("mine", searcher.manifest)
@@ -173,7 +174,7 @@ def test_a_viewer_is_told_of_what_it_sees_alone(
     index = built(tmp_path, mode="semantic")
     with served(tmp_path, mode="semantic") as searcher:
         assert isinstance(searcher.service.fresh, Live)
-        stuck = replace(searcher.service.fresh, indexes={"vectors": Broken()})
+        stuck = replace(searcher.service.fresh, indexes={"vectors": cast("LiveWords", Broken())})
         write(index, "UPDATE messages SET subject = 'lunch too' WHERE id = 5")
         shown = Visibility.ALLOW if visible else Visibility.DENY
         scope = Scope("most", lambda m: shown if m.message_id == 5 else Visibility.ALLOW)

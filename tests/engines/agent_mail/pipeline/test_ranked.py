@@ -10,11 +10,12 @@ from engines.contract import EngineError
 from engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
+    ExplainTiming,
     Filters,
     MailEngine,
     RankingMode,
 )
-from engines.stacks.agent_mail.pipeline.retrievers import Clock, Scored, in_order, of_lexical
+from engines.stacks.agent_mail.pipeline.retrievers import Scored, in_order, of_lexical
 from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights, matching_ids
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.make.mail.messages import Mail, passes
@@ -27,20 +28,20 @@ def found(*scores: float) -> CandidateList:
 
 
 def test_a_score_is_a_share_of_the_best_and_a_single_hit_has_one() -> None:
-    hits = of_lexical(found(4.0, 1.0), Clock()).hits
+    hits = of_lexical(found(4.0, 1.0), ExplainTiming()).hits
     assert [(hit.score, hit.raw_score) for hit in hits] == [(1.0, 4.0), (0.25, 1.0)]
-    assert of_lexical(found(0.3), Clock()).hits[0].score == 1.0
+    assert of_lexical(found(0.3), ExplainTiming()).hits[0].score == 1.0
 
 
 def test_a_listing_without_scores_has_zeros_in_order_of_ids() -> None:
-    hits = of_lexical(found(0.0, 0.0), Clock()).hits
+    hits = of_lexical(found(0.0, 0.0), ExplainTiming()).hits
     assert [(hit.message_id, hit.score) for hit in hits] == [(1, 0.0), (2, 0.0)]
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
 def test_a_score_that_is_no_number_is_an_error(score: float) -> None:
     with pytest.raises(EngineError, match="message 1"):
-        of_lexical(found(score), Clock())
+        of_lexical(found(score), ExplainTiming())
 
 
 def test_order_is_by_key_and_then_by_id() -> None:
@@ -70,7 +71,9 @@ def test_by_recency_a_score_depends_neither_on_page_nor_depth(
     text = "deployment review br-2tnl failed"
 
     def scores(ranking: RankingMode, depth: int) -> dict[int, float]:
-        hits = of_lexical(asked.search(text, Filters(project_id=2), ranking, depth), Clock()).hits
+        hits = of_lexical(
+            asked.search(text, Filters(project_id=2), ranking, depth), ExplainTiming()
+        ).hits
         return {hit.message_id: hit.score for hit in hits}
 
     whole = scores(RankingMode.RELEVANCE, 1_000)

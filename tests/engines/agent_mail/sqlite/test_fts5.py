@@ -29,6 +29,7 @@ from engines.stacks.agent_mail.contract import (
 from engines.stacks.agent_mail.sqlite import schema
 from engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weights
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
+from tests.make.mail import changing
 from tests.make.mail.messages import (
     NOON,
     STEP,
@@ -134,7 +135,7 @@ def test_what_is_found(engine: Fts5Engine, text: str, found: list[int]) -> None:
 
 
 def test_text_after_a_nul_is_found(engine: Fts5Engine) -> None:
-    engine.store.insert(one(9, "before\0after"))
+    changing.insert(engine.store, one(9, "before\0after"))
     assert ids(ask(engine, "after")) == [9]
 
 
@@ -265,7 +266,7 @@ def test_a_query_without_words_that_is_refused_is_asked_of_like(
     def refuse(_: str) -> str:
         return "("
 
-    engine.store.insert(one(9, "done (§"))
+    changing.insert(engine.store, one(9, "done (§"))
     refused = Fts5Engine(engine.store, WEIGHTS, compiled=refuse)
     found = ask(refused, text)
     assert found.used_like_fallback == (text == "(§")
@@ -337,7 +338,7 @@ def test_an_index_that_is_not_kept_is_not_healthy(path: Path, statement: str, re
 def test_health_counts_what_is_indexed(engine: Fts5Engine) -> None:
     health = engine.health()
     assert (health.ready, health.documents, health.reason) == (True, len(TEXTS), "")
-    changes = [engine.store.insert(one(90)), DocChange(Change.DELETE, 404)]
+    changes = [changing.insert(engine.store, one(90)), DocChange(Change.DELETE, 404)]
     assert engine.update_incremental(changes) == 2
     assert engine.health().documents == len(TEXTS) + 1
 
@@ -346,8 +347,8 @@ def test_removed_the_messages_can_still_be_written_and_like_finds_them(
     engine: Fts5Engine,
 ) -> None:
     engine.remove()
-    engine.store.insert(one(9, "salt"))
-    engine.store.delete(1)
+    changing.insert(engine.store, one(9, "salt"))
+    changing.delete(engine.store, 1)
     with pytest.raises(IndexUnavailable, match="no such table: messages_fts"):
         ask(engine, "salt")
     found = LikeEngine(engine.store).search("salt", Filters(), RELEVANCE, 9)

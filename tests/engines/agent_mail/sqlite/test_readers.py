@@ -9,6 +9,7 @@ import pytest
 from engines.stacks.agent_mail.budget import CURRENT, Deadline
 from engines.stacks.agent_mail.sqlite import schema, store
 from engines.stacks.agent_mail.sqlite.store import DeadlineStore
+from tests.make.mail import changing
 from tests.make.mail.messages import some_mail, stored
 
 COUNTED = "SELECT count(*) FROM messages"
@@ -70,5 +71,5 @@ def test_a_change_of_another_connection_is_a_new_generation(path: Path) -> None:
     with store.opened(path) as mail, store.opened(path, write=True) as other:
         before = mail.generation()
         assert mail.generation() == before
-        other.delete(some_mail(3, 20).messages[0].message_id)
+        changing.delete(other, some_mail(3, 20).messages[0].message_id)
         assert mail.generation() != before

@@ -8,13 +8,14 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from engines.stacks.agent_mail.contract import Message
 from engines.stacks.agent_mail.sqlite import store
 from engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
+from tests.make.mail import changing
 from tests.make.mail.messages import one, stored
 
 MESSAGES = 12
@@ -35,8 +36,12 @@ class Counted:
         self.asked.append(list(message_ids))
         read = self.store.hydrate(message_ids)
         while self.meanwhile:
-            self.store.update(self.meanwhile.pop())
+            changing.update(self.store, self.meanwhile.pop())
         return read
+
+
+def remembering(counted: Counted) -> Remembered:
+    return Remembered(cast("MessageStore", counted))
 
 
 @pytest.fixture
@@ -51,7 +56,7 @@ def counted(path: Path) -> Iterator[Counted]:
 
 
 def test_a_message_is_read_once_and_given_in_the_order_asked_for(counted: Counted) -> None:
-    kept = Remembered(counted)
+    kept = remembering(counted)
     assert list(kept.hydrate([3, 77, 1, 3])) == [3, 1]
     assert kept.hydrate([5, 1, 3]) == counted.store.hydrate([5, 1, 3])
     assert list(kept.hydrate([5, 3, 1])) == [5, 3, 1]
@@ -60,7 +65,7 @@ def test_a_message_is_read_once_and_given_in_the_order_asked_for(counted: Counte
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_given_is_the_message_as_it_is_now(counted: Counted, path: Path, seed: int) -> None:
-    rng, kept = Random(seed), Remembered(counted)
+    rng, kept = Random(seed), remembering(counted)
     ids = range(1, MESSAGES + 4)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA foreign_keys = ON")
@@ -71,9 +76,11 @@ def test_what_is_given_is_the_message_as_it_is_now(counted: Counted, path: Path,
                 case 1:
                     at = rng.choice(ids)
                     if counted.store.hydrate([at]):
-                        counted.store.update(one(at, f"fern {step}", recipients=("AmberFox",)))
+                        changing.update(
+                            counted.store, one(at, f"fern {step}", recipients=("AmberFox",))
+                        )
                     else:
-                        counted.store.insert(one(at, f"reed {step}"))
+                        changing.insert(counted.store, one(at, f"reed {step}"))
                 case 2:
                     other.execute("DELETE FROM messages WHERE id = ?", (rng.choice(ids),))
                 case 3:
@@ -86,7 +93,7 @@ def test_what_is_given_is_the_message_as_it_is_now(counted: Counted, path: Path,
 
 
 def test_what_changes_while_it_is_read_is_read_again(counted: Counted) -> None:
-    kept = Remembered(counted)
+    kept = remembering(counted)
     edited = replace(counted.store.hydrate([2])[2], body="edited")
     counted.meanwhile.append(edited)
     assert kept.hydrate([2])[2].body != "edited"
@@ -94,14 +101,14 @@ def test_what_changes_while_it_is_read_is_read_again(counted: Counted) -> None:
 
 
 def test_an_older_reading_never_takes_the_place_of_a_newer_one(counted: Counted) -> None:
-    kept = Remembered(counted)
+    kept = remembering(counted)
     edited = replace(counted.store.hydrate([2])[2], body="edited")
     read = counted.hydrate
 
     def slow(message_ids: Sequence[int]) -> Mapping[int, Message]:
         old = read(message_ids)
         counted.hydrate = read  # type: ignore[method-assign]
-        counted.store.update(edited)
+        changing.update(counted.store, edited)
         assert kept.hydrate([2])[2] == edited, "another thread reads meanwhile"
         return old
 
@@ -112,7 +119,7 @@ def test_an_older_reading_never_takes_the_place_of_a_newer_one(counted: Counted)
 
 def test_what_is_kept_has_a_bound(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MAX_CHARACTERS", 4 * store.EACH + 100)
-    kept = Remembered(counted)
+    kept = remembering(counted)
     for at in (1, 2, 3, 4, 5):
         kept.hydrate([at])
     kept.hydrate([4, 5])
@@ -122,8 +129,8 @@ def test_what_is_kept_has_a_bound(counted: Counted, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_store_that_began_anew_is_read_anew(counted: Counted, path: Path) -> None:
-    kept = Remembered(counted)
-    counted.store.update(one(1, "fern"))
+    kept = remembering(counted)
+    changing.update(counted.store, one(1, "fern"))
     assert kept.hydrate([2])[2].subject == "moss"
     with closing(sqlite3.connect(path)) as other:
         other.execute("UPDATE messages SET subject = 'another file' WHERE id = 2")
@@ -134,7 +141,7 @@ def test_a_store_that_began_anew_is_read_anew(counted: Counted, path: Path) -> N
 
 
 def test_without_a_journal_every_message_is_read(counted: Counted) -> None:
-    kept = Remembered(counted)
+    kept = remembering(counted)
     kept.hydrate([1])
     counted.store.db.execute("DROP TABLE generation")
     assert list(kept.hydrate([1])) == [1]

@@ -15,6 +15,7 @@ from engines.contract import EngineError, IndexUnavailable
 from engines.stacks.agent_mail.contract import Change, DocChange, Filters, Message, RankingMode
 from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.store import Kind, MessageStore, create, opened
+from tests.make.mail import changing
 from tests.make.mail.messages import AGENTS, PRODUCTS, Mail, kinds, one, some_mail, stored
 
 
@@ -54,7 +55,7 @@ def test_how_it_is_addressed_comes_back(store: MessageStore, mail: Mail) -> None
 
 
 def test_whoever_is_not_said_to_be_otherwise_is_to(three: MessageStore) -> None:
-    three.insert(one(9, recipients=("Zoë", "AmberFox", "Zoë")), {"AmberFox": Kind.BCC})
+    changing.insert(three, one(9, recipients=("Zoë", "AmberFox", "Zoë")), {"AmberFox": Kind.BCC})
     assert three.kinds_of(9) == {"Zoë": Kind.TO, "AmberFox": Kind.BCC}
     assert three.hydrate([9])[9].recipients == ("Zoë", "AmberFox")
 
@@ -82,11 +83,11 @@ def test_more_ids_than_a_statement_has_room_for(three: MessageStore) -> None:
 
 def test_writes_say_what_changed(three: MessageStore) -> None:
     message = one(9, "reed")
-    assert three.insert(message) == DocChange(Change.UPSERT, 9, message)
+    assert changing.insert(three, message) == DocChange(Change.UPSERT, 9, message)
     edited = replace(message, subject="rush")
-    assert three.update(edited) == DocChange(Change.UPSERT, 9, edited)
+    assert changing.update(three, edited) == DocChange(Change.UPSERT, 9, edited)
     assert three.hydrate([9]) == {9: edited}
-    assert three.delete(9) == DocChange(Change.DELETE, 9)
+    assert changing.delete(three, 9) == DocChange(Change.DELETE, 9)
     assert three.hydrate([9]) == {}
     assert three.ask("SELECT * FROM recipients WHERE message_id = 9") == []
 
@@ -99,13 +100,13 @@ def test_after_an_edit_the_new_is_found_and_not_the_old(
     three: MessageStore, edited: Message, old: str
 ) -> None:
     assert found(three, old) == [2]
-    three.update(edited)
+    changing.update(three, edited)
     assert found(three, "now") == found(three, "reed_bed-7") == [2]
     assert found(three, old) == []
 
 
 def test_after_a_deletion_nothing_is_found(three: MessageStore) -> None:
-    three.delete(2)
+    changing.delete(three, 2)
     assert found(three, "moss") == found(three, "br-2tnl") == []
     assert found(three, "salt") == [1]
 
@@ -114,10 +115,10 @@ def test_after_many_writes_the_index_is_that_of_a_rebuild(path: Path) -> None:
     before, after = some_mail(1, 60), some_mail(2, 60)
     with stored(path, before.messages) as store:
         for message in before.messages[::3]:
-            store.delete(message.message_id)
+            changing.delete(store, message.message_id)
         for message in after.messages:
             known = store.hydrate([message.message_id])
-            (store.update if known else store.insert)(message)
+            (changing.update if known else changing.insert)(store, message)
         store.ask("INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)")
         engine = Fts5Engine(store, Weights(2.0, 1.0, 4.0))
         asked = ("deployment failed", "br-2tnl", "部署", "+review -plan", '"migration plan"')
@@ -130,9 +131,9 @@ def test_after_many_writes_the_index_is_that_of_a_rebuild(path: Path) -> None:
 
 def test_a_write_that_leaves_the_text_alone_leaves_the_index_alone(three: MessageStore) -> None:
     before = touched(three)
-    three.update(replace(three.hydrate([2])[2], thread_id="other", recipients=AGENTS))
+    changing.update(three, replace(three.hydrate([2])[2], thread_id="other", recipients=AGENTS))
     assert touched(three) == before
-    three.update(replace(three.hydrate([2])[2], subject="other"))
+    changing.update(three, replace(three.hydrate([2])[2], subject="other"))
     assert touched(three) != before
 
 
@@ -141,11 +142,11 @@ def test_an_update_writes_all_or_nothing(three: MessageStore) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         three.insert_all([(one(9), {}), (one(2), {})])
     with pytest.raises(sqlite3.IntegrityError):
-        three.insert(one(10, project_id=404))
+        changing.insert(three, one(10, project_id=404))
     with pytest.raises(KeyError, match="no message 77"):
-        three.update(one(77, sender_name="Newcomer"))
+        changing.update(three, one(77, sender_name="Newcomer"))
     with pytest.raises(KeyError, match="no message 77"):
-        three.delete(77)
+        changing.delete(three, 77)
     assert three.hydrate([1, 2, 5, 9, 10, 77]) == before
     assert three.ask("SELECT * FROM agents WHERE name = 'Newcomer'") == []
 
@@ -167,14 +168,14 @@ def test_read_only_it_leaves_no_file_and_writes_nothing(path: Path) -> None:
         assert found(store, "salt") == [1]
         assert [file.name for file in path.parent.iterdir()] == ["mail.db"]
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
-            store.delete(1)
+            changing.delete(store, 1)
     assert [file.name for file in path.parent.iterdir()] == ["mail.db"]
     assert path.read_bytes() == before
 
 
 def test_what_one_writes_the_other_reads(path: Path) -> None:
     with stored(path, []), opened(path) as reader, opened(path, write=True) as writer:
-        writer.insert(one(1, "salt"))
+        changing.insert(writer, one(1, "salt"))
         assert found(reader, "salt") == [1]
 
 
@@ -188,7 +189,7 @@ def test_the_same_messages_give_the_same_bytes(tmp_path: Path) -> None:
 def test_threads_may_share_it(three: MessageStore) -> None:
     def write(first: int) -> None:
         for message_id in range(first, first + 40):
-            three.insert(one(message_id, "reed"))
+            changing.insert(three, one(message_id, "reed"))
 
     def read(failed: list[str]) -> None:
         failed.extend("salt" for _ in range(40) if found(three, "salt") != [1])

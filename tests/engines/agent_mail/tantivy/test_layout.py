@@ -98,9 +98,8 @@ def test_a_note_of_part_of_the_segments_is_not_enough() -> None:
     assert not ascend([], {})
 
 
-def test_many_ids_are_read_in_parts(mail: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_are_read_where_nothing_is_noted(mail: Case) -> None:
     found = now(mail)
-    monkeypatch.setattr(index, "CHUNK", 3)
     name = found.segments[0].name
     assert index.read(found.searcher, found.segments, {}) == {name: Span(2, 8)}
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from engines.contract import EngineError, IndexUnavailable
 from engines.stacks.agent_mail.contract import Change, DocChange, Message, RankingMode
-from engines.stacks.agent_mail.tantivy import engine as tantivy_engine
-from engines.stacks.agent_mail.tantivy import index
+from engines.stacks.agent_mail.tantivy import index, query
 from engines.stacks.agent_mail.tantivy.index import INDEX
 from tests.make.mail.messages import (
     one,
@@ -137,10 +136,9 @@ def test_a_value_of_another_type_loses_no_other_message(
         return tantivy.Document(message_id=message.message_id, created_ts="today")
 
     before = mail.ids("")
-    monkeypatch.setattr(tantivy_engine, "document", as_typed_by_tantivy)
+    monkeypatch.setattr(index, "document", as_typed_by_tantivy)
     with pytest.raises(EngineError, match="updating"):
         mail.engine.update_incremental([delete(before[0]), upsert(one(900, "moss"))])
-    monkeypatch.setattr(index, "document", as_typed_by_tantivy)
     with pytest.raises(EngineError, match="rebuilding"):
         mail.engine.rebuild()
     monkeypatch.undo()
@@ -152,7 +150,7 @@ def test_a_value_of_another_type_loses_no_other_message(
 def test_a_message_that_is_lost_on_the_way_is_noticed(
     mail: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tantivy_engine, "counted", lambda *_: 1)
+    monkeypatch.setattr(query, "counted", lambda *_: 1)
     with pytest.raises(EngineError, match="81 messages after an update"):
         mail.engine.update_incremental([upsert(one(901, "moss"))])
 
@@ -166,7 +164,7 @@ def test_a_panic_is_an_engine_error_and_the_next_question_is_answered(
     def panics(*_: object) -> None:
         now.searcher.search(tantivy.Query.all_query(), 0)
 
-    monkeypatch.setattr(tantivy_engine, "matching", panics)
+    monkeypatch.setattr(query, "matching", panics)
     with pytest.raises(EngineError, match="PanicException"):
         mail.ids("review")
     monkeypatch.undo()
@@ -185,7 +183,7 @@ def test_an_interrupt_is_no_engine_error(
     def fails(*_: object) -> None:
         raise raised
 
-    monkeypatch.setattr(tantivy_engine, "matching", fails)
+    monkeypatch.setattr(query, "matching", fails)
     with pytest.raises(seen):
         mail.ids("review")
 

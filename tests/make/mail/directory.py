@@ -1,0 +1,49 @@
+"""Agents and projects of a store as another program registers them."""
+
+from __future__ import annotations
+
+from engines.stacks.agent_mail.contract import Project
+from engines.stacks.agent_mail.sqlite import directory
+from engines.stacks.agent_mail.sqlite.store import spelled
+
+_REGISTER = (
+    "INSERT INTO agents (project_id, name, program, model, task_description, identifiers,"
+    " subject_form, body_form) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, name)"
+    " DO UPDATE SET program = excluded.program, model = excluded.model,"
+    " task_description = excluded.task_description, identifiers = excluded.identifiers,"
+    " subject_form = excluded.subject_form, body_form = excluded.body_form"
+)
+_DESCRIBE = (
+    "UPDATE projects SET name = ?, description = ?, identifiers = ?, subject_form = ?,"
+    " body_form = ? WHERE id = ? AND slug = ?"
+)
+
+
+class Directory(directory.Directory):
+    """Writes what is known of agents and projects, and reads it back."""
+
+    def register(
+        self,
+        project_id: int,
+        name: str,
+        *,
+        program: str = "",
+        model: str = "",
+        task_description: str = "",
+    ) -> int:
+        """Write what an agent is and give its id; what was written of it before is gone."""
+        told = (name, program, model, task_description)
+        with self.store.writing() as db:
+            db.execute(_REGISTER, (project_id, *told, *spelled(*told)))
+            found = "SELECT id FROM agents WHERE project_id = ? AND name = ?"
+            return int(db.execute(found, (project_id, name)).fetchone()[0])
+
+    def describe(self, project: Project) -> None:
+        """Write a project's name and description anew; its slug stays."""
+        forms = spelled(f"{project.slug}\n{project.name}", project.description)
+        with self.store.writing() as db:
+            of = project.project_id, project.slug
+            values = (project.name, project.description, *forms, *of)
+            done = db.execute(_DESCRIBE, values)
+            if not done.rowcount:
+                raise KeyError(f"no project {project.project_id} {project.slug!r}")
