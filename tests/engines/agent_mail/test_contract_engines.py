@@ -1,7 +1,8 @@
-"""One question, whichever engine: what is found, through filters, after a restart, in threads."""
+"""The contract of engines: their answers, their layers and their migration."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -12,19 +13,25 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from engines.contract import IndexUnavailable
 from engines.stacks.agent_mail.contract import Filters, RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from engines.stacks.agent_mail.pipeline import scope
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.pipeline.retrievers import Semantic
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine
+from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from engines.vector import amvi
+from engines.vector.bulk import embed_all
+from engines.vector.embedder import embedder_of
 from tests.engines.agent_mail.whole import Whole, build, whole
-from tests.make.mail.messages import (
-    PRODUCTS,
-    passes,
-    some_filters,
-    some_mail,
-    some_text,
-)
-from tests.source import ROOT
+from tests.make.mail import changing
+from tests.make.mail.messages import PRODUCTS, one, passes, some_filters, some_mail, some_text
+from tests.make.mail.tantivy import upsert
+from tests.source import ROOT, imported, known, reached
 
 pytestmark = pytest.mark.slow
 ALL = 1_000
@@ -189,3 +196,182 @@ def test_what_is_no_syntax_is_read_as_words(
 ) -> None:
     served = mail.under(switch)
     assert served.ids(SearchQuery(broken)) == served.ids(SearchQuery("deployment")) != []
+
+
+STACK = "engines.stacks.agent_mail."
+BLOCKS = ("engines.vector", "engines.ranking", "engines.lexical", "engines.rerank")
+RETRIEVAL = sorted(name for name in known() if name.startswith((*BLOCKS, f"{STACK}tantivy")))
+"""What finds and orders, over text, vectors and ids."""
+ON_SQLITE = {f"{STACK}sqlite.search", f"{STACK}pipeline.retrievers"}
+PATH = sorted(
+    name
+    for name in known()
+    if name.startswith((STACK, *BLOCKS)) and not name.startswith(f"{STACK}mcp_tools")
+)
+"""All that a question goes through."""
+
+
+def names(name: str) -> set[str]:
+    """Everything that a module and those below it import."""
+    return {other for module in reached(known()[name]) for other in imported(module.tree)}
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(RETRIEVAL) > 12
+    assert f"{STACK}tantivy.engine" in RETRIEVAL
+    assert f"{STACK}service" in PATH
+    assert scope.__name__ in names(f"{STACK}service")
+    assert "sqlite3" in names(f"{STACK}sqlite.search")
+
+
+@pytest.mark.parametrize("name", [*RETRIEVAL, *sorted(ON_SQLITE)])
+def test_no_engine_knows_who_may_see_what(name: str) -> None:
+    assert scope.__name__ not in names(name) | {name}
+
+
+@pytest.mark.parametrize("name", RETRIEVAL)
+def test_retrieval_does_not_depend_on_the_message_store(name: str) -> None:
+    store = {f"{STACK}sqlite.store", f"{STACK}sqlite.schema"}
+    assert store <= known().keys()
+    assert store.isdisjoint(names(name))
+
+
+@pytest.mark.parametrize("name", PATH)
+def test_nothing_in_the_path_of_a_question_is_asynchronous(name: str) -> None:
+    loops = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
+    module = known()[name]
+    assert not [node for node in ast.walk(module.tree) if isinstance(node, loops)]
+    assert "asyncio" not in set(imported(module.tree))
+
+
+QUERY = SearchQuery("deployment review br-2tnl", limit=20)
+
+
+@pytest.fixture
+def mail_migration(tmp_path: Path) -> Iterator[Whole]:
+    build(tmp_path, some_mail(59, 80).messages)
+    with whole(tmp_path) as made:
+        yield made
+
+
+class Untouched:
+    """Fails the test where it is asked."""
+
+    name = "untouched"
+
+    def search(self, *_: object) -> object:
+        raise AssertionError("this engine was asked")
+
+
+def guarded(mail: Whole, *tiers: FallbackTier) -> Whole:
+    """Put engines that must not be asked in the place of some."""
+    lexical = {**mail.service.tiers.lexical, **dict.fromkeys(tiers, Untouched())}
+    changed = replace(mail.service.tiers, lexical=lexical)  # type: ignore[arg-type]
+    return replace(mail, service=replace(mail.service, tiers=changed))
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_phase_1_fts5_serves_and_tantivy_is_not_asked(
+    mail_migration: Whole, mode: SearchMode
+) -> None:
+    served = guarded(mail_migration, FallbackTier.TANTIVY).under(KillSwitch.FTS5)
+    found = served.ask(replace(QUERY, mode=mode))
+    assert found.explain.engine == "fts5"
+    assert "untouched" not in found.explain.note
+    assert "asked" not in found.explain.note
+    assert found.hits
+
+
+def test_phase_2_both_are_asked_and_fts5_serves(mail_migration: Whole) -> None:
+    found = mail_migration.under(KillSwitch.SHADOW).ask(QUERY)
+    assert found.explain.engine == "fts5"
+    assert found.explain.shadow is not None
+    assert found.explain.shadow.shadow_engine == "tantivy"
+    gone = guarded(mail_migration, FallbackTier.TANTIVY).under(KillSwitch.SHADOW).ask(QUERY)
+    assert gone.hits == found.hits
+    assert gone.explain.shadow is None
+
+
+def test_phase_3_fts5_and_its_triggers_are_removed_and_tantivy_serves(
+    mail_migration: Whole,
+) -> None:
+    served = mail_migration.under(KillSwitch.TANTIVY)
+    before = served.ask(QUERY).hits
+    fts5 = mail_migration.service.tiers.lexical[FallbackTier.FTS5]
+    assert isinstance(fts5, Fts5Engine)
+    fts5.remove()
+    named = mail_migration.store.ask(
+        "SELECT name FROM sqlite_master WHERE name LIKE 'messages_fts%'"
+    )
+    assert named == []
+    assert served.ask(QUERY).hits == before != ()
+    message = one(9_000, "moss")
+    mail_migration.tantivy.update_incremental([changing.insert(mail_migration.store, message)])
+    assert served.ids(SearchQuery("moss")) == [9_000]
+    with pytest.raises(IndexUnavailable):
+        fts5.search("moss", Filters(), RankingMode.RELEVANCE, 5)
+    without = served.without(FallbackTier.TANTIVY).ask(SearchQuery("moss"))
+    assert [hit.message_id for hit in without.hits] == [9_000]
+    assert without.explain.engine == "like"
+
+
+@pytest.mark.parametrize("mode", [SearchMode.LEXICAL, SearchMode.HYBRID])
+def test_phase_4_words_and_vectors_are_fused(mail_migration: Whole, mode: SearchMode) -> None:
+    found = mail_migration.under(KillSwitch.HYBRID).ask(replace(QUERY, mode=mode)).explain
+    assert (found.engine, found.method, found.actual_mode) == ("hybrid", "hybrid_rrf", "hybrid")
+    assert not found.mode_downgraded
+
+
+@pytest.mark.parametrize("phase", [None, *KillSwitch])
+def test_the_switch_is_turned_back_at_any_time(
+    mail_migration: Whole, phase: KillSwitch | None
+) -> None:
+    first = mail_migration.under(KillSwitch.FTS5).ask(QUERY).hits
+    mail_migration.under(phase).ask(QUERY)
+    assert mail_migration.under(KillSwitch.FTS5).ask(QUERY).hits == first != ()
+
+
+def test_changes_reach_tantivy_in_one_commit_and_fts5_at_once(mail_migration: Whole) -> None:
+    messages = [one(at, "moss") for at in range(9_000, 9_040)]
+    changes = [changing.insert(mail_migration.store, message) for message in messages]
+    assert len(mail_migration.under(KillSwitch.FTS5).ids(SearchQuery("moss"))) == 40
+    assert mail_migration.ids(SearchQuery("moss")) == []
+    mail_migration.log.events.clear()
+    assert mail_migration.tantivy.update_incremental(changes) == 40
+    assert len(mail_migration.log.events) == 1
+    assert len(mail_migration.ids(SearchQuery("moss"))) == 40
+    assert upsert(messages[0]) == changes[0]
+
+
+def test_both_indexes_are_cared_for_alike(mail_migration: Whole) -> None:
+    fts5 = mail_migration.service.tiers.lexical[FallbackTier.FTS5]
+    assert isinstance(fts5, Fts5Engine)
+    both: tuple[Fts5Engine | TantivyMailEngine, ...] = (fts5, mail_migration.tantivy)
+    for index in both:
+        assert index.rebuild().documents == 80
+        assert index.health().ready
+        assert index.update_incremental([]) == 0
+
+
+def test_meaning_is_found_where_no_word_is_shared(tmp_path: Path) -> None:
+    """The example with which the architecture begins."""
+    texts = {1: "rollout problems", 2: "lunch on friday", 3: "holiday calendar"}
+    messages = [one(at, subject) for at, subject in texts.items()]
+    build(tmp_path, messages)
+    model = embedder_of("all-MiniLM-L6-v2", 32)
+    ids = sorted(texts)
+    vectors = embed_all([texts[at] for at in ids], model, tmp_path / "cache")
+    amvi.write_amvi(tmp_path / "meaning.amvi", model.identity, _ids(ids), vectors)
+    index = amvi.AmviIndex.open(tmp_path / "meaning.amvi", model.identity, model.dimension)
+    with whole(tmp_path) as mail_migration:
+        semantic = Semantic(model, index.search, lambda _: _ids(ids))
+        tiers = replace(mail_migration.service.tiers, semantic=semantic)
+        service = replace(mail_migration.service, tiers=tiers)
+        query = SearchQuery("deployment issues")
+        assert service.search(query).hits == ()
+        for mode in (SearchMode.SEMANTIC, SearchMode.HYBRID):
+            assert service.search(replace(query, mode=mode)).hits[0].message_id == 1
+
+
+def _ids(ids: list[int]) -> NDArray[np.int64]:
+    return np.array(ids, dtype=np.int64)

@@ -1,25 +1,40 @@
-"""Scores as callers see them: higher is better, from 0 to 1, in one total order, in every mode."""
+"""The contract of scores, of the shadow beside them, and of the index."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
+from math import log, log2
+from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
+import tantivy
 
+from engines.lexical.tantivy import analyzer
 from engines.stacks.agent_mail.contract import (
     Candidate,
+    Event,
     Filters,
+    QueryExplain,
     RankingMode,
     SearchHit,
     SearchMode,
     SearchQuery,
+    ShadowComparison,
+    compare_with_shadow,
 )
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.tantivy.index import HASH, INDEX, schema_hash
+from engines.vector import amvi
+from engines.vector.embedder import HashEmbedder, OnnxEmbedder
 from tests.engines.agent_mail.whole import EMBEDDER, ByLength, Whole, build, whole
-from tests.make.mail.messages import some_filters, some_mail, some_text
+from tests.make.mail.messages import one, some_filters, some_mail, some_text
+from tests.make.mail.tantivy import NONE, Case, built
 
 ALL = 1_000
 MAIL = some_mail(53, 200)
@@ -201,3 +216,285 @@ def test_equal_scores_come_by_id_in_every_mode(tmp_path_factory: pytest.TempPath
             assert len({hit.score for hit in hits(made, SearchQuery("moss", mode=mode))}) == 1
         served = made.under(KillSwitch.FTS5)
         assert [hit.message_id for hit in hits(served, SearchQuery("moss"))] == [2, 5, 9]
+
+
+K1, B = 1.2, 0.75
+BODIES = {
+    1: "moss",
+    2: "moss moss stone",
+    3: "moss and other things that make it longer than the rest of them",
+    4: "stone",
+    5: "water",
+    6: "salt water",
+    7: "salt",
+}
+WORDS = {at: body.split() for at, body in BODIES.items()}
+
+
+@pytest.fixture(scope="module")
+def mail_bm25(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    folder = tmp_path_factory.mktemp("bm25")
+    build(folder, [one(at, body=body) for at, body in BODIES.items()])
+    with whole(folder) as made:
+        yield made
+
+
+def by_hand(word: str, tier: FallbackTier) -> dict[int, float]:
+    """Score the messages that have ``word`` in their body, whose weight is 1."""
+    have = [at for at, words in WORDS.items() if word in words]
+    odds = (len(WORDS) - len(have) + 0.5) / (len(have) + 0.5)
+    weight = log(1 + odds) if tier is FallbackTier.TANTIVY else log(odds)
+    mean = sum(map(len, WORDS.values())) / len(WORDS)
+    found = {}
+    for at in have:
+        often, long = WORDS[at].count(word), len(WORDS[at])
+        found[at] = weight * often * (K1 + 1) / (often + K1 * (1 - B + B * long / mean))
+    return found
+
+
+@pytest.mark.parametrize("tier", [FallbackTier.TANTIVY, FallbackTier.FTS5])
+@pytest.mark.parametrize("word", ["moss", "stone", "water", "longer"])
+def test_a_word_scores_by_how_rare_it_is_how_often_it_stands_and_how_long_the_text_is(
+    mail_bm25: Whole, tier: FallbackTier, word: str
+) -> None:
+    engine = mail_bm25.service.tiers.lexical[tier]
+    found = engine.search(word, Filters(), RankingMode.RELEVANCE, 10).candidates
+    scores = {candidate.message_id: candidate.raw_score for candidate in found}
+    assert scores == pytest.approx(by_hand(word, tier), rel=1e-5)
+    assert scores
+
+
+@pytest.mark.parametrize("tier", [FallbackTier.TANTIVY, FallbackTier.FTS5])
+def test_several_words_score_the_sum(mail_bm25: Whole, tier: FallbackTier) -> None:
+    engine = mail_bm25.service.tiers.lexical[tier]
+    found = engine.search("moss stone", Filters(), RankingMode.RELEVANCE, 10).candidates
+    moss, stone = by_hand("moss", tier), by_hand("stone", tier)
+    both = {at: moss.get(at, 0.0) + stone.get(at, 0.0) for at in {*moss, *stone}}
+    assert {c.message_id: c.raw_score for c in found} == pytest.approx(both, rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def mail_shadow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    folder = tmp_path_factory.mktemp("shadow")
+    build(folder, some_mail(56, 120).messages)
+    with whole(folder) as made:
+        yield made
+
+
+def test_its_fields_are_the_contracts() -> None:
+    assert [field.name for field in fields(ShadowComparison)] == [
+        "serving_engine", "shadow_engine", "overlap_jaccard", "ndcg_at_10", "mrr_delta",
+        "serving_only", "shadow_only",
+    ]  # fmt: skip
+
+
+def test_a_worked_example_of_a_comparison() -> None:
+    found = compare_with_shadow("fts5", [1, 2, 3], "tantivy", [2, 4, 1, 5])
+    assert (found.serving_engine, found.shadow_engine) == ("fts5", "tantivy")
+    assert found.overlap_jaccard == 2 / 5
+    assert (found.serving_only, found.shadow_only) == (1, 2)
+    assert found.mrr_delta == pytest.approx(1 / 3 - 1)
+    ideal = 10 / log2(2) + 9 / log2(3) + 8 / log2(4)
+    assert found.ndcg_at_10 == pytest.approx((9 / log2(2) + 10 / log2(4)) / ideal)
+
+
+def test_the_same_list_is_perfect_agreement_and_another_is_none() -> None:
+    same = compare_with_shadow("a", [3, 1, 2], "b", [3, 1, 2])
+    assert (same.overlap_jaccard, same.ndcg_at_10, same.mrr_delta) == (1.0, 1.0, 0.0)
+    other = compare_with_shadow("a", [3, 1, 2], "b", [6, 7])
+    assert (other.overlap_jaccard, other.ndcg_at_10, other.mrr_delta) == (0.0, 0.0, -1.0)
+
+
+def test_what_is_not_defined_is_no_number() -> None:
+    nothing = compare_with_shadow("a", [], "b", [])
+    assert (nothing.overlap_jaccard, nothing.ndcg_at_10, nothing.mrr_delta) == (None, None, None)
+    alone = compare_with_shadow("a", [], "b", [1])
+    assert (alone.overlap_jaccard, alone.ndcg_at_10, alone.shadow_only) == (0.0, None, 1)
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("ranking", RankingMode)
+def test_the_answer_is_that_of_fts5_alone(
+    mail_shadow: Whole, mode: SearchMode, ranking: RankingMode
+) -> None:
+    query = SearchQuery(TEXT, mode=mode, ranking=ranking, limit=7)
+    alone = mail_shadow.under(KillSwitch.FTS5).ask(query)
+    shadowed = mail_shadow.under(KillSwitch.SHADOW).ask(query)
+    assert shadowed.hits == alone.hits != ()
+    assert shadowed.next_cursor == alone.next_cursor
+    assert shadowed.explain.engine == "fts5"
+    own = {"timing", "shadow", "downgrade_reason", "note"}
+    for name in {field.name for field in fields(QueryExplain)} - own:
+        assert getattr(shadowed.explain, name) == getattr(alone.explain, name)
+
+
+def test_both_ran_and_the_comparison_is_logged_and_explained(mail_shadow: Whole) -> None:
+    query = SearchQuery(TEXT, limit=7)
+    mail_shadow.log.events.clear()
+    told = mail_shadow.under(KillSwitch.SHADOW).ask(query).explain.shadow
+    assert told is not None
+    assert mail_shadow.log.events == [(Event.SHADOW_COMPARISON, asdict(told))]
+    by_hand = compare_with_shadow(
+        "fts5",
+        mail_shadow.under(KillSwitch.FTS5).ids(query),
+        "tantivy",
+        mail_shadow.under(KillSwitch.TANTIVY).ids(query),
+    )
+    assert told == by_hand
+
+
+def test_a_later_page_is_not_held_against_a_first(mail_shadow: Whole) -> None:
+    """A cursor is one engine's, so only first pages can be compared."""
+    shadowed = mail_shadow.under(KillSwitch.SHADOW)
+    query = SearchQuery(TEXT, limit=7)
+    first = shadowed.ask(query)
+    mail_shadow.log.events.clear()
+    second = shadowed.ask(replace(query, cursor=first.next_cursor))
+    assert {hit.message_id for hit in second.hits}.isdisjoint(h.message_id for h in first.hits)
+    assert second.explain.shadow is None
+    assert not second.explain.cursor_invalidated
+    assert mail_shadow.log.events == []
+
+
+def test_a_token_that_is_none_is_a_first_page_for_both(mail_shadow: Whole) -> None:
+    shadowed, query = mail_shadow.under(KillSwitch.SHADOW), SearchQuery(TEXT, limit=7)
+    mail_shadow.log.events.clear()
+    told = shadowed.ask(replace(query, cursor="no token")).explain
+    assert told.cursor_invalidated
+    assert told.shadow == shadowed.ask(query).explain.shadow
+    invalidated, *others = (event for event, _ in mail_shadow.log.events)
+    assert invalidated is Event.CURSOR_INVALIDATED
+    assert others == [Event.SHADOW_COMPARISON] * 2
+
+
+MB = 1_000_000
+WHOLE = {"record": "basic", "tokenizer": "raw"}
+INDEX_WORDS = {"record": "position", "tokenizer": "am_normalize"}
+
+
+@pytest.fixture(scope="module")
+def mail_index(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    texts = {1: "see br-2tnl", 2: "br and 2tnl apart", 3: "Deployment of the index", 4: "deploy"}
+    root = tmp_path_factory.mktemp("index") / "mail"
+    return built(root, [one(at, subject) for at, subject in texts.items()])
+
+
+def fields_index(mail: Case) -> dict[str, dict[str, Any]]:
+    meta = json.loads((mail.engine.root / INDEX / "meta.json").read_text())
+    return {field["name"]: field["options"] for field in meta["schema"]}
+
+
+@pytest.mark.parametrize("name", ["message_id", "project_id", "created_ts", "ack_required"])
+def test_numbers_are_indexed_stored_and_fast(mail_index: Case, name: str) -> None:
+    options = fields_index(mail_index)[name]
+    assert options["indexed"]
+    assert options["stored"]
+    assert options["fast"]
+
+
+@pytest.mark.parametrize("name", ["subject", "body"])
+def test_texts_have_positions_and_are_stored(mail_index: Case, name: str) -> None:
+    options = fields_index(mail_index)[name]
+    assert options["stored"]
+    assert {**options["indexing"], **INDEX_WORDS} == options["indexing"]
+
+
+@pytest.mark.parametrize("name", ["sender_name", "thread_id", "importance", "recipients"])
+def test_names_are_whole_and_stored(mail_index: Case, name: str) -> None:
+    options = fields_index(mail_index)[name]
+    assert options["stored"]
+    assert {**options["indexing"], **WHOLE} == options["indexing"]
+    assert bool(options["fast"]) == (name == "thread_id")
+
+
+def test_beginnings_are_indexed_plainly_and_not_stored(mail_index: Case) -> None:
+    options = fields_index(mail_index)["subject_prefix"]
+    assert not options["stored"]
+    assert {**options["indexing"], **WHOLE} == options["indexing"]
+
+
+def test_there_is_a_field_for_all_that_the_page_names_but_the_product(mail_index: Case) -> None:
+    named = {
+        "message_id", "project_id", "subject", "body", "subject_prefix", "sender_name",
+        "thread_id", "importance", "created_ts", "ack_required",
+    }  # fmt: skip
+    assert set(fields_index(mail_index)) - named == {"recipients", "identifiers", "text"}
+    assert named <= set(fields_index(mail_index))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Deploy FAILED, again!", ["deploy", "failed", "again"]),
+        ("read_csv a.b/c", ["read", "csv", "a", "b", "c"]),
+        ("x" * 256 + " kept " + "y" * 255, ["kept", "y" * 255]),
+        ("ÄRGER Straße", ["ärger", "straße"]),
+    ],
+)
+def test_am_normalize_splits_lower_cases_and_drops_what_is_endless(
+    text: str, tokens: list[str]
+) -> None:
+    assert analyzer("none").analyze(text) == tokens
+
+
+def test_the_tokens_of_the_index_are_those_of_am_normalize(mail_index: Case) -> None:
+    index = tantivy.Index.open(str(mail_index.engine.root / INDEX))
+    index.register_tokenizer("am_normalize", analyzer("none"))
+    searcher = index.searcher()
+    for word, count in {"deployment": 1, "Deployment": 0, "2tnl": 2, "br-2tnl": 0}.items():
+        term = tantivy.Query.term_query(index.schema, "subject", word)
+        assert len(searcher.search(term, 9).hits) == count
+
+
+def test_a_hyphenated_token_is_found_whole(mail_index: Case) -> None:
+    assert mail_index.ids("br-2tnl") == [1]
+    assert set(mail_index.ids("br 2tnl")) == {1, 2}
+
+
+def test_a_subject_is_found_while_it_is_typed(mail_index: Case) -> None:
+    found = [c.message_id for c in mail_index.engine.typeahead("depl", NONE, 9)]
+    assert sorted(found) == [3, 4]
+
+
+def test_the_hash_of_the_schema_stands_beside_the_index(mail_index: Case) -> None:
+    assert HASH == "schema_hash.json"
+    assert json.loads((mail_index.engine.root / HASH).read_text()) == {
+        "sha256": schema_hash(mail_index.engine.weights)
+    }
+    assert {HASH, INDEX} <= {path.name for path in mail_index.engine.root.iterdir()}
+
+
+def size(path: Path, count: int, dimension: int) -> int:
+    vectors = np.zeros((count, dimension), dtype=np.float16)
+    amvi.write_amvi(path, "hash", np.arange(count, dtype=np.int64), vectors)
+    return path.stat().st_size
+
+
+def test_ten_thousand_messages_take_eight_megabytes_and_a_hundred_thousand_ten_times_that(
+    tmp_path: Path,
+) -> None:
+    """Of a vector of 384 dimensions in half precision; the head and the padding are small."""
+    dimension = HashEmbedder().dimension
+    assert dimension == 384
+    few, more = size(tmp_path / "a", 100, dimension), size(tmp_path / "b", 1_100, dimension)
+    each = (more - few) / 1_000
+    assert each == pytest.approx(2 * dimension + 12, abs=0.1)
+    assert few - 100 * each < 128
+    assert 7.5 * MB < 10_000 * each < 8.5 * MB
+    assert 75 * MB < 100_000 * each < 80 * MB
+
+
+def test_the_vector_of_a_message_is_read_from_the_file_when_it_is_needed(tmp_path: Path) -> None:
+    size(tmp_path / "a", 100, 384)
+    index = amvi.AmviIndex.open(tmp_path / "a", "hash", 384)
+    assert isinstance(index.vectors, np.memmap)
+    assert index.vectors.dtype == np.float16
+
+
+def test_the_hash_embedder_needs_no_model_and_is_not_taken_for_one() -> None:
+    embedder = HashEmbedder()
+    assert embedder.embed(["deployment issues"]).shape == (1, 384)
+    near, far = embedder.embed(["deployment issues", "rollout problems"])
+    assert float(near @ far) == pytest.approx(0, abs=0.2), "it knows words, not meanings"
+    assert not isinstance(embedder, OnnxEmbedder)
+    assert embedder.identity == "fnv1a-64, 384 dimensions", "its index is signed as a hash"

@@ -1,20 +1,48 @@
-"""Documents as messages, and params as filters."""
+"""Documents as messages: their parameters, joined words, operators, any language."""
 
 from __future__ import annotations
 
-import pytest
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from random import Random
 
+import pytest
+from agent_mail.generate import Traffic, generate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines import registry as arms
 from engines.contract import InvalidQuery
-from engines.stacks.agent_mail.arm import KNOWN, message, params_of, products, question
+from engines.stacks.agent_mail import arm as language_mail
+from engines.stacks.agent_mail import ingest
+from engines.stacks.agent_mail.arm import (
+    KNOWN,
+    MailSearcher,
+    message,
+    params_of,
+    products,
+    question,
+)
 from engines.stacks.agent_mail.contract import (
     Direction,
+    Filters,
     Importance,
+    MailEngine,
     RankingMode,
     SearchMode,
     SearchQuery,
     TimeRange,
 )
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.sqlite.search import match_expression
 from harness.core.records import Document, Scalar
+from tests.engines.agent_mail.mcp_tools.conftest import SETTINGS
+from tests.engines.agent_mail.test_contract_engines import question as operators_question
+from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.engines.stacks.test_any_language import DOCUMENTS, has, piece
+from tests.make.mail.messages import passes, some_filters, some_mail
+from tests.thinned import examples
 
 
 def test_metadata_becomes_the_fields_of_a_message() -> None:
@@ -83,3 +111,246 @@ def test_filters_become_the_same_params_again() -> None:
 def test_a_param_that_means_nothing_is_refused(params: dict[str, str]) -> None:
     with pytest.raises(InvalidQuery):
         question("x", SearchMode.LEXICAL, 7, params)
+
+
+TRAFFIC = Traffic(messages=1_000, seed=11, queries=80)
+K = 10
+LEAST = 0.99
+"""Of the mean reciprocal rank of the first message that holds the name, among the first ten."""
+NAMES_IT = 2
+Asked = tuple[tuple[Document, ...], Mapping[str, frozenset[str]]]
+
+
+@pytest.fixture(scope="module")
+def asked() -> Asked:
+    """Make the messages, and the questions of the slice with the messages that hold the name."""
+    made = generate(TRAFFIC)
+    holding = {
+        query.text: frozenset(
+            doc_id
+            for doc_id, grade in made.qrels.grades[query.query_id].items()
+            if grade == NAMES_IT
+        )
+        for query in made.queries
+        if "identifier" in query.slices
+    }
+    return tuple(made.documents), holding
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arm", ["mail-fts5", "mail-tantivy"])
+def test_the_first_message_holds_the_name(asked: Asked, tmp_path: Path, arm: str) -> None:
+    documents, holding = asked
+    engine, index = arms.load(arm, tmp_path / "cache").engine, tmp_path / "index"
+    index.mkdir()
+    engine.build(documents, index)
+    reciprocal = {}
+    with engine.open(index) as searcher:
+        for text, right in holding.items():
+            shown = [hit.doc_id for hit in searcher.search(text, K).hits]
+            reciprocal[text] = max(
+                (1 / at for at, d in enumerate(shown, 1) if d in right), default=0
+            )
+    assert len(reciprocal) == TRAFFIC.queries
+    late = {text: value for text, value in reciprocal.items() if value < 1}
+    assert sum(reciprocal.values()) / len(reciprocal) >= LEAST, late
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("9428bc6", '"9428bc6"'),
+        ('"9428bc6"', '"9428bc6"'),
+        ("9428bc6,plan", '("9428bc6,plan" OR identifiers : "9428bc6")'),
+        ("br-2tnl", '("br-2tnl" OR identifiers : "br\ue02d2tnl")'),
+    ],
+)
+def test_a_name_of_one_word_is_asked_of_its_column_once(text: str, expression: str) -> None:
+    """Without a column filter FTS5 looks in all of them; twice would count twice."""
+    assert match_expression(text) == expression
+
+
+ALL = 1_000
+MAIL = some_mail(58, 200)
+TANTIVY_GONE = (FallbackTier.TANTIVY, FallbackTier.HYBRID)
+WAYS: dict[str, Callable[[Whole], Whole]] = {
+    "tantivy": lambda mail: mail,
+    "fts5": lambda mail: mail.under(KillSwitch.FTS5),
+    "like": lambda mail: mail.without(*TANTIVY_GONE, FallbackTier.FTS5),
+}
+
+
+@pytest.fixture(scope="module")
+def mail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    folder = tmp_path_factory.mktemp("operators")
+    build(folder, MAIL.messages)
+    with whole(folder) as made:
+        yield made
+
+
+def lacking(*words: str) -> list[int]:
+    """Give the messages in which none of the words stands, by id."""
+    texts = {one.message_id: f"{one.subject} {one.body}".lower() for one in MAIL.messages}
+    return [at for at, text in sorted(texts.items()) if not any(word in text for word in words)]
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_refusal_alone_gives_what_lacks_the_word(mail: Whole, way: str, mode: SearchMode) -> None:
+    found = WAYS[way](mail).ask(SearchQuery("-deployment", mode=mode, limit=ALL))
+    ids = [hit.message_id for hit in found.hits]
+    assert ids == lacking("deployment")
+    assert 0 < len(ids) < len(MAIL.messages)
+    assert {hit.score for hit in found.hits} == {0.0}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_filters_and_recency_hold_for_what_lacks_the_word(mail: Whole, way: str) -> None:
+    served, rng = WAYS[way](mail), Random(4)
+    for _ in range(20):
+        filters = some_filters(rng)
+        kept = [at for at in lacking("deployment") if passes(MAIL.by_id[at], filters)]
+        assert served.ids(operators_question("-deployment", filters)) == kept
+    newest = SearchQuery("-deployment", ranking=RankingMode.RECENCY, limit=ALL)
+    by_time = sorted(lacking("deployment"), key=lambda at: (-MAIL.by_id[at].created_ts, at))
+    assert served.ids(newest) == by_time
+
+
+def test_several_refusals_leave_out_each(mail: Whole) -> None:
+    for served in (way(mail) for way in WAYS.values()):
+        found = served.ids(operators_question("-deployment -review", Filters()))
+        assert found == lacking("deployment", "review")
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_refused_message_is_never_shown(mail: Whole, way: str, mode: SearchMode) -> None:
+    found = WAYS[way](mail).ids(SearchQuery("review -deployment", mode=mode, limit=ALL))
+    assert found
+    assert set(found) <= set(lacking("deployment"))
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("way", WAYS)
+def test_what_must_be_there_is_there(mail: Whole, way: str, mode: SearchMode) -> None:
+    found = WAYS[way](mail).ids(SearchQuery("+deployment review", mode=mode, limit=ALL))
+    assert found
+    assert set(found).isdisjoint(lacking("deployment"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "method"),
+    [(SearchMode.HYBRID, "hybrid_rrf"), (SearchMode.HYBRID_RERANK, "hybrid_rerank")],
+)
+def test_a_refusal_alone_is_answered_by_the_tier_that_was_asked(
+    mail: Whole, mode: SearchMode, method: str
+) -> None:
+    found = mail.ask(SearchQuery("-deployment", mode=mode, limit=ALL, explain=True))
+    assert found.explain.method == method
+
+
+def test_pages_of_what_lacks_a_word_are_one_list(mail: Whole) -> None:
+    seen: list[int] = []
+    cursor = None
+    while True:
+        page = mail.ask(SearchQuery("-deployment", limit=7, cursor=cursor))
+        seen += [hit.message_id for hit in page.hits]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert seen == lacking("deployment")
+
+
+def test_a_model_reads_what_is_looked_for(mail: Whole) -> None:
+    """What is refused does not pull the vector of a query towards it."""
+    plain = mail.ask(SearchQuery("review plan", mode=SearchMode.SEMANTIC, limit=ALL))
+    refused = mail.ask(SearchQuery("review plan -deployment", mode=SearchMode.SEMANTIC, limit=ALL))
+    scores = {hit.message_id: hit.raw_score for hit in plain.hits}
+    assert refused.hits
+    assert all(hit.raw_score == scores[hit.message_id] for hit in refused.hits)
+
+
+ENGINES = (FallbackTier.FTS5, FallbackTier.TANTIVY)
+Engines = Mapping[FallbackTier, MailEngine]
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    folder = tmp_path_factory.mktemp("index")
+    arm = language_mail.Mail(
+        language_mail.Settings.model_validate({**SETTINGS, "embedder": ""}), folder / "cache"
+    )
+    arm.build(DOCUMENTS, folder)
+    with arm.open(folder) as searcher:
+        assert isinstance(searcher, MailSearcher)
+        yield searcher.service.tiers.lexical
+
+
+def found(engines: Engines, text: str) -> frozenset[str]:
+    """Ask both engines, and see that both find the same."""
+    by_engine = {
+        name: frozenset(
+            DOCUMENTS[one.message_id - 1].doc_id
+            for one in engines[name].search(text, Filters(), RankingMode.RELEVANCE, 999).candidates
+        )
+        for name in ENGINES
+    }
+    assert len({*by_engine.values()}) == 1, (text, by_engine)
+    return by_engine[FallbackTier.FTS5]
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(text=st.lists(piece, min_size=1, max_size=4).map(" ".join))
+def test_both_engines_find_the_same_however_it_is_composed(opened: Engines, text: str) -> None:
+    assert len({found(opened, unicodedata.normalize(kind, text)) for kind in ("NFC", "NFD")}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [("cafe", "CAFÉ"), ("strasse", "Straße"), ("ёлка", "Елка"), ("ガイド", "ｶﾞｲﾄﾞ"), ("👍", "👍🏿")],
+)
+def test_what_looks_alike_is_found_alike(opened: Engines, text: str, same: str) -> None:
+    assert found(opened, text) == found(opened, same) != frozenset()
+
+
+@pytest.mark.parametrize("text", ["東京", "大学", "น้ำ", "한국", "京都"])
+def test_a_part_of_a_run_is_found_and_refused(opened: Engines, text: str) -> None:
+    assert found(opened, f"+{text}") == has(text) != frozenset()
+    assert found(opened, f"-{text}") == {d.doc_id for d in DOCUMENTS} - has(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"), [("東京大*", "東京大学"), ("еЛк*", "елка"), ("gui*", "")]
+)
+def test_a_beginning_is_found_in_any_script(opened: Engines, text: str, whole: str) -> None:
+    assert found(opened, text) == (found(opened, f"+{whole}") if whole else frozenset())
+
+
+def test_an_edit_by_another_program_is_found_by_what_it_says_now(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("edited")
+    arm = language_mail.Mail(
+        language_mail.Settings.model_validate({**SETTINGS, "embedder": ""}), folder / "cache"
+    )
+    arm.build(DOCUMENTS, folder)
+    with ingest.opened(folder / language_mail.STORE) as box, arm.open(folder) as searcher:
+        assert isinstance(searcher, MailSearcher)
+        engine = searcher.service.tiers.lexical[FallbackTier.FTS5]
+
+        def ids(text: str) -> set[int]:
+            told = engine.search(text, Filters(), RankingMode.RELEVANCE, 999)
+            return {one.message_id for one in told.candidates}
+
+        box.edit(1, subject="更新", body="café")
+        assert ids("更新") == {1}
+        assert 1 in ids("+cafe")
+        with box.store.writing() as db:
+            db.execute("UPDATE messages SET subject = 'zeppelin', body = '' WHERE id = 1")
+        assert ids("更新") == set()
+        assert ids("zeppelin") == {1}
+        box.edit(1, subject="cafe\u0301", body="")
+        box.edit(1, subject="caf\u00e9")
+        assert 1 in ids("+cafe")
+        box.delete(1)
+        assert ids("zeppelin") == set()

@@ -1,12 +1,17 @@
-"""The service: modes, fallbacks, the kill switch, explain, and that nothing escapes."""
+"""The service: its answers, its observer, and what viewers see."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import gc
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NoReturn, cast
 
 import pytest
 
-from engines.contract import EngineError, IndexUnavailable
+from engines.contract import EngineError, FeatureUnavailable, IndexUnavailable, InvalidQuery
+from engines.stacks.agent_mail import views
 from engines.stacks.agent_mail.contract import (
     CandidateList,
     DocKind,
@@ -19,8 +24,15 @@ from engines.stacks.agent_mail.contract import (
     SearchResponse,
 )
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, engine_chain
+from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted, viewer
+from engines.stacks.agent_mail.service import ShadowObserver
+from engines.stacks.agent_mail.views import StoredViews, View, nothing, plain
 from harness.core.errors import UnknownName
+from harness.core.files import place
 from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
+from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail import changing
+from tests.make.mail.messages import some_mail
 
 MESSAGES = [
     message(1, "deploy failed"),
@@ -191,3 +203,167 @@ def test_the_shadow_is_compared_and_its_failure_hidden() -> None:
     assert hidden.explain.shadow is None
     assert "boom" not in hidden.explain.note
     assert "boom" in str(log.events[-1])
+
+
+QUERY = SearchQuery("deployment review br-2tnl", limit=7)
+
+
+@dataclass
+class Notes:
+    """Keeps what it is told, and may fail at it."""
+
+    fails: bool = False
+    told: list[tuple[SearchQuery, SearchResponse, int]] = field(default_factory=list)
+
+    def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
+        self.told.append((query, search_response, elapsed_ns))
+        if self.fails:
+            raise RuntimeError("no room to write")
+
+
+@pytest.fixture(scope="module")
+def mail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    folder = tmp_path_factory.mktemp("beside")
+    build(folder, some_mail(56, 120).messages)
+    with whole(folder) as made:
+        yield made
+
+
+def seen_by(
+    mail: Whole, observer: ShadowObserver, switch: KillSwitch | None = KillSwitch.SHADOW
+) -> Whole:
+    return replace(mail, service=replace(mail.service, switch=switch, observer=observer))
+
+
+def test_it_is_told_the_question_and_the_very_answer(mail: Whole) -> None:
+    notes = Notes()
+    answer = seen_by(mail, notes).ask(QUERY)
+    ((query, found, elapsed_ns),) = notes.told
+    assert query is QUERY
+    assert found is answer
+    assert 0 < elapsed_ns // 1000 <= answer.explain.timing.total_us
+    assert answer.hits == mail.under(KillSwitch.FTS5).ask(QUERY).hits != ()
+
+
+def test_its_failure_reaches_nobody(mail: Whole) -> None:
+    notes = Notes(fails=True)
+    answer = seen_by(mail, notes).ask(QUERY)
+    assert notes.told
+    assert answer.hits == mail.under(KillSwitch.FTS5).ask(QUERY).hits
+
+
+@dataclass
+class Slow:
+    """Stands for a shadow that takes long: whoever asks it waits."""
+
+    name = "tantivy"
+    times: int = 0
+
+    def search(self, *_: object) -> NoReturn:
+        self.times += 1
+        raise EngineError("past all patience")
+
+
+def with_shadow(mail: Whole, shadow: Slow) -> Whole:
+    """Put a shadow in Tantivy's place, for everyone."""
+
+    def slowed(engines: Mapping[FallbackTier, MailEngine]) -> Mapping[FallbackTier, MailEngine]:
+        return {**engines, FallbackTier.TANTIVY: cast("MailEngine", shadow)}
+
+    made = mail.service
+    engines = slowed(made.tiers.lexical)
+    views = StoredViews(mail.store, lambda *_: engines, lambda _: {})
+    tiers = replace(made.tiers, lexical=engines)
+    return replace(mail, service=replace(made, tiers=tiers, views=views.of))
+
+
+@pytest.mark.parametrize("explain", [False, True])
+@pytest.mark.parametrize("scope", [None, viewer("Ann", frozenset({1}), frozenset())])
+def test_no_caller_waits_for_the_shadow(mail: Whole, scope: Scope | None, *, explain: bool) -> None:
+    shadow = Slow()
+    here = with_shadow(mail, shadow)
+    query = replace(QUERY, explain=explain)
+    waits = explain and scope is None
+    assert seen_by(here, Notes()).ask(query, scope).explain.shadow is None
+    assert shadow.times == waits
+    here.under(KillSwitch.SHADOW).ask(query, scope)
+    assert shadow.times == waits + 1
+
+
+def test_who_asks_for_explain_is_told_how_the_shadow_answers(mail: Whole) -> None:
+    told = seen_by(mail, Notes()).ask(replace(QUERY, explain=True)).explain.shadow
+    assert told is not None
+    assert told == mail.under(KillSwitch.SHADOW).ask(QUERY).explain.shadow
+
+
+def test_what_the_shadow_cannot_be_asked_is_not_told(mail: Whole) -> None:
+    notes = Notes()
+    here = seen_by(mail, notes)
+    first = here.ask(QUERY)
+    notes.told.clear()
+    here.ask(replace(QUERY, cursor=first.next_cursor))
+    here.ask(replace(QUERY, doc_kind=DocKind.AGENT))
+    here.ask(QUERY, unrestricted())
+    assert notes.told == []
+    here.ask(replace(QUERY, cursor="no token"))
+    assert len(notes.told) == 1
+
+
+@pytest.mark.parametrize("switch", [None, *sorted(set(KillSwitch) - {KillSwitch.SHADOW})])
+def test_under_another_switch_nothing_is_told(mail: Whole, switch: KillSwitch | None) -> None:
+    notes = Notes()
+    seen_by(mail, notes, switch).ask(QUERY)
+    assert notes.told == []
+
+
+@pytest.fixture
+def mail_views(tmp_path: Path) -> Iterator[Whole]:
+    build(tmp_path, some_mail(8, 30).messages)
+    with whole(tmp_path) as opened:
+        yield opened
+
+
+def view(mail: Whole, agent: str) -> View:
+    return mail.service.view_of(viewer(agent, frozenset(), frozenset()))
+
+
+def test_equal_scopes_share_a_view_and_the_oldest_go(
+    mail_views: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "MAX_VIEWS", 2)
+    first = view(mail_views, "AmberFox")
+    assert view(mail_views, "AmberFox") is first
+    for other in ("TealOtter", "Zoë"):
+        view(mail_views, other)
+    assert view(mail_views, "AmberFox") is not first
+
+
+def test_a_view_that_is_not_kept_leaves_no_file(
+    mail_views: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = view(mail_views, "AmberFox")
+    (folder,) = place().iterdir()
+    assert place().stat().st_mode & 0o077 == 0
+    del made
+    changing.delete(mail_views.store, mail_views.ids(SearchQuery("", project_id=1))[0])
+    kept = view(mail_views, "AmberFox")
+    gc.collect()
+    (left,) = place().iterdir()
+    assert left != folder
+    assert kept.documents < 30
+
+
+def test_a_scope_without_views_sees_nothing(mail_views: Whole) -> None:
+    scope = viewer("AmberFox", frozenset({1}), frozenset())
+    blind = nothing(scope)
+    assert (blind.documents, blind.hydrate([1]), blind.projects_of(1)) == (0, {}, frozenset())
+    assert blind.names.project_called("harbour") is blind.names.product_called("product-1") is None
+    found = mail_views.service.within(blind).search(SearchQuery("review"))
+    assert (found.hits, found.explain.engine) == ((), "like")
+
+
+@pytest.mark.parametrize("kind", [FeatureUnavailable, IndexUnavailable, EngineError])
+def test_a_viewer_reads_the_kind_of_a_failure_alone(kind: type[FeatureUnavailable]) -> None:
+    assert "secret" not in plain(kind("/srv/secret"))
+    assert plain(InvalidQuery("no text")) == "no text"

@@ -1,13 +1,18 @@
-"""Indexes follow the message table: a change is found and signed, or the index is stale."""
+"""Messages that change while they are searched, and indexes that follow."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from threading import Event
+from time import sleep
 from typing import cast
 
 import pytest
@@ -24,8 +29,10 @@ from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.sqlite import store
+from tests.engines.agent_mail.live import writer
 from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools
-from tests.make.mail.live_index import built, check_agree, served
+from tests.make.mail.live_index import built, check_agree, served, table
+from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 MODES = ["lexical", "semantic", "hybrid"]
@@ -194,3 +201,81 @@ def test_a_viewer_finds_what_was_inserted_in_each_mode(tmp_path: Path) -> None:
             answer = searcher.service.search(SearchQuery(text, mode=mode), everyone)
             assert answer.hits[0].message_id == new
             assert not answer.degraded
+
+
+def cut_and_ask(folder: Path, mode: str) -> None:
+    """Search, cut the files that this mode reads to nothing, and search again."""
+    index = folder / "index"
+    with served(folder, mode=mode) as searcher:
+        before = searcher.search("review", 5)
+        assert before.served_by == searcher.manifest.fingerprint
+        tantivy = (index / mail.TANTIVY / "index").glob("*.*")
+        mapped = [one for one in tantivy if one.suffix in {".idx", ".term", ".store", ".fast"}]
+        for path in [*mapped, index / mail.VECTORS]:
+            os.truncate(path, 64)
+        after = searcher.search("review", 5)
+        assert {hit.doc_id for hit in after.hits} == {hit.doc_id for hit in before.hits}
+        assert after.served_by != searcher.manifest.fingerprint
+        assert "answered by fts5" in after.note
+
+
+@pytest.mark.parametrize("mode", ["lexical", "semantic", "hybrid"])
+def test_a_file_that_is_cut_short_is_an_error_and_no_signal(tmp_path: Path, mode: str) -> None:
+    built(tmp_path, mode=mode)
+    code = (
+        "import sys; from pathlib import Path; from tests.engines.agent_mail.live import test_cut"
+    )
+    ask = f"{code}; test_cut.cut_and_ask(Path(sys.argv[1]), sys.argv[2])"
+    words = [sys.executable, "-c", ask, str(tmp_path), mode]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+MOMENTS = 50
+LONGEST_S = 0.6
+"""Of work before the kill; a round of changes and indexing takes about a tenth of a second."""
+AT_ONCE = 2
+"""Kills of one index, one after the other."""
+
+
+def killed(folder: Path, seed: int) -> tuple[dict[int, str], str | None]:
+    """Let the writer work for a while, and kill it.
+
+    Gives what it said it wrote, subjects by id, and the subject of a change that it announced and
+    did not say: the kill may have come before that change or after it.
+    """
+    words = [sys.executable, "-m", writer.__name__, str(folder), str(seed)]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        sleep(Random(seed).uniform(0, LONGEST_S))
+        process.kill()
+        lines = [line.rstrip("\n") for line in process.stdout if line.endswith("\n")]
+    said: dict[int, str] = {}
+    announced: str | None = None
+    for first, _, subject in (line.partition(" ") for line in lines):
+        if first == ">":
+            announced = subject
+        else:
+            said[int(first)], announced = subject, None
+    return said, announced
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("first", range(0, MOMENTS, AT_ONCE))
+def test_after_a_kill_at_any_moment_all_indexes_agree_with_the_table(
+    tmp_path: Path, first: int
+) -> None:
+    index = built(tmp_path, mode="hybrid")
+    for seed in range(first, first + AT_ONCE):
+        said, announced = killed(tmp_path, seed)
+        with served(tmp_path, mode="hybrid") as searcher:
+            for text in ("review", "lunch plan"):
+                answer = searcher.search(text, 1_000)
+                assert (answer.note, answer.served_by) == ("", searcher.manifest.fingerprint)
+            assert isinstance(searcher.service.fresh, Live)
+            searcher.service.fresh.catch_up()
+        now = table(index)
+        for number, subject in said.items():
+            assert (now[number].subject if number in now else "") in (subject, announced)
+        check_agree(index)

@@ -1,18 +1,32 @@
-"""``surface.question`` and ``surface.search``: each parameter does what it says, hints too."""
+"""Questions of the tools, their diagnostics, and the tools that change messages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.server.lowlevel import Server
 
+from engines.contract import EngineError, FeatureUnavailable, IndexUnavailable
 from engines.mcp_server import resolved
-from engines.stacks.agent_mail.contract import SearchMode
+from engines.stacks.agent_mail import arm as mail
+from engines.stacks.agent_mail import ingest
+from engines.stacks.agent_mail.contract import CandidateList, MailEngine, Message, SearchMode
+from engines.stacks.agent_mail.ingest import Ingest
 from engines.stacks.agent_mail.mcp_tools.arguments import InProject
-from engines.stacks.agent_mail.mcp_tools.search import levels, question
-from engines.stacks.agent_mail.pipeline.scope import viewer
-from tests.engines.agent_mail.fakes import message, service
+from engines.stacks.agent_mail.mcp_tools.results import HINTS, Signal
+from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface, levels, question
+from engines.stacks.agent_mail.mcp_tools.server import TOOLS, application, writing
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
+from engines.stacks.agent_mail.sqlite import store
+from tests.engines.agent_mail.fakes import Counting, Failing, message, service
 from tests.engines.agent_mail.mcp_tools.conftest import MAY_1, Names, Tools, over
+from tests.make.mail.live_index import built, served
 
 pytestmark = pytest.mark.slow
 ALL = [1, 2, 3, 4, 6]
@@ -320,3 +334,253 @@ def test_a_mode_that_is_there_is_served(tools: Tools) -> None:
 
 def test_levels_are_each_named_once() -> None:
     assert levels("high,HIGH, low,") == ("high", "low")
+
+
+MAIL = [message(at, f"plan {at}") for at in range(1, 6)]
+WORKS: Mapping[FallbackTier, MailEngine] = {
+    tier: Counting(tier.value, MAIL)
+    for tier in (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
+}
+
+
+def broken(*tiers: FallbackTier, error: BaseException | None = None) -> Tools:
+    failing = {tier: Failing(tier, error or IndexUnavailable("torn")) for tier in tiers}
+    return over(service(MAIL, lexical={**WORKS, **failing}))
+
+
+@dataclass(frozen=True)
+class ByLike:
+    """Finds by LIKE, as FTS5 does with what it cannot match."""
+
+    name: str = "fts5"
+
+    def search(self, text: str, *rest: Any) -> CandidateList:  # noqa: ANN401  as MailEngine
+        found = Counting("fts5", MAIL).search(text, *rest)
+        return replace(found, used_like_fallback=True, method="like")
+
+
+def test_nothing_is_said_where_nothing_is_wrong() -> None:
+    for explain in (False, True):
+        assert "diagnostics" not in over(service(MAIL)).found("plan", explain=explain)
+
+
+@pytest.mark.parametrize(
+    "error", [IndexUnavailable("torn"), EngineError("x"), RuntimeError("boom")]
+)
+def test_another_engine_answered_in_the_same_mode(error: BaseException) -> None:
+    found = broken(FallbackTier.TANTIVY, error=error).found("plan")
+    assert len(found["result"]) == 5
+    said = found["diagnostics"]
+    assert said["degraded"] is True
+    assert said["signals"] == ["engine_fallback"]
+    assert said["fallback_mode"] == "fts5"
+    assert str(error) in said["reason"]
+    assert not said["cursor_invalidated"]
+
+
+def test_the_end_of_the_chain_answered() -> None:
+    said = broken(FallbackTier.TANTIVY, FallbackTier.FTS5).found("plan")["diagnostics"]
+    assert (said["fallback_mode"], said["signals"]) == ("like", ["engine_fallback"])
+
+
+@pytest.mark.parametrize("mode", ["semantic", "hybrid", "hybrid_rerank"])
+def test_the_mode_was_downgraded(mode: str) -> None:
+    said = over(service(MAIL)).found("plan", mode=mode)["diagnostics"]
+    assert said["signals"] == ["mode_downgraded", "engine_fallback"]
+    assert (said["requested_mode"], said["actual_mode"]) == (mode, "lexical")
+    assert said["fallback_mode"] == "tantivy"
+    assert "no model" in said["reason"]
+
+
+def test_the_kill_switch_downgraded_the_mode() -> None:
+    tools = over(service(MAIL, switch=KillSwitch.FTS5))
+    said = tools.found("plan", mode="hybrid")["diagnostics"]
+    assert said["signals"] == ["mode_downgraded"]
+    assert said["fallback_mode"] == "fts5"
+    assert "fts5" in said["reason"]
+    assert "diagnostics" not in tools.found("plan")
+
+
+def test_the_text_was_searched_for_by_like() -> None:
+    tools = over(
+        service(MAIL, lexical={**WORKS, FallbackTier.FTS5: ByLike()}, switch=KillSwitch.FTS5)
+    )
+    said = tools.found("plan")["diagnostics"]
+    assert said["signals"] == ["like_fallback"]
+    assert said["fallback_mode"] is None
+    assert said["reason"]
+
+
+@pytest.mark.parametrize("token", ["rubbish", "s3fe0000000000000:i4:efts5"])
+def test_a_cursor_of_another_engine_began_anew(token: str) -> None:
+    found = over(service(MAIL)).found("plan", cursor=token)
+    assert [row["id"] for row in found["result"]] == [1, 2, 3, 4, 5]
+    said = found["diagnostics"]
+    assert said["signals"] == ["cursor_invalidated"]
+    assert said["cursor_invalidated"] is True
+
+
+def test_a_message_that_cannot_be_read_is_counted() -> None:
+    whole = service(MAIL)
+
+    def reads(ids: Sequence[int]) -> Mapping[int, Message]:
+        if 3 in ids:
+            raise ValueError("torn row")
+        return whole.hydrate(ids)
+
+    found = over(replace(whole, hydrate=reads)).found("plan")
+    assert [row["id"] for row in found["result"]] == [1, 2, 4, 5]
+    assert found["diagnostics"]["signals"] == ["messages_unread"]
+
+
+def test_nothing_was_asked() -> None:
+    found = over(service(MAIL)).found("  ")
+    assert found["result"] == []
+    assert found["diagnostics"]["signals"] == ["invalid_query"]
+    assert found["diagnostics"]["degraded"] is False
+    assert "guidance" not in found
+
+
+def test_nothing_could_answer() -> None:
+    found = broken(FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE).found(
+        "plan", explain=True
+    )
+    assert found["result"] == []
+    assert found["diagnostics"]["signals"] == ["search_failed", "engine_fallback"]
+    assert found["explain"]["note"] == found["diagnostics"]["reason"]
+    assert "guidance" not in found
+
+
+class Torn(Names):
+    """A directory whose file is broken."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def project_called(self, slug: str) -> int | None:
+        del slug
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [IndexUnavailable("torn"), RuntimeError("boom")])
+def test_the_names_cannot_be_read(error: Exception) -> None:
+    found = over(service(MAIL), Torn(error)).found("plan", project_key="p1")
+    assert found["result"] == []
+    assert found["diagnostics"]["signals"] == ["search_failed"]
+    assert found["served_by"]["engine"] == "none"
+
+
+def test_what_is_said_is_the_same_each_time() -> None:
+    tools = broken(FallbackTier.TANTIVY, error=FeatureUnavailable("gone"))
+    assert tools.found("plan")["diagnostics"] == tools.found("plan")["diagnostics"]
+
+
+def test_every_signal_has_its_hint() -> None:
+    assert set(HINTS) == set(Signal)
+
+
+@pytest.mark.parametrize(
+    ("tools", "given", "own"),
+    [
+        (over(service(MAIL)), {}, True),
+        (over(service(MAIL)), {"query": ""}, True),
+        (over(service(MAIL)), {"mode": "lexical"}, True),
+        (over(service(MAIL), mode=SearchMode.HYBRID), {}, False),
+        (over(service(MAIL), mode=SearchMode.HYBRID), {"mode": "lexical"}, False),
+        (over(service(MAIL)), {"cursor": "rubbish"}, False),
+        (broken(FallbackTier.TANTIVY), {}, False),
+        (broken(*WORKS), {}, False),
+        (over(service(MAIL), Torn(RuntimeError())), {"project_key": "p1"}, False),
+    ],
+)
+def test_only_what_the_arm_answered_is_signed_with_its_fingerprint(
+    tools: Tools, given: dict[str, object], *, own: bool
+) -> None:
+    said = tools.found(**{"query": "plan", **given})["served_by"]  # type: ignore[arg-type]
+    arm = tools.surface.identity.manifest
+    assert (said["fingerprint"] == arm.fingerprint) is own
+    assert (said["arm"], said["corpus_sha256"]) == ("served", arm.corpus_sha256)
+
+
+NEW = {"project_key": "project-1", "sender": "Ann", "subject": "zeppelin", "recipients": "Bob, Cid"}
+
+
+@dataclass(frozen=True)
+class Writable(Tools):
+    """The tools of a surface, and those that change its messages."""
+
+    box: Ingest
+
+    @cached_property
+    def app(self) -> Server[Any]:
+        return application(self.surface, self.box)
+
+    def done(self, tool: str, **given: object) -> int:
+        """Change a message, and give its id."""
+        answer = self.call(tool, **given)
+        assert not answer.is_error, answer.content
+        assert isinstance(answer.structured_content, dict)
+        return int(answer.structured_content["id"])
+
+    def refusal(self, tool: str, **given: object) -> str:
+        answer = self.call(tool, **given)
+        assert answer.is_error
+        (said,) = answer.content
+        return str(getattr(said, "text", ""))
+
+
+@pytest.fixture
+def writable(tmp_path: Path) -> Iterator[Writable]:
+    index = built(tmp_path, mode="hybrid")
+    with (
+        served(tmp_path, mode="hybrid") as searcher,
+        store.opened(index / mail.STORE) as names,
+        ingest.opened(index / mail.STORE) as box,
+    ):
+        identity = Identity("mine", searcher.manifest)
+        yield Writable(Surface(searcher.service, names, identity, SearchMode.HYBRID), box)
+
+
+def test_what_a_tool_changed_the_next_search_finds(writable: Writable) -> None:
+    new = writable.done("insert_message", **NEW, importance="high")
+    (shown,) = writable.found("zeppelin", limit=1)["result"]
+    assert (shown["id"], shown["from"], shown["importance"]) == (new, "Ann", "high")
+    assert writable.ids("zeppelin", recipient="Cid", mode="lexical") == [new]
+    assert writable.done("edit_message", id=new, subject="balloon", recipients="Dee") == new
+    assert writable.ids("zeppelin", mode="lexical") == []
+    assert writable.ids("balloon", recipient="Dee", mode="lexical") == [new]
+    assert writable.done("delete_message", id=new) == new
+    assert writable.ids("balloon", mode="lexical") == []
+
+
+def test_what_cannot_be_meant_is_refused_with_a_code(writable: Writable) -> None:
+    assert "NOT_FOUND: no project 'nowhere'" in writable.refusal(
+        "insert_message", **{**NEW, "project_key": "nowhere"}
+    )
+    said = writable.refusal("insert_message", **NEW, importance="dire")
+    assert "INVALID_ARGUMENT: importance is 'dire', give one of low, normal, high, urgent" in said
+    for tool in ("edit_message", "delete_message"):
+        assert "NOT_FOUND: message 999 is missing" in writable.refusal(tool, id=999)
+
+
+def test_a_failure_names_no_file(writable: Writable) -> None:
+    writable.box.store.db.execute("PRAGMA query_only = ON")
+    said = writable.refusal("delete_message", id=1)
+    assert "FAILED: the message store cannot be written" in said
+    assert "/" not in said
+
+
+def test_a_viewer_changes_nothing(writable: Writable) -> None:
+    before = writable.box.store.total_count()
+    everyone = Scope("everyone", lambda _: Visibility.ALLOW)
+    theirs = replace(writable, surface=replace(writable.surface, scope=everyone))
+    asked: dict[str, dict[str, object]] = {
+        "insert_message": {**NEW},
+        "edit_message": {"id": 1, "subject": "x"},
+        "delete_message": {"id": 1},
+    }
+    assert set(asked) == set(writing(writable.box))
+    for tool, given in asked.items():
+        assert "FORBIDDEN: only an operator may change" in theirs.refusal(tool, **given)
+    assert writable.box.store.total_count() == before
+    assert not set(asked) & set(TOOLS)

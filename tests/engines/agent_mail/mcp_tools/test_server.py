@@ -1,16 +1,54 @@
-"""``surface.server`` and ``surface.results``: what a client is told of the tools."""
+"""The server of the tools: what it lists, serves and refuses, to whom, under which switch."""
 
 from __future__ import annotations
 
 import json
+import logging
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Literal
 
 import anyio
+import httpx
 import jsonschema
+import pytest
 from mcp import Client
-from mcp.types import Implementation, Tool
+from mcp.server.lowlevel import Server
+from mcp.types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY, Implementation, Tool
+from mcp_types.methods import SPEC_CLIENT_METHODS
+from starlette.types import Receive, Send
+from starlette.types import Scope as Request
 
+from engines.kept.kit import NOTES
+from engines.mcp_server import (
+    BY_THE_GUARD,
+    CALLER,
+    Code,
+    Given,
+    Refused,
+    admitted,
+    called,
+    check_loopback,
+    digest,
+    serve_http,
+)
+from engines.mcp_server import Tool as ToolChecked
+from engines.stacks.agent_mail import arm as mail
+from engines.stacks.agent_mail.budget import SwitchFile
+from engines.stacks.agent_mail.contract import SearchMode
 from engines.stacks.agent_mail.mcp_tools import results, server
-from tests.engines.agent_mail.mcp_tools.conftest import Tools
+from engines.stacks.agent_mail.mcp_tools.arguments import nobody, read_callers, scope_of
+from engines.stacks.agent_mail.mcp_tools.server import SUBJECT, Switched, under
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
+from engines.stacks.agent_mail.service import Completes
+from harness.core.errors import BadFile, HarnessError, UnknownName
+from tests.engines.agent_mail.fakes import message, service
+from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS, Names, Tools, over
+from tests.engines.kept.test_index import live
 
 
 def told(tools: Tools) -> tuple[Implementation | None, dict[str, Tool]]:
@@ -63,3 +101,452 @@ def test_the_text_of_an_answer_is_its_structure(tools: Tools) -> None:
     answer = tools.call("search_messages", project_key="*", query="review")
     (said,) = answer.content
     assert json.loads(getattr(said, "text", "")) == answer.structured_content
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1"])
+def test_loopback_is_served(host: str) -> None:
+    check_loopback(host)
+
+
+EVERYBODY = str(ip_address(0))
+
+
+@pytest.mark.parametrize(
+    "host", [EVERYBODY, "::", "192.168.0.1", "10.0.0.1", "localhost", "example.org", "", "::2"]
+)
+def test_no_other_address_is(tools: Tools, host: str) -> None:
+    with pytest.raises(HarnessError, match="loopback"):
+        check_loopback(host)
+    with pytest.raises(HarnessError, match="loopback"):
+        serve_http(tools.app, host, 0, lambda _: pytest.fail("served"), None)
+
+
+def test_a_port_that_is_taken_is_named(tools: Tools) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(HarnessError, match=str(port)):
+            serve_http(tools.app, "127.0.0.1", port, lambda _: pytest.fail("served"), None)
+
+
+EYE = viewer("Ann", frozenset(), frozenset())
+TOKENS: Mapping[str, Scope | None] = {digest("operator's"): None, digest("Ann's"): EYE}
+ADDRESSES = [("127.0.0.1", "127.0.0.1"), ("127.0.0.2", "127.0.0.2"), ("::1", "[::1]")]
+
+
+async def who(scope: Request, receive: Receive, send: Send) -> None:
+    """Answer with the policy of whoever calls."""
+    del scope, receive
+    caller = CALLER.get()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    said = caller.policy if caller else "operator"
+    await send({"type": "http.response.body", "body": said.encode()})
+
+
+def shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def ask(
+    host: str = "127.0.0.1",
+    *,
+    headers: Mapping[str, str] | None = None,
+    query: str = "",
+    tokens: Mapping[str, Scope | None] | None = None,
+) -> tuple[int, str]:
+    async def asked() -> httpx.Response:
+        transport = httpx.ASGITransport(admitted(who, f"http://{shown(host)}:8080", tokens))
+        async with httpx.AsyncClient(transport=transport) as client:
+            given = {"host": "127.0.0.1:8080", **(headers or {})}
+            return await client.post(f"http://127.0.0.1:8080/mcp{query}", headers=given)
+
+    found = anyio.run(asked)
+    return found.status_code, found.text
+
+
+@pytest.mark.parametrize(("host", "named"), ADDRESSES)
+def test_the_host_is_checked_whatever_loopback_address_is_served(host: str, named: str) -> None:
+    for good in (f"{named}:8080", "localhost:8080", "LocalHost:8080"):
+        assert ask(host, headers={"host": good}) == (200, "operator")
+    strangers = ("evil.example", "evil.example:8080", "127.0.0.9:8080")
+    for bad in (*strangers, f"{named}", f"{named}:80", ""):
+        assert ask(host, headers={"host": bad})[0] == 421
+
+
+@pytest.mark.parametrize(("host", "named"), ADDRESSES)
+def test_a_page_of_another_origin_is_not_answered(host: str, named: str) -> None:
+    own = {"host": f"{named}:8080"}
+    assert ask(host, headers={**own, "origin": f"http://{named}:8080"})[0] == 200
+    for bad in ("http://evil.example", "null", f"https://{named}:8080", f"http://{named}:80", ""):
+        assert ask(host, headers={**own, "origin": bad})[0] == 403
+
+
+@pytest.mark.parametrize(("token", "said"), [("operator's", "operator"), ("Ann's", "viewer:Ann")])
+def test_a_token_says_who_calls(token: str, said: str) -> None:
+    assert ask(headers={"authorization": f"Bearer {token}"}, tokens=TOKENS) == (200, said)
+    assert ask(query=f"?token={token}", tokens=TOKENS) == (200, said)
+
+
+@pytest.mark.parametrize("said", ["", "Bearer", "Bearer ", "Bearer wrong", "Basic Ann's", "Ann's"])
+def test_without_a_token_no_one_is_answered(said: str) -> None:
+    headers = {"authorization": said} if said else {}
+    assert ask(headers=headers, tokens=TOKENS)[0] == 401
+    assert ask(query="?token=Ann's&token=operator's", tokens=TOKENS)[0] == 401
+
+
+def test_a_request_for_a_stream_takes_no_place() -> None:
+    """The server sends no messages of its own; each such stream kept one of the places for ever."""
+
+    async def asked() -> httpx.Response:
+        transport = httpx.ASGITransport(admitted(who, "http://127.0.0.1:8080", None))
+        async with httpx.AsyncClient(transport=transport) as client:
+            return await client.get("http://127.0.0.1:8080/mcp")
+
+    found = anyio.run(asked)
+    assert (found.status_code, found.headers["allow"]) == (405, "POST")
+
+
+VERSIONS = ("2025-06-18", "2026-07-28")
+PATIENCE_S = 20
+"""Far more than any answer takes; a stream would take for ever."""
+
+
+@pytest.fixture(params=["mail", "notes"])
+def app(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> Server[Any]:
+    if request.param == "mail":
+        return tools.app
+    return NOTES.application(live("notes", tmp_path, tmp_path / "kept"), "notes")
+
+
+async def asked(app: Server[Any], method: str, version: str) -> httpx.Response:
+    """Send one request as a client of this version of the protocol does."""
+    asgi = app.streamable_http_app(
+        json_response=True, stateless_http=True, transport_security=BY_THE_GUARD
+    )
+    meta = {PROTOCOL_VERSION_META_KEY: version, CLIENT_CAPABILITIES_META_KEY: {}}
+    given = {"name": "none", "uri": "file:///etc/passwd", "notifications": {}, "_meta": meta}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": version,
+        "mcp-method": method,
+        "mcp-name": "file:///etc/passwd" if method.startswith("resources") else "none",
+    }
+    transport = httpx.ASGITransport(asgi)
+    async with (
+        asgi.router.lifespan_context(asgi),
+        httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
+    ):
+        with anyio.fail_after(PATIENCE_S):
+            return await client.post("/mcp", json=body, headers=headers)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_method_is_answered_and_none_is_a_crash(
+    app: Server[Any], version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stream kept one of the places for ever, and an unknown prompt was a traceback."""
+    said = {name: anyio.run(asked, app, name, version) for name in sorted(SPEC_CLIENT_METHODS)}
+    assert {name for name, one in said.items() if one.status_code >= 500} == set()
+    assert said["tools/list"].json()["result"]["tools"]
+    assert "error" in said["subscriptions/listen"].json()
+    assert said["prompts/get"].json()["error"]["message"] == "Method not found"
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
+
+
+EVERY = (
+    "limit", "offset", "ranking", "sender", "importance", "thread_id", "date_start", "explain",
+    "cursor", "mode", "recipient", "agent_name", "direction", "ack_required", "min_score", "since",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_null_is_absent(tools: Tools, name: str) -> None:
+    null: dict[str, Any] = {name: None}
+    plain, given = tools.found(), tools.found(**null)
+    assert given["result"] == plain["result"]
+    assert given["served_by"] == plain["served_by"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"limit": "many"}, "limit is 'many', give a whole number"),
+        ({"limit": 1.5}, "limit is 1.5, give a whole number"),
+        ({"offset": -1}, "offset is -1, give at least 0"),
+        ({"offset": 10**6}, "offset is 1000000, give at most 5000"),
+        ({"explain": "perhaps"}, "explain is 'perhaps', give true or false"),
+        ({"min_score": "high"}, "min_score is 'high', give a number"),
+        ({"sender": 7}, "sender is 7, give a text"),
+        ({"query": None}, "query is missing, give it"),
+        ({"sendr": "Ann"}, "no parameter named 'sendr'"),
+        ({"sendr": "Ann"}, "Did you mean sender?"),
+        ({"limit": "x" * 10_000}, f"limit is '{'x' * 59}..., give a whole number"),
+        ({"limit": [], "offset": -1}, "limit is [], give a whole number; offset is -1, give"),
+    ],
+)
+def test_what_is_wrong_is_said_with_a_code_and_the_remedy(
+    tools: Tools, given: dict[str, Any], said: str
+) -> None:
+    told = tools.refused(**given)
+    assert told.startswith("INVALID_ARGUMENT: ")
+    assert said in told
+    assert "pydantic" not in told
+    assert len(told) < 800
+
+
+@pytest.mark.parametrize("name", ["ranking", "importance", "date_start", "mode", "project_key"])
+def test_a_value_of_any_length_makes_no_long_message(tools: Tools, name: str) -> None:
+    told = tools.refused(**{name: "x\u202e\x1b" * 50_000})
+    assert len(told) < 1_100
+    assert told.isprintable()
+
+
+class Mode(Given):
+    """Takes a mode."""
+
+    mode: Literal["code", "prose"]
+
+
+def act(args: Mode) -> dict[str, Any]:
+    raise Refused("the index is gone", Code.FAILED) if args.mode == "code" else ValueError("secret")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("both", "INVALID_ARGUMENT: mode is 'both', give 'code' or 'prose'"),
+        ("code", "FAILED: the index is gone"),
+        ("prose", "FAILED: act failed; its server's log says why"),
+    ],
+)
+def test_a_refusal_begins_with_its_code_and_a_crash_tells_nothing(given: str, said: str) -> None:
+    found = called(ToolChecked("act", "Act.", Mode, act), {"mode": given})
+    assert found.is_error
+    assert [getattr(part, "text", "") for part in found.content] == [said]
+
+
+def test_a_tool_that_there_is_not_is_named(tools: Tools) -> None:
+    (said,) = tools.call("search_mesages").content
+    told = getattr(said, "text", "")
+    assert told.startswith("NOT_FOUND: no tool named 'search_mesages'")
+    assert "Did you mean search_messages?" in told
+
+
+ANN = f"""[viewers.ann]
+agent = "Ann"
+projects = ["p1"]
+contacts = ["Zoe"]
+token_sha256 = "{digest("a token")}"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "viewers.toml").write_text(text, encoding="utf-8")
+    return folder / "viewers.toml"
+
+
+def test_a_viewer_is_an_agent_with_projects_and_contacts(tmp_path: Path) -> None:
+    (listed,) = read_callers(written(tmp_path, ANN)).values()
+    scope = scope_of(listed, Names())
+    assert scope.policy == "viewer:Ann"
+    assert scope.sees(message(1, "a", project=1, sender="Mal")) is Visibility.ALLOW
+    assert scope.sees(message(1, "a", project=2, sender="Zoe")) is Visibility.REDACT
+    assert scope.sees(message(1, "a", project=2, sender="Mal")) is Visibility.DENY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[viewers]",
+        ANN.replace('agent = "Ann"', ""),
+        ANN.replace("token_sha256", "token"),
+        ANN.replace(digest("a token"), "f00"),
+        ANN + "all = true\n",
+        ANN + ANN.replace("viewers.ann", "viewers.bob"),
+        ANN.replace('["p1"]', '"p1"'),
+        "viewers = ",
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadFile, match=r"viewers\.toml"):
+        read_callers(written(tmp_path, text))
+
+
+def test_an_unknown_project_is_refused_and_not_left_out(tmp_path: Path) -> None:
+    (listed,) = read_callers(written(tmp_path, ANN.replace("p1", "p9"))).values()
+    with pytest.raises(UnknownName, match="p9"):
+        scope_of(listed, Names())
+
+
+def test_a_call_that_names_no_one_sees_nothing() -> None:
+    assert over(service([message(1, "a")]), scope=nobody()).found("a")["result"] == []
+
+
+ARM = mail.Settings.model_validate(SETTINGS).model_dump()
+
+
+def through(made: Switched) -> Tools:
+    return Tools(made)  # type: ignore[arg-type]
+
+
+def switched(tools: Tools, file: Path) -> Tools:
+    return through(Switched(tools.surface, ARM, SwitchFile(file).read))
+
+
+def said(tools: Tools) -> tuple[str, str]:
+    by = tools.found()["served_by"]
+    return by["fingerprint"], by["engine"]
+
+
+def test_the_next_question_is_answered_by_the_engine_that_the_file_names(
+    tools: Tools, tmp_path: Path
+) -> None:
+    file = tmp_path / "switch.env"
+    file.write_text("# by hand\nSEARCH_ENGINE=tantivy\n")
+    here = switched(tools, file)
+    seen = [said(here)]
+    for value in ("fts5", "hybrid", "shadow", "tantivy"):
+        file.with_suffix(".new").write_text(f"SEARCH_ENGINE={value}\n")
+        file.with_suffix(".new").replace(file)
+        seen.append(said(here))
+    assert [engine for _, engine in seen] == ["tantivy", "fts5", "hybrid", "fts5", "tantivy"]
+    assert seen[0] == seen[-1]
+    assert len({fingerprint for fingerprint, _ in seen}) == 4
+
+
+@pytest.mark.parametrize("switch", sorted(set(KillSwitch) - {KillSwitch.HYBRID_RERANK}))
+def test_who_is_meant_is_who_answers(tools: Tools, switch: KillSwitch) -> None:
+    made = Switched(tools.surface, ARM, lambda: switch)
+    assert said(through(made)) == made.who(switch)
+
+
+def test_without_a_reranker_nobody_signs_as_one(tools: Tools) -> None:
+    made = Switched(tools.surface, ARM, lambda: KillSwitch.HYBRID_RERANK)
+    fingerprint, engine = said(through(made))
+    assert engine == "hybrid"
+    assert made.who(KillSwitch.HYBRID_RERANK).engine == "rerank"
+    assert fingerprint != made.who(KillSwitch.HYBRID_RERANK).fingerprint
+
+
+def test_an_arm_under_the_switch_signs_as_the_arm_that_has_it(tools: Tools, tmp_path: Path) -> None:
+    """Built on its own, the arm with ``search_engine = "fts5"`` has this very fingerprint."""
+    set_so = mail.Mail(
+        mail.Settings.model_validate({**SETTINGS, "search_engine": "fts5"}), tmp_path
+    )
+    index = tmp_path / "index"
+    index.mkdir()
+    made = set_so.build(DOCUMENTS, index)
+    own = tools.surface.identity
+    assert under(own, ARM, KillSwitch.FTS5).manifest == made
+    assert under(own, ARM, None) is own
+    set_already = {**ARM, "search_engine": "fts5"}
+    assert under(own, set_already, KillSwitch.FTS5) is own
+
+
+def test_what_is_degraded_is_not_signed_as_the_switch_says(tools: Tools) -> None:
+    """Without vectors, hybrid falls back; the fingerprint is then not the one that is meant."""
+    tiers = replace(tools.surface.service.tiers, semantic=None)
+    lame = replace(tools.surface, service=replace(tools.surface.service, tiers=tiers))
+    made = Switched(lame, ARM, lambda: KillSwitch.HYBRID)
+    fingerprint, engine = said(through(made))
+    assert engine != "hybrid"
+    assert fingerprint != made.who(KillSwitch.HYBRID).fingerprint
+    assert made.base.mode is SearchMode.LEXICAL
+
+
+def completed(tools: Tools, prefix: str = "re", **given: object) -> dict[str, Any]:
+    asked = {"project_key": "*", "prefix": prefix, **given}
+    answer = tools.call(SUBJECT, **asked)
+    assert not answer.is_error, answer.content
+    assert isinstance(answer.structured_content, dict)
+    return answer.structured_content
+
+
+def ids(tools: Tools, prefix: str = "re", **given: object) -> list[int]:
+    return [row["id"] for row in completed(tools, prefix, **given)["subjects"]]
+
+
+def seen_by(tools: Tools, scope: Scope | None) -> Tools:
+    return Tools(tools.surface.seen_by(scope))
+
+
+def test_a_beginning_finds_subjects_and_short_ones_come_first(tools: Tools) -> None:
+    rows = completed(tools)["subjects"]
+    assert [row["id"] for row in rows] == [6, 2, 3, 1, 4]
+    assert [row["subject"] for row in rows[:2]] == ["review late", "review again"]
+    assert ids(tools, "review la") == [6]
+    assert ids(tools, "LUN") == [5]
+
+
+@pytest.mark.parametrize("prefix", ["", "r", "zz", "again la"])
+def test_what_no_subject_has_completes_nothing(tools: Tools, prefix: str) -> None:
+    assert completed(tools, prefix) == {"subjects": []}
+
+
+def test_a_project_and_a_limit_hold(tools: Tools) -> None:
+    assert set(ids(tools, project_key="project-1")) == {1, 2}
+    assert len(ids(tools, limit=2)) == 2
+    assert "NOT_FOUND: no project 'none'" in tools_refused(tools, project_key="none")
+    assert "limit is 51, give at most 50" in tools_refused(tools, limit=51)
+
+
+def tools_refused(tools: Tools, **given: object) -> str:
+    asked = {"project_key": "*", "prefix": "re", **given}
+    answer = tools.call(SUBJECT, **asked)
+    assert answer.is_error
+    return str(getattr(answer.content[0], "text", ""))
+
+
+def test_a_viewer_is_told_no_subject_that_is_hidden(tools: Tools) -> None:
+    """Message 4 is from Cid and not to Ann, in a project not hers: its subject is redacted."""
+    ann = seen_by(tools, viewer("Ann", frozenset({1}), frozenset({"Cid"})))
+    (row,) = ann.found("", sender="Cid")["result"]
+    assert (row["id"], row["redacted"]) == (4, True)
+    assert ids(ann) == [6, 2, 3, 1]
+    stranger = seen_by(tools, viewer("Eve", frozenset(), frozenset()))
+    assert completed(stranger) == {"subjects": []}
+
+
+def test_who_asks_the_service_itself_is_told_no_more(tools: Tools) -> None:
+    """The best of all, message 6, is hidden: it takes no place, and an auditor sees none of it."""
+    scope, service = viewer("Zoe", frozenset({1}), frozenset()), tools.surface.service
+    assert [one.message_id for one in service.beginning("re", None, 1, scope)] == [2]
+    through = replace(scope, audited=True)
+    assert [one.message_id for one in service.beginning("re", None, 50, through)] == [2, 1]
+
+
+def test_where_tantivy_is_off_or_absent_the_reason_is_told(tools: Tools) -> None:
+    service = tools.surface.service
+    off = Tools(replace(tools.surface, service=replace(service, switch=KillSwitch.FTS5)))
+    lexical: dict[FallbackTier, Any] = dict(service.tiers.lexical)
+    del lexical[FallbackTier.TANTIVY]
+    absent = replace(service, tiers=replace(service.tiers, lexical=lexical))
+    for without in (off, Tools(replace(tools.surface, service=absent))):
+        found = completed(without)
+        assert found["subjects"] == []
+        assert "index of Tantivy alone" in found["reason"]
+
+
+def test_an_index_that_is_gone_is_told_and_no_path_with_it(tools: Tools) -> None:
+    class Gone:
+        def typeahead(self, *_: object) -> object:
+            raise OSError("/srv/mail/index: gone")
+
+    assert isinstance(Gone(), Completes)
+    service = tools.surface.service
+    lexical: Any = {**service.tiers.lexical, FallbackTier.TANTIVY: Gone()}
+    broken = replace(service, tiers=replace(service.tiers, lexical=lexical))
+    found = completed(Tools(replace(tools.surface, service=broken)))
+    assert found["subjects"] == []
+    assert found["reason"]
+    assert "/srv" not in found["reason"]
+
+
+def test_an_answer_keeps_its_schema(tools: Tools) -> None:
+    _, found = told(tools)
+    schema = found[SUBJECT].output_schema
+    assert schema is not None
+    jsonschema.validate(completed(tools), schema)

@@ -1,10 +1,11 @@
-"""Agents and projects: found by words, filtered by project, paged, and served in every mode."""
+"""Agents and projects beside messages, and the ways to answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -23,7 +24,12 @@ from engines.stacks.agent_mail.contract import (
     TimeRange,
 )
 from engines.stacks.agent_mail.pipeline.pages import entities, messages
-from engines.stacks.agent_mail.pipeline.plan import CursorEngine, KillSwitch, SearchCursor
+from engines.stacks.agent_mail.pipeline.plan import (
+    CursorEngine,
+    FallbackTier,
+    KillSwitch,
+    SearchCursor,
+)
 from engines.stacks.agent_mail.pipeline.retrievers import Scored
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
 from engines.stacks.agent_mail.service import MailSearch
@@ -31,9 +37,10 @@ from engines.stacks.agent_mail.sqlite.schema import AGENTS
 from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.fakes import Log, message, service
+from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail import changing
 from tests.make.mail.directory import Directory
-from tests.make.mail.messages import one, stored
+from tests.make.mail.messages import one, some_mail, stored
 
 pytestmark = pytest.mark.slow
 
@@ -277,3 +284,51 @@ def test_an_operator_sees_what_a_policy_that_allows_all_shows() -> None:
     assert [hit.message_id for hit in found] == [4, 1, 2]
     denies = Scope("none", lambda _: Visibility.DENY, audited=True)
     assert messages(denies, hits, known) == []
+
+
+TEXT = "deployment review"
+
+
+@pytest.fixture
+def mail(tmp_path: Path) -> Iterator[Whole]:
+    build(tmp_path, some_mail(54, 60).messages)
+    with whole(tmp_path) as made:
+        yield made
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A part that writes down when it is asked, and with what."""
+
+    part: Any
+    name: str
+    calls: list[tuple[str, tuple[Any, ...]]]
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:  # noqa: ANN401  whatever the part takes and gives
+            self.calls.append((self.name, given))
+            return getattr(self.part, method)(*given)
+
+        return call
+
+
+def test_vectors_words_fusion_and_reranking_follow_each_other(mail: Whole) -> None:
+    """What is reranked are the first of the fused list, in its order."""
+    calls: list[tuple[str, tuple[Any, ...]]] = []
+    tiers = mail.service.tiers
+    recorded = replace(
+        tiers,
+        lexical={
+            FallbackTier.TANTIVY: cast(
+                "Any", Recorded(tiers.lexical[FallbackTier.TANTIVY], "words", calls)
+            )
+        },
+        semantic=cast("Any", Recorded(tiers.semantic, "vectors", calls)),
+        reranker=cast("Any", Recorded(tiers.reranker, "reranking", calls)),
+    )
+    service = replace(mail.service, tiers=recorded)
+    query = SearchQuery(TEXT, mode=SearchMode.HYBRID_RERANK, rerank_top_k=10)
+    assert service.search(query).served_by == FallbackTier.RERANK
+    assert [name for name, _ in calls] == ["vectors", "words", "reranking"]
+    _, ids, _ = calls[-1][1]
+    assert [*ids] == mail.ids(SearchQuery(TEXT, mode=SearchMode.HYBRID, limit=10))

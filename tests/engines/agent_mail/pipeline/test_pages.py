@@ -1,17 +1,144 @@
-"""Pages: every visible message once, whatever the scope, deletions and cursors."""
+"""A query on its way: its words, its order and its pages."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract import Event, RankingMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.plan import CursorEngine, KillSwitch, SearchCursor
+from engines.contract import EngineError
+from engines.lexical.grammar import exact_clauses as clauses
+from engines.stacks.agent_mail.contract import (
+    Candidate,
+    CandidateList,
+    Event,
+    ExplainTiming,
+    Filters,
+    MailEngine,
+    RankingMode,
+    SearchQuery,
+)
+from engines.stacks.agent_mail.pipeline.plan import (
+    MAX_WORDS,
+    CursorEngine,
+    KillSwitch,
+    SearchCursor,
+    bounded,
+)
+from engines.stacks.agent_mail.pipeline.retrievers import Scored, in_order, of_lexical
 from engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility, viewer
+from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights, matching_ids
+from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.fakes import Log, message, service
+from tests.make.mail.messages import Mail, passes
+from tests.make.mail.tantivy import built
+
+
+@given(st.lists(st.sampled_from(["plan", '"a plan"', "+x", "-y", "br-2tnl", "(", "部署", "a*"])))
+def test_what_people_type_is_left_alone(pieces: list[str]) -> None:
+    text = " ".join(pieces[:50])
+    assert bounded(text) == (text, "")
+
+
+def test_one_word_many_times_is_one_word() -> None:
+    assert bounded("deployment " * 700).text == "deployment"
+    assert bounded('"Plan" plan +plan ' * 700).text == '"Plan"'
+
+
+@given(
+    st.lists(st.text(min_size=1, max_size=6), min_size=250, max_size=500),
+    st.sampled_from([" ", "-", '" "', "*", "_"]),
+)
+def test_no_more_words_are_searched_for(words: list[str], between: str) -> None:
+    text = between.join(words)
+    found = bounded(text)
+    assert sum(len(clause.words) for clause in clauses(found.text)) <= MAX_WORDS or not found.note
+
+
+def test_a_phrase_that_is_too_long_is_cut_and_stays_a_phrase() -> None:
+    (clause,) = clauses(bounded('"' + "a b " * 400 + '"').text)
+    assert (clause.quoted, len(clause.words)) == (True, MAX_WORDS)
+
+
+def test_a_caller_is_told() -> None:
+    found = service([message(1, "plan")]).search(SearchQuery("plan " * 201))
+    assert [hit.message_id for hit in found.hits] == [1]
+    assert "201 words" in found.explain.note
+    assert service([]).search(SearchQuery("plan " * 200)).explain.note == ""
+
+
+def test_an_emoji_is_a_word_as_it_is_for_an_index() -> None:
+    text = " ".join(f"a{chr(0x2600 + at)}" for at in range(150))
+    found = bounded(text)
+    assert found.note.startswith("300 words")
+    assert sum(len(clause.words) for clause in clauses(found.text)) == MAX_WORDS
+
+
+def found(*scores: float) -> CandidateList:
+    candidates = tuple(Candidate(at, score) for at, score in enumerate(scores, start=1))
+    return CandidateList(candidates, exhausted=True, method="m", normalized_query=None)
+
+
+def test_a_score_is_a_share_of_the_best_and_a_single_hit_has_one() -> None:
+    hits = of_lexical(found(4.0, 1.0), ExplainTiming()).hits
+    assert [(hit.score, hit.raw_score) for hit in hits] == [(1.0, 4.0), (0.25, 1.0)]
+    assert of_lexical(found(0.3), ExplainTiming()).hits[0].score == 1.0
+
+
+def test_a_listing_without_scores_has_zeros_in_order_of_ids() -> None:
+    hits = of_lexical(found(0.0, 0.0), ExplainTiming()).hits
+    assert [(hit.message_id, hit.score) for hit in hits] == [(1, 0.0), (2, 0.0)]
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+def test_a_score_that_is_no_number_is_an_error(score: float) -> None:
+    with pytest.raises(EngineError, match="message 1"):
+        of_lexical(found(score), ExplainTiming())
+
+
+def test_order_is_by_key_and_then_by_id() -> None:
+    hits = [Scored(3, 0.5, 1), Scored(1, 0.5, 1), Scored(2, 0.9, 1), Scored(9, 0.1, 1)]
+    assert [hit.message_id for hit in in_order(hits)] == [2, 1, 3, 9]
+    timed = [Scored(1, 0.9, 1, sent=5), Scored(2, 0.1, 1, sent=7)]
+    assert [hit.message_id for hit in in_order(timed)] == [2, 1]
+    late = [Scored(1, 0, 0, sent=2**53), Scored(2, 0, 0, sent=2**53 + 1)]
+    assert [hit.message_id for hit in in_order(late)] == [2, 1], "no float holds both"
+
+
+def test_matching_ids_are_those_that_pass_in_order(store: MessageStore, mail: Mail) -> None:
+    for filters in (Filters(), Filters(project_id=2), Filters(ack_required=True)):
+        wanted = sorted(m.message_id for m in mail.messages if passes(m, filters))
+        assert matching_ids(store, filters).tolist() == wanted
+
+
+@pytest.mark.parametrize("engine", ["fts5", "tantivy"])
+def test_by_recency_a_score_depends_neither_on_page_nor_depth(
+    store: MessageStore, mail: Mail, tmp_path: Path, engine: str
+) -> None:
+    asked: MailEngine = (
+        Fts5Engine(store, Weights(2.0, 1.0, 4.0))
+        if engine == "fts5"
+        else built(tmp_path / "mail", mail.messages).engine
+    )
+    text = "deployment review br-2tnl failed"
+
+    def scores(ranking: RankingMode, depth: int) -> dict[int, float]:
+        hits = of_lexical(
+            asked.search(text, Filters(project_id=2), ranking, depth), ExplainTiming()
+        ).hits
+        return {hit.message_id: hit.score for hit in hits}
+
+    whole = scores(RankingMode.RELEVANCE, 1_000)
+    assert scores(RankingMode.RECENCY, 1_000) == pytest.approx(whole, abs=1e-12)
+    for depth in (1, 2, 3, 5, 8):
+        few = scores(RankingMode.RECENCY, depth)
+        assert few == pytest.approx({at: whole[at] for at in few}, abs=1e-12)
+    assert max(scores(RankingMode.RECENCY, 1).values()) < 1.0
+
 
 SUBJECTS = st.lists(st.sampled_from(["a", "a a", "a b", "b", "a a a"]), min_size=0, max_size=40)
 

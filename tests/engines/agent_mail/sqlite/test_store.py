@@ -1,22 +1,39 @@
-"""The store gives back what was put in, and its index follows every write."""
+"""The message store: writes, the journal, connections, readers and what is remembered."""
 
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
+from typing import Any, cast
 
 import pytest
 
 from engines.contract import EngineError, IndexUnavailable
+from engines.stacks.agent_mail import ingest
+from engines.stacks.agent_mail.budget import CURRENT, Deadline
 from engines.stacks.agent_mail.contract import Change, DocChange, Filters, Message, RankingMode
+from engines.stacks.agent_mail.ingest import Draft
+from engines.stacks.agent_mail.sqlite import journal, schema, store
+from engines.stacks.agent_mail.sqlite.schema import undo
 from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
-from engines.stacks.agent_mail.sqlite.store import Kind, MessageStore, create, opened
+from engines.stacks.agent_mail.sqlite.store import (
+    DeadlineStore,
+    Kind,
+    MessageStore,
+    Remembered,
+    create,
+    opened,
+)
 from tests.make.mail import changing
 from tests.make.mail.messages import AGENTS, PRODUCTS, Mail, kinds, one, some_mail, stored
+from tests.source import ROOT
 
 
 @pytest.fixture
@@ -243,3 +260,365 @@ def test_closed_it_is_an_error_of_the_engine(path: Path) -> None:
         pass
     with pytest.raises(EngineError):
         store.total_count()
+
+
+MESSAGES = some_mail(7, 12).messages
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[MessageStore]:
+    with stored(tmp_path / "mail.db", MESSAGES) as store:
+        with store.writing() as db:
+            journal.settle(db)
+        yield store
+
+
+def changed(store: MessageStore, reached: int = 0) -> list[tuple[int, Change]]:
+    return [(one.message_id, one.kind) for one in journal.since(store, reached).changes]
+
+
+@pytest.mark.parametrize(
+    ("sql", "ids"),
+    [
+        ("UPDATE messages SET body = 'x' WHERE id = 3", [3]),
+        ("UPDATE messages SET importance = 'low' WHERE id = 3", [3]),
+        ("DELETE FROM messages WHERE id = 3", [3]),
+        ("DELETE FROM recipients WHERE message_id = 8", [8]),
+        ("UPDATE recipients SET kind = 'cc' WHERE message_id = 8", [8]),
+        ("UPDATE agents SET task_description = 'x'", []),
+    ],
+)
+def test_a_change_by_anyone_is_noted(kept: MessageStore, sql: str, ids: list[int]) -> None:
+    assert (journal.generation(kept), changed(kept)) == (0, [])
+    kept.db.execute(sql)
+    assert [one for one, _ in changed(kept)] == ids
+    assert bool(journal.generation(kept)) == bool(ids)
+
+
+def test_a_renamed_agent_changes_what_it_sent_and_got(kept: MessageStore) -> None:
+    (name,) = {MESSAGES[0].sender_name}
+    theirs = sorted(
+        m.message_id
+        for m in MESSAGES
+        if m.project_id == MESSAGES[0].project_id and name in {m.sender_name, *m.recipients}
+    )
+    sql = "UPDATE agents SET name = 'New' WHERE name = ? AND project_id = ?"
+    kept.db.execute(sql, (name, MESSAGES[0].project_id))
+    assert sorted(one for one, _ in changed(kept)) == theirs != []
+    assert journal.since(kept, 0).generation == journal.generation(kept)
+
+
+def test_of_a_message_the_last_change_is_kept_and_a_new_id_leaves_the_old_one(
+    kept: MessageStore,
+) -> None:
+    for text in ("x", "y"):
+        kept.db.execute("UPDATE messages SET body = ? WHERE id = 3", (text,))
+    kept.db.execute("DELETE FROM recipients WHERE message_id = 9")
+    kept.db.execute("UPDATE messages SET id = 99 WHERE id = 9")
+    batch = journal.since(kept, 0)
+    said = {one.message_id: one.message and one.message.body for one in batch.changes}
+    assert said == {3: "y", 9: None, 99: MESSAGES[4].body}
+    assert changed(kept, batch.generation) == []
+    assert (
+        set(journal.changed(kept, 0)) == set(journal.changed_of(kept, [1, 3, 9, 99])) == {3, 9, 99}
+    )
+
+
+def test_batches_divide_no_generation_and_lose_nothing(
+    kept: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "BATCH", 2)
+    kept.db.execute("UPDATE messages SET body = 'x'")
+    kept.db.execute("UPDATE agents SET name = name || 'x'")
+    reached, seen, batches = 0, set(), 0
+    while reached != journal.generation(kept):
+        batch = journal.since(kept, reached)
+        assert batch.generation > reached
+        seen |= {one.message_id for one in batch.changes}
+        reached, batches = batch.generation, batches + 1
+    assert seen == {message.message_id for message in MESSAGES}
+    assert batches > 1
+
+
+def test_a_change_that_is_taken_back_was_none(kept: MessageStore) -> None:
+    kept.db.execute("BEGIN")
+    kept.db.execute("DELETE FROM messages")
+    assert journal.generation(kept)
+    kept.db.execute("ROLLBACK")
+    assert (journal.generation(kept), changed(kept)) == (0, [])
+
+
+REMEMBERED_MESSAGES = 12
+
+
+@dataclass
+class Counted:
+    """A store, what was read of it, and what happens while it is read."""
+
+    store: MessageStore
+    asked: list[list[int]] = field(default_factory=list)
+    meanwhile: list[Message] = field(default_factory=list)
+
+    def read(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.store.read(sql, params)
+
+    def hydrate(self, message_ids: Sequence[int]) -> Mapping[int, Message]:
+        self.asked.append(list(message_ids))
+        read = self.store.hydrate(message_ids)
+        while self.meanwhile:
+            changing.update(self.store, self.meanwhile.pop())
+        return read
+
+
+def remembering(counted: Counted) -> Remembered:
+    return Remembered(cast("MessageStore", counted))
+
+
+@pytest.fixture
+def counted(path: Path) -> Iterator[Counted]:
+    with stored(path, (one(at, "moss") for at in range(1, REMEMBERED_MESSAGES + 1))) as store:
+        yield Counted(store)
+
+
+def test_a_message_is_read_once_and_given_in_the_order_asked_for(counted: Counted) -> None:
+    kept = remembering(counted)
+    assert list(kept.hydrate([3, 77, 1, 3])) == [3, 1]
+    assert kept.hydrate([5, 1, 3]) == counted.store.hydrate([5, 1, 3])
+    assert list(kept.hydrate([5, 3, 1])) == [5, 3, 1]
+    assert counted.asked == [[3, 77, 1, 3], [5]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_given_is_the_message_as_it_is_now(counted: Counted, path: Path, seed: int) -> None:
+    rng, kept = Random(seed), remembering(counted)
+    ids = range(1, REMEMBERED_MESSAGES + 4)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA foreign_keys = ON")
+        for step in range(120):
+            match rng.randrange(5):
+                case 0:
+                    other.execute("UPDATE messages SET body = ? WHERE id = ?", (str(step), 3))
+                case 1:
+                    at = rng.choice(ids)
+                    if counted.store.hydrate([at]):
+                        changing.update(
+                            counted.store, one(at, f"fern {step}", recipients=("AmberFox",))
+                        )
+                    else:
+                        changing.insert(counted.store, one(at, f"reed {step}"))
+                case 2:
+                    other.execute("DELETE FROM messages WHERE id = ?", (rng.choice(ids),))
+                case 3:
+                    other.execute("UPDATE agents SET name = name || 'x' WHERE id = 1")
+                case _:
+                    pass
+            some = rng.sample(ids, 5)
+            assert kept.hydrate(some) == counted.store.hydrate(some)
+    assert sum(map(len, counted.asked)) < 120 * 5, "it remembered nothing"
+
+
+def test_what_changes_while_it_is_read_is_read_again(counted: Counted) -> None:
+    kept = remembering(counted)
+    edited = replace(counted.store.hydrate([2])[2], body="edited")
+    counted.meanwhile.append(edited)
+    assert kept.hydrate([2])[2].body != "edited"
+    assert kept.hydrate([2])[2] == edited
+
+
+def test_an_older_reading_never_takes_the_place_of_a_newer_one(counted: Counted) -> None:
+    kept = remembering(counted)
+    edited = replace(counted.store.hydrate([2])[2], body="edited")
+    read = counted.hydrate
+
+    def slow(message_ids: Sequence[int]) -> Mapping[int, Message]:
+        old = read(message_ids)
+        counted.hydrate = read  # type: ignore[method-assign]
+        changing.update(counted.store, edited)
+        assert kept.hydrate([2])[2] == edited, "another thread reads meanwhile"
+        return old
+
+    counted.hydrate = slow  # type: ignore[method-assign]
+    kept.hydrate([2])
+    assert kept.hydrate([2])[2] == edited
+
+
+def test_what_is_kept_has_a_bound(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MAX_CHARACTERS", 4 * store.EACH + 100)
+    kept = remembering(counted)
+    for at in (1, 2, 3, 4, 5):
+        kept.hydrate([at])
+    kept.hydrate([4, 5])
+    assert counted.asked[5:] == []
+    kept.hydrate([1])
+    assert counted.asked[5:] == [[1]]
+
+
+def test_a_store_that_began_anew_is_read_anew(counted: Counted, path: Path) -> None:
+    kept = remembering(counted)
+    changing.update(counted.store, one(1, "fern"))
+    assert kept.hydrate([2])[2].subject == "moss"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("UPDATE messages SET subject = 'another file' WHERE id = 2")
+        other.execute("DELETE FROM changes")
+        other.execute("UPDATE generation SET value = 0")
+        other.commit()
+    assert kept.hydrate([2])[2].subject == "another file"
+
+
+def test_without_a_journal_every_message_is_read(counted: Counted) -> None:
+    kept = remembering(counted)
+    kept.hydrate([1])
+    counted.store.db.execute("DROP TABLE generation")
+    assert list(kept.hydrate([1])) == [1]
+    assert counted.asked == [[1], [1]]
+
+
+KILLED = """
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA cache_size = 2")
+db.execute("BEGIN IMMEDIATE")
+db.execute("UPDATE messages SET body = 'half done'")
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def path_connecting(tmp_path: Path) -> Path:
+    with stored(tmp_path / "mail.db", some_mail(7, 40).messages):
+        return tmp_path / "mail.db"
+
+
+@pytest.mark.parametrize("while_open", [False, True])
+def test_what_a_killed_writer_left_half_done_is_taken_back_by_who_reads(
+    path_connecting: Path,
+    while_open: bool,  # noqa: FBT001  a case
+) -> None:
+    sql = "SELECT count(*) FROM messages WHERE body = 'half done'"
+    big = "UPDATE messages SET body = hex(randomblob(4000))"
+    with store.opened(path_connecting, write=True) as made:
+        made.db.execute(big)
+    if while_open:
+        with store.opened(path_connecting) as reads:
+            subprocess.run([sys.executable, "-c", KILLED, str(path_connecting)], check=False)
+            assert path_connecting.with_name("mail.db-journal").exists()
+            assert reads.read(sql) == [(0,)]
+    else:
+        subprocess.run([sys.executable, "-c", KILLED, str(path_connecting)], check=False)
+        assert path_connecting.with_name("mail.db-journal").exists()
+        with store.opened(path_connecting) as reads:
+            assert reads.read(sql) == [(0,)]
+    assert not path_connecting.with_name("mail.db-journal").exists()
+
+
+def test_where_nothing_is_half_done_nothing_happens(path_connecting: Path, tmp_path: Path) -> None:
+    before = path_connecting.read_bytes()
+    undo(path_connecting)
+    undo(tmp_path / "none")
+    assert path_connecting.read_bytes() == before
+    assert not (tmp_path / "none").exists()
+
+
+def test_nobody_waits_for_a_writer_and_it_leaves_one_file(path_connecting: Path) -> None:
+    with store.opened(path_connecting) as reads, ingest.opened(path_connecting) as writes:
+        written = writes.insert(Draft(1, "a subject", "a body", "RedFox"))
+        db = writes.store.db
+        db.execute("BEGIN EXCLUSIVE")
+        db.execute("UPDATE messages SET body = 'not yet'")
+        reads.db.execute("PRAGMA busy_timeout = 0")
+        assert reads.hydrate(written.message_ids)[written.message_ids[0]].body == "a body"
+        db.execute("ROLLBACK")
+    with store.opened(path_connecting) as reads:
+        assert reads.hydrate(written.message_ids)
+    assert [one.name for one in path_connecting.parent.iterdir()] == ["mail.db"]
+
+
+WRITER = """
+import os, sys
+from pathlib import Path
+from engines.stacks.agent_mail import ingest
+with ingest.opened(Path(sys.argv[1])) as writes:
+    writes.insert(ingest.Draft(1, "a subject", "finished", "RedFox"))
+    writes.store.db.execute("BEGIN IMMEDIATE")
+    writes.store.db.execute("UPDATE messages SET subject = 'half done'")
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_writer_finished_is_there_and_the_rest_is_not(path_connecting: Path) -> None:
+    sql = "SELECT count(*) FROM messages WHERE body = 'finished' AND subject != 'half done'"
+    with store.opened(path_connecting) as reads:
+        assert reads.read(sql) == [(0,)]
+        subprocess.run([sys.executable, "-c", WRITER, str(path_connecting)], check=False, cwd=ROOT)
+        assert path_connecting.with_name("mail.db-wal").exists()
+        assert reads.read(sql) == [(1,)]
+    with store.opened(path_connecting) as reads:
+        assert reads.read(sql) == [(1,)]
+    assert [one.name for one in path_connecting.parent.iterdir()] == ["mail.db"]
+
+
+COUNTED = "SELECT count(*) FROM messages"
+
+
+@pytest.fixture
+def path_readers(tmp_path: Path) -> Path:
+    with stored(tmp_path / "mail.db", some_mail(3, 20).messages):
+        return tmp_path / "mail.db"
+
+
+def test_while_connections_are_busy_another_one_answers(path_readers: Path) -> None:
+    with store.opened(path_readers) as mail, mail.borrowed() as first, mail.borrowed() as second:
+        assert first is mail.db is not second
+        assert mail.ask(COUNTED) == [(20,)]
+        assert DeadlineStore.of(mail).ask(COUNTED) == [(20,)]
+
+
+def test_so_many_and_no_more_are_lent(path_readers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "MAX_READERS", 1)
+    with store.opened(path_readers) as mail, mail.borrowed(), mail.borrowed() as second:
+        with mail.borrowed(0.0) as none:
+            assert none is None
+        late = CURRENT.set(Deadline(0, 1.0))
+        try:
+            with pytest.raises(Exception, match="past its budget"):
+                DeadlineStore.of(mail).ask(COUNTED)
+        finally:
+            CURRENT.reset(late)
+        assert second is not None
+    with store.opened(path_readers) as mail, mail.borrowed():
+        with mail.borrowed() as again:
+            made = again
+        with mail.borrowed() as again:
+            assert again is made
+
+
+def test_a_connection_that_came_back_is_lent_to_one_at_a_time(path_readers: Path) -> None:
+    with store.opened(path_readers) as mail, mail.borrowed():
+        with mail.borrowed() as one, mail.borrowed() as other:
+            assert one is not other
+        with mail.borrowed() as one, mail.borrowed() as other:
+            assert one is not other
+
+
+def test_a_store_that_is_written_has_one_connection(path_readers: Path) -> None:
+    with (
+        store.opened(path_readers, write=True) as mail,
+        mail.borrowed(),
+        mail.borrowed(0.0) as none,
+    ):
+        assert (none, mail.readers) == (None, None)
+
+
+def test_a_store_that_is_gone_lends_no_more(path_readers: Path) -> None:
+    with store.opened(path_readers) as mail, mail.borrowed():
+        path_readers.unlink()
+        assert mail.readers is not None
+        assert mail.readers.take() is None
+
+
+def test_a_change_of_another_connection_is_a_new_generation(path_readers: Path) -> None:
+    with store.opened(path_readers) as mail, store.opened(path_readers, write=True) as other:
+        before = mail.generation()
+        assert mail.generation() == before
+        changing.delete(other, some_mail(3, 20).messages[0].message_id)
+        assert mail.generation() != before

@@ -1,19 +1,35 @@
-"""Search over messages by Tantivy: what is found, in which order, and whether there is more."""
+"""Tantivy over messages: its answers, the life of its index, and its files."""
 
 from __future__ import annotations
 
 import itertools
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
+import tantivy
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract import Filters, RankingMode
+from engines.contract import EngineError, IndexUnavailable
+from engines.stacks.agent_mail.contract import Change, DocChange, Filters, Message, RankingMode
+from engines.stacks.agent_mail.tantivy import index, query
+from engines.stacks.agent_mail.tantivy import index as tantivy_index
 from engines.stacks.agent_mail.tantivy.engine import LISTING, NAME, NO_WORD
-from tests.make.mail.messages import NOON, PHRASES, one, some_filters, some_mail, some_text
-from tests.make.mail.tantivy import ALL, NONE, Case, built, upsert
+from engines.stacks.agent_mail.tantivy.index import INDEX, META, SUFFIXES, check
+from tests.make.damage import overwrite
+from tests.make.mail.messages import (
+    NOON,
+    PHRASES,
+    one,
+    some_filters,
+    some_mail,
+    some_message,
+    some_text,
+)
+from tests.make.mail.tantivy import ALL, NONE, Case, Source, built, case, delete, upsert
 
 pytestmark = pytest.mark.slow
 MAIL = some_mail(5, 500)
@@ -184,3 +200,368 @@ def test_equal_times_go_by_id(tmp_path: Path) -> None:
     mail = built(tmp_path / "mail", [one(at, "moss", created_ts=NOON + at % 2) for at in range(9)])
     assert mail.ids("moss", ranking=RankingMode.RECENCY) == [1, 3, 5, 7, 0, 2, 4, 6, 8]
     assert mail.ids("moss", ranking=RankingMode.RECENCY, depth=2) == [1, 3]
+
+
+LIFECYCLE_MAIL = some_mail(41, 80)
+
+
+@pytest.fixture
+def mail_lifecycle(tmp_path: Path) -> Case:
+    return built(tmp_path / "mail", LIFECYCLE_MAIL.messages)
+
+
+def apply(source: Source, changes: Sequence[DocChange]) -> None:
+    for change in changes:
+        if change.message is None:
+            source.by_id.pop(change.message_id, None)
+        else:
+            source.by_id[change.message_id] = change.message
+
+
+@given(seed=st.integers(0, 10_000), batches=st.lists(st.integers(1, 12), min_size=1, max_size=4))
+@settings(max_examples=6, deadline=None)
+def test_changes_end_where_a_rebuild_does(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, batches: list[int]
+) -> None:
+    rng, folder = Random(seed), tmp_path_factory.mktemp("changes")
+    mail_lifecycle = built(folder / "mail", some_mail(seed, 30).messages)
+    for size in batches:
+        changes = [
+            delete(at) if rng.random() < 0.4 else upsert(some_message(rng, at))
+            for at in (rng.randrange(1, 70) for _ in range(size))
+        ]
+        apply(mail_lifecycle.source, changes)
+        assert mail_lifecycle.engine.update_incremental(changes) == size
+    assert mail_lifecycle.told.names == ["index.incremental.batch"] * len(batches)
+    assert mail_lifecycle.engine.health().ready
+    asked = [(some_text(rng), some_filters(rng) if rng.random() < 0.5 else NONE) for _ in range(25)]
+    listed = [
+        mail_lifecycle.candidates("", filters, ranking)
+        for _, filters in asked
+        for ranking in RankingMode
+    ]
+    sets = [set(mail_lifecycle.ids(text, filters)) for text, filters in asked]
+    recent = [mail_lifecycle.ids(text, filters, RankingMode.RECENCY) for text, filters in asked]
+    anew = built(folder / "anew", mail_lifecycle.source.by_id.values())
+    assert listed == [
+        anew.candidates("", filters, ranking) for _, filters in asked for ranking in RankingMode
+    ]
+    assert sets == [set(anew.ids(text, filters)) for text, filters in asked]
+    assert recent == [anew.ids(text, filters, RankingMode.RECENCY) for text, filters in asked]
+    mail_lifecycle.engine.rebuild()
+    for text, filters in asked:
+        assert mail_lifecycle.candidates(text, filters) == anew.candidates(text, filters)
+    shutil.rmtree(folder)
+
+
+def test_new_messages_score_as_if_they_had_always_been_there(tmp_path: Path) -> None:
+    whole = built(tmp_path / "whole", LIFECYCLE_MAIL.messages)
+    grown = built(tmp_path / "grown", LIFECYCLE_MAIL.messages[:30])
+    for at in range(30, 80, 10):
+        grown.engine.update_incremental([upsert(m) for m in LIFECYCLE_MAIL.messages[at : at + 10]])
+    rng = Random(1)
+    for _ in range(60):
+        text = some_text(rng)
+        assert grown.candidates(text) == whole.candidates(text)
+
+
+def test_a_deleted_text_counts_in_scores_until_it_is_rebuilt(tmp_path: Path) -> None:
+    mail_lifecycle = built(
+        tmp_path / "mail", [one(at, "moss") for at in range(8)] + [one(9, "stone moss")]
+    )
+    before = mail_lifecycle.candidates("moss", depth=1)[0]
+    mail_lifecycle.engine.update_incremental([delete(at) for at in range(5)])
+    assert mail_lifecycle.ids("moss") == [5, 6, 7, 9]
+    assert mail_lifecycle.candidates("moss", depth=1)[0].raw_score == before.raw_score
+    mail_lifecycle.source.by_id = {
+        at: m for at, m in mail_lifecycle.source.by_id.items() if at >= 5
+    }
+    mail_lifecycle.engine.rebuild()
+    assert mail_lifecycle.candidates("moss", depth=1)[0].raw_score != before.raw_score
+
+
+def test_the_last_change_to_a_message_holds(mail_lifecycle: Case) -> None:
+    changes = [
+        upsert(one(900, "moss")),
+        delete(900),
+        upsert(one(900, "fern")),
+        upsert(one(901, "moss")),
+        delete(901),
+        delete(123_456),
+    ]
+    assert mail_lifecycle.engine.update_incremental(changes) == 6
+    assert (mail_lifecycle.ids("moss"), mail_lifecycle.ids("fern")) == ([], [900])
+    assert mail_lifecycle.engine.update_incremental([upsert(one(900, "moss"))]) == 1
+    assert (mail_lifecycle.ids("moss"), mail_lifecycle.ids("fern")) == ([900], [])
+    assert mail_lifecycle.told.events[0][1] == {"batch_size": 6, "engine": "tantivy"}
+    mail_lifecycle.told.events.clear()
+    assert mail_lifecycle.engine.update_incremental([]) == 0
+    assert mail_lifecycle.told.names == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [DocChange(Change.UPSERT, 1), DocChange(Change.UPSERT, 1, one(2, "moss"))]
+)
+def test_a_change_that_contradicts_itself_changes_nothing(
+    mail_lifecycle: Case, wrong: DocChange
+) -> None:
+    with pytest.raises(EngineError, match="change of message 1"):
+        mail_lifecycle.engine.update_incremental([upsert(one(900, "moss")), wrong])
+    assert mail_lifecycle.ids("moss") == []
+    assert mail_lifecycle.engine.health().ready
+
+
+def test_a_value_of_another_type_loses_no_other_message(
+    mail_lifecycle: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a schema the value is taken, and the writer fails at the commit or before."""
+
+    def as_typed_by_tantivy(message: Message, *_: object) -> tantivy.Document:
+        return tantivy.Document(message_id=message.message_id, created_ts="today")
+
+    before = mail_lifecycle.ids("")
+    monkeypatch.setattr(index, "document", as_typed_by_tantivy)
+    with pytest.raises(EngineError, match="updating"):
+        mail_lifecycle.engine.update_incremental([delete(before[0]), upsert(one(900, "moss"))])
+    with pytest.raises(EngineError, match="rebuilding"):
+        mail_lifecycle.engine.rebuild()
+    monkeypatch.undo()
+    assert mail_lifecycle.ids("") == before
+    mail_lifecycle.engine.update_incremental([upsert(one(901, "moss")), delete(before[0])])
+    assert mail_lifecycle.ids("") == [*before[1:], 901]
+
+
+def test_a_message_that_is_lost_on_the_way_is_noticed(
+    mail_lifecycle: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query, "counted", lambda *_: 1)
+    with pytest.raises(EngineError, match="81 messages after an update"):
+        mail_lifecycle.engine.update_incremental([upsert(one(901, "moss"))])
+
+
+def test_a_panic_is_an_engine_error_and_the_next_question_is_answered(
+    mail_lifecycle: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = mail_lifecycle.engine._ready()  # noqa: SLF001  the panic must be Tantivy's own
+    before = mail_lifecycle.ids("review")
+
+    def panics(*_: object) -> None:
+        now.searcher.search(tantivy.Query.all_query(), 0)
+
+    monkeypatch.setattr(query, "matching", panics)
+    with pytest.raises(EngineError, match="PanicException"):
+        mail_lifecycle.ids("review")
+    monkeypatch.undo()
+    assert mail_lifecycle.ids("review") == before
+
+
+@pytest.mark.parametrize(
+    ("raised", "seen"), [(KeyboardInterrupt, KeyboardInterrupt), (OSError, EngineError)]
+)
+def test_an_interrupt_is_no_engine_error(
+    mail_lifecycle: Case,
+    monkeypatch: pytest.MonkeyPatch,
+    raised: type[BaseException],
+    seen: type[BaseException],
+) -> None:
+    def fails(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(query, "matching", fails)
+    with pytest.raises(seen):
+        mail_lifecycle.ids("review")
+
+
+def test_another_writer_is_waited_for_by_the_caller(mail_lifecycle: Case) -> None:
+    other = tantivy.Index.open(str(mail_lifecycle.engine.root / INDEX)).writer(15_000_000, 1)
+    with pytest.raises(IndexUnavailable, match="another writer"):
+        mail_lifecycle.engine.update_incremental([delete(1)])
+    with pytest.raises(IndexUnavailable, match="another writer"):
+        mail_lifecycle.engine.rebuild()
+    assert mail_lifecycle.ids("") == [m.message_id for m in LIFECYCLE_MAIL.messages], (
+        "reading needs no lock"
+    )
+    other.wait_merging_threads()
+    first = LIFECYCLE_MAIL.messages[0].message_id
+    assert mail_lifecycle.engine.update_incremental([delete(first)]) == 1
+    assert mail_lifecycle.ids("")[0] != first
+
+
+def test_a_rebuild_that_fails_leaves_the_old_index(mail_lifecycle: Case) -> None:
+    class Broken(Source):
+        def fetch_batch(self, since_id: int, limit: int) -> Sequence[Message]:
+            if since_id > 0:
+                raise OSError("the disk is gone")
+            return super().fetch_batch(since_id, min(limit, 10))
+
+    before = mail_lifecycle.ids("review")
+    mail_lifecycle.engine.source = Broken(mail_lifecycle.source.by_id)
+    with pytest.raises(EngineError, match="the disk is gone"):
+        mail_lifecycle.engine.rebuild()
+    assert mail_lifecycle.told.names == ["index.rebuild.start"]
+    assert mail_lifecycle.ids("review") == mail_lifecycle.fresh().ids("review") == before
+    assert [path.name for path in mail_lifecycle.engine.root.parent.iterdir()] == ["mail"]
+    mail_lifecycle.engine.source = mail_lifecycle.source
+    assert mail_lifecycle.engine.rebuild().documents == 80
+
+
+@pytest.mark.parametrize("ids", [(3, 2), (3, 3), (-(2**63),)])
+def test_a_source_out_of_order_is_an_error_and_no_endless_loop(
+    mail_lifecycle: Case, ids: tuple[int, ...]
+) -> None:
+    class Unordered(Source):
+        def fetch_batch(self, since_id: int, limit: int) -> Sequence[Message]:
+            return [one(at) for at in ids if since_id < 10][:limit]
+
+    mail_lifecycle.engine.source = Unordered()
+    with pytest.raises(EngineError, match="out of order"):
+        mail_lifecycle.engine.rebuild()
+
+
+def test_a_rebuild_reads_every_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "BATCH", 7)
+    mail_lifecycle = case(tmp_path / "mail", [*LIFECYCLE_MAIL.messages, one(-5), one(0)])
+    assert mail_lifecycle.engine.rebuild().documents == 82
+    assert mail_lifecycle.ids("")[:2] == [-5, 0]
+
+
+def test_an_empty_source_makes_an_index_that_finds_nothing(tmp_path: Path) -> None:
+    mail_lifecycle = built(tmp_path / "mail", [])
+    assert mail_lifecycle.engine.health().ready
+    for ranking in RankingMode:
+        for text in ("", "moss"):
+            found = mail_lifecycle.engine.search(text, NONE, ranking, 10)
+            assert (found.candidates, found.exhausted) == ((), True)
+
+
+def test_what_another_engine_wrote_is_seen(mail_lifecycle: Case) -> None:
+    other = mail_lifecycle.fresh()
+    assert mail_lifecycle.ids("moss") == other.ids("moss") == []
+    other.engine.update_incremental([upsert(one(900, "moss"))])
+    assert mail_lifecycle.ids("moss") == [900]
+    other.source.by_id = {1: one(1, "moss"), 2: one(2, "moss")}
+    other.engine.rebuild()
+    assert mail_lifecycle.ids("moss") == [1, 2]
+    mail_lifecycle.engine.update_incremental([delete(1)])
+    assert other.ids("moss") == [2]
+
+
+def test_health_says_in_words_what_is_amiss(mail_lifecycle: Case) -> None:
+    assert mail_lifecycle.engine.health().reason == ""
+    highest = max(mail_lifecycle.source.by_id)
+    mail_lifecycle.source.by_id[highest + 5] = one(highest + 5, "moss")
+    health = mail_lifecycle.engine.health()
+    assert not health.ready
+    assert (health.documents, health.reason) == (80, "80 messages are indexed, the source has 81")
+    del mail_lifecycle.source.by_id[LIFECYCLE_MAIL.messages[0].message_id]
+    health = mail_lifecycle.engine.health()
+    assert not health.ready
+    assert f"higher id than {highest}" in health.reason
+    mail_lifecycle.engine.update_incremental([upsert(mail_lifecycle.source.by_id[highest + 5])])
+    assert mail_lifecycle.ids("moss") == [highest + 5]
+    mail_lifecycle.engine.update_incremental([delete(LIFECYCLE_MAIL.messages[0].message_id)])
+    assert mail_lifecycle.engine.health().ready
+    mail_lifecycle.source.by_id.clear()
+    shutil.rmtree(mail_lifecycle.engine.root)
+    health = mail_lifecycle.engine.health()
+    assert not health.ready
+    assert "no index here" in health.reason
+
+
+FILES_MAIL = some_mail(31, 120)
+
+
+@pytest.fixture
+def mail_files(tmp_path: Path) -> Case:
+    """Two segments, one of them with deleted messages."""
+    made = built(tmp_path / "mail", FILES_MAIL.messages[:100])
+    made.engine.update_incremental([
+        delete(FILES_MAIL.messages[0].message_id),
+        *(upsert(message) for message in FILES_MAIL.messages[100:]),
+    ])
+    del made.source.by_id[FILES_MAIL.messages[0].message_id]
+    made.source.by_id.update({m.message_id: m for m in FILES_MAIL.messages[100:]})
+    return made
+
+
+def _gone(path: Path, _: Random) -> None:
+    path.unlink()
+
+
+def _empty(path: Path, _: Random) -> None:
+    overwrite(path, b"")
+
+
+def _cut(path: Path, rng: Random) -> None:
+    overwrite(path, path.read_bytes()[: rng.randrange(1, path.stat().st_size)])
+
+
+def _altered(path: Path, rng: Random) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[rng.randrange(len(whole) // 2)] ^= 1 << rng.randrange(8)
+    overwrite(path, whole)
+
+
+def _folder(path: Path, _: Random) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [
+        *itertools.product([*SUFFIXES, "del"], [_gone, _empty, _cut, _altered, _folder]),
+        *itertools.product([META], [_gone, _empty, _cut, _folder]),
+    ],
+)
+def test_a_damaged_file_is_found_when_the_index_is_opened(
+    mail_files: Case, suffix: str, damage: Callable[[Path, Random], None]
+) -> None:
+    path = next((mail_files.engine.root / INDEX).glob(f"*{suffix}"))
+    damage(path, Random(suffix))
+    fresh = mail_files.fresh()
+    with pytest.raises(IndexUnavailable, match=r"broken|no index here"):
+        fresh.ids("review")
+    health = fresh.engine.health()
+    assert not health.ready
+    assert str(fresh.engine.root) in health.reason
+    with pytest.raises(IndexUnavailable):
+        fresh.engine.update_incremental([delete(3)])
+    assert fresh.engine.rebuild().documents == 120 - 1
+    assert fresh.engine.health().ready
+    assert fresh.ids("") == [m.message_id for m in FILES_MAIL.messages[1:]]
+
+
+@pytest.mark.parametrize(
+    "garbled", ["", "{", "[]", "{}", '{"segments": 3}', '{"segments": [{}]}', "null", '"meta"']
+)
+def test_a_garbled_list_of_segments_is_not_ready(mail_files: Case, garbled: str) -> None:
+    (mail_files.engine.root / INDEX / META).write_text(garbled)
+    with pytest.raises(IndexUnavailable, match="broken"):
+        mail_files.fresh().ids("review")
+    with pytest.raises(IndexUnavailable, match="broken"):
+        mail_files.engine.search("review", NONE, RankingMode.RELEVANCE, 5)
+
+
+def test_a_checked_file_is_not_read_again(
+    mail_files: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = mail_files.engine.root / INDEX
+    known = check(index, frozenset())
+    suffixes = {Path(seen.name).suffix.removeprefix(".") for seen in known}
+    assert suffixes == {*SUFFIXES, "del"}
+    read: list[Path] = []
+    monkeypatch.setattr(tantivy_index, "_check_one", read.append)
+    assert check(index, known) == known
+    assert read == []
+    mail_files.engine.update_incremental([delete(FILES_MAIL.messages[1].message_id)])
+    assert {path.suffix for path in read} == {".del"}, "only what the commit added"
+
+
+def test_a_file_changed_since_it_was_checked_is_read_again(mail_files: Case) -> None:
+    index = mail_files.engine.root / INDEX
+    known = check(index, frozenset())
+    path = next(index.glob("*.store"))
+    _altered(path, Random(1))
+    with pytest.raises(ValueError, match="altered"):
+        check(index, known)

@@ -1,4 +1,4 @@
-"""FTS5: no text is an error, the whole token first, and a broken index says so."""
+"""Search in SQLite: FTS5, LIKE, and what is made safe for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,20 @@ from engines.stacks.agent_mail.contract import (
     TimeRange,
 )
 from engines.stacks.agent_mail.sqlite import schema
-from engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weights
+from engines.stacks.agent_mail.sqlite.schema import MESSAGES, index_of
+from engines.stacks.agent_mail.sqlite.search import (
+    LONGEST_TERM,
+    MOST_REFUSED,
+    MOST_TERMS,
+    OPERATORS,
+    Fts5Engine,
+    LikeEngine,
+    Weights,
+    extract_like_terms,
+    match_expression,
+    refused_terms,
+    sanitize_fts_query,
+)
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from tests.make.mail import changing
 from tests.make.mail.messages import (
@@ -393,3 +406,247 @@ def test_a_thousand_words_are_asked(store: MessageStore) -> None:
     some = some_mail(9, 20).messages
     text = " ".join(f"w{n}-x{n}" for n in range(600)) + " " + some[0].body
     assert ask(Fts5Engine(store, WEIGHTS), text).method == "fts5"
+
+
+@pytest.fixture(scope="module")
+def made_like(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "mail.db"
+    messages = (
+        one(1, "salt", "water", created_ts=NOON),
+        one(2, "salt", "moss", created_ts=NOON + STEP),
+        one(3, "100% of a_b", "back\\slash", created_ts=NOON + STEP),
+        one(4, "axb", "今天部署失败 🎉", created_ts=NOON + 2 * STEP),
+        one(5, "Zoë", "deployments", created_ts=NOON),
+    )
+    with stored(path, messages):
+        pass
+    return path
+
+
+@pytest.fixture
+def engine_like(made_like: Path, tmp_path: Path) -> Iterator[LikeEngine]:
+    with opened(Path(shutil.copy(made_like, tmp_path)), write=True) as store:
+        yield LikeEngine(store)
+
+
+def ids_like(engine: LikeEngine, text: str, ranking: RankingMode = RELEVANCE) -> list[int]:
+    found = engine.search(text, Filters(), ranking, 10)
+    assert found.exhausted
+    return [candidate.message_id for candidate in found.candidates]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("salt", [1, 2]),
+        ("SALT", [1, 2]),
+        ("salt water", [1]),
+        ("salt stone", []),
+        ("salt AND water", [1]),
+        ("salt -moss", [1]),
+        ("-salt", [3, 4, 5]),
+        ('-salt -"back\\slash" -Zo*', [4]),
+        ('"salt water"', []),
+        ("a_b", [3]),
+        ("%", [3]),
+        ("_", [3]),
+        ("\\", [3]),
+        ("部署", [4]),
+        ("败", [4]),
+        ("🎉", [4]),
+        ("x", [4]),
+        ("zoë", [5]),
+        ("ploy", [5]),
+        ("' OR 1 --", [3]),
+    ],
+)
+def test_what_contains_every_term_is_found(
+    engine_like: LikeEngine, text: str, found: list[int]
+) -> None:
+    assert ids_like(engine_like, text) == found
+
+
+def test_newest_first_where_that_is_asked_for(engine_like: LikeEngine) -> None:
+    assert ids_like(engine_like, "s", RECENCY) == [2, 3, 1, 5]
+
+
+def test_it_says_that_it_is_a_fallback_and_what_it_executed(engine_like: LikeEngine) -> None:
+    found = engine_like.search("salt", Filters(), RELEVANCE, 1)
+    assert found.candidates == (Candidate(1, 0.0),)
+    assert not found.exhausted
+    assert found.used_like_fallback
+    assert found.normalized_query is None
+    assert (found.method, engine_like.name) == ("like", "like")
+    assert engine_like.store.ask(found.sql, ("%salt%", "%salt%", 10)) == [(1,), (2,)]
+
+
+def test_without_a_text_it_is_a_listing_and_no_fallback(engine_like: LikeEngine) -> None:
+    found = engine_like.search(" ", Filters(time_range=TimeRange(NOON + 1)), RELEVANCE, 10)
+    assert [candidate.message_id for candidate in found.candidates] == [2, 3, 4]
+    assert (found.method, found.used_like_fallback) == ("filter_only", False)
+
+
+def test_random_questions_find_what_the_rules_say(store: MessageStore, mail: Mail) -> None:
+    rng, answered = Random(8), 0
+    for _ in range(400):
+        text, filters = some_text(rng), some_filters(rng)
+        terms = [term.lower() for term in extract_like_terms(text)]
+        refused = [term.lower() for term in refused_terms(text)]
+        expected = [
+            m.message_id
+            for m in mail.messages
+            if passes(m, filters)
+            and all(t in m.subject.lower() or t in m.body.lower() for t in terms)
+            and not any(t in m.subject.lower() or t in m.body.lower() for t in refused)
+        ]
+        found = LikeEngine(store).search(text, filters, RELEVANCE, 1_000)
+        assert [candidate.message_id for candidate in found.candidates] == expected
+        answered += 0 < len(expected) < len(mail.messages)
+    assert answered > 40
+
+
+@given(text=st.text(max_size=60))
+def test_no_text_is_an_error_of_like(store: MessageStore, text: str) -> None:
+    LikeEngine(store).search(text, Filters(), RELEVANCE, 3)
+
+
+@pytest.mark.parametrize("text", ["x" * 60_000, "%_" * 60_000, '"' + "é " * 60_000 + '"'])
+def test_a_term_longer_than_a_pattern_may_be_is_cut(engine_like: LikeEngine, text: str) -> None:
+    assert ids_like(engine_like, text) == []
+
+
+def test_without_the_message_table_it_is_not_ready(engine_like: LikeEngine) -> None:
+    engine_like.store.ask("PRAGMA foreign_keys = OFF")
+    engine_like.store.ask("DROP TABLE messages")
+    with pytest.raises(IndexUnavailable, match="table messages: no such table"):
+        ids_like(engine_like, "salt")
+
+
+def test_closed_it_is_an_error_of_the_engine(engine_like: LikeEngine) -> None:
+    engine_like.store.db.close()
+    with pytest.raises(EngineError):
+        ids_like(engine_like, "salt")
+
+
+@pytest.fixture(scope="module")
+def fts() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        made = index_of(MESSAGES)["messages_fts"]
+        db.execute(made.replace(", content='messages_words', content_rowid='id'", ""))
+        yield db
+
+
+def accepted(fts: sqlite3.Connection, asked: str) -> None:
+    fts.execute("SELECT rowid FROM messages_fts WHERE messages_fts MATCH ?", (asked,)).fetchall()
+
+
+@given(text=TYPED)
+def test_fts5_refuses_nothing(fts: sqlite3.Connection, text: str) -> None:
+    if asked := match_expression(text):
+        accepted(fts, asked)
+    else:
+        assert not normalise(text)
+    if plain := sanitize_fts_query(text):
+        accepted(fts, plain)
+    else:
+        words = "".join(c if c.isalnum() else " " for c in text).upper().split()
+        assert set(words) <= OPERATORS or refusals(text)
+
+
+@pytest.mark.parametrize("bare", ["br-2tnl", "don't", "a.b", "C++", "a:b", '"', "(x", "x AND", "*"])
+def test_fts5_refuses_what_stands_bare(fts: sqlite3.Connection, bare: str) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        accepted(fts, bare)
+    accepted(fts, match_expression(bare))
+    accepted(fts, sanitize_fts_query(bare) or '""')
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("salt water", '"salt" OR "water"'),
+        ('"salt water"', '"salt water"'),
+        ("br-2tnl", '("br-2tnl" OR identifiers : "br\ue02d2tnl")'),
+        ('"br-2tnl"', '"br-2tnl"'),
+        ("BR_2.x/y", '("BR_2.x/y" OR identifiers : "br\ue05f2\ue02ex\ue02fy")'),
+        (
+            "a-b:c-d:a-b",
+            '("a-b:c-d:a-b" OR identifiers : "a\ue02db" OR identifiers : "c\ue02dd")',
+        ),
+        ("don't", '"don\'t"'),
+        ("mig*", '{subject body} : "mig"*'),
+        ("a-mig*", '("a-mig*" OR identifiers : "a\ue02dmig")'),
+        ('"mig*"', '"mig*"'),
+        ("salt -water", '("salt") NOT ("water")'),
+        ("-salt NOT water", '"salt" OR "water"'),
+        ("+salt +water", '"salt" AND "water"'),
+        ("+salt water", '("salt") AND ("salt" OR "water" OR "water")'),
+        ("🎉 !!", '"zzf09f8e89"'),
+        ("§ !!", '"§ !!"'),
+        ('"', '""""'),
+        ("  \0 ", ""),
+    ],
+)
+def test_what_fts5_is_asked(text: str, asked: str) -> None:
+    assert match_expression(text) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ('salt -moss -"sea water" -br-2tnl -mig*', ("moss", "sea water", "br-2tnl", "mig")),
+        ("-moss NOT moss", ("moss",)),
+        ("salt water", ()),
+        (" ".join(f"-w{n}" for n in range(90)), tuple(f"w{n}" for n in range(MOST_REFUSED))),
+    ],
+)
+def test_what_must_not_be_there_for_like(text: str, terms: tuple[str, ...]) -> None:
+    assert refused_terms(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("salt AND (water", '"salt" OR "water"'),
+        ("br-2tnl -moss", '"br-2tnl"'),
+        ("/[* salt ]/ --", '"salt"'),
+        ("mig* a-mig*", '{subject body} : "mig"* OR "a-mig"'),
+        ("salt salt", '"salt"'),
+        ("部署 é", '"zze983a8e7bdb2" OR "e"'),
+        ("Near AND not", None),
+        ("-salt", None),
+        ("!!! §", None),
+        ("", None),
+    ],
+)
+def test_what_is_left_for_fts5(text: str, asked: str | None) -> None:
+    assert sanitize_fts_query(text) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("the br-2tnl a src/app.py:12", ("the", "br-2tnl", "src/app.py", "12")),
+        ('salt "stone moss" -fern', ("salt", "stone moss")),
+        ("Salt salt SALT", ("Salt",)),
+        ("a near b", ("a", "near", "b")),
+        ("one two three four five six", ("one", "two", "three", "four", "five")),
+        ("x", ("x",)),
+        ("失 a", ("失",)),
+        ("🎉 🚀", ("🎉", "🚀")),
+        ("100%", ("100",)),
+        ("-salt", ()),
+        (" \0 ", ()),
+    ],
+)
+def test_what_is_left_for_like(text: str, terms: tuple[str, ...]) -> None:
+    assert extract_like_terms(text) == terms
+
+
+@given(text=TYPED)
+def test_only_a_text_that_looks_for_nothing_has_no_term(text: str) -> None:
+    terms = extract_like_terms(text)
+    assert bool(terms) == bool(normalise(text) and not refusals(text))
+    assert len(terms) <= MOST_TERMS
+    assert len({term.lower() for term in terms}) == len(terms)
+    assert all(0 < len(term) <= LONGEST_TERM and term in normalise(text) for term in terms)
