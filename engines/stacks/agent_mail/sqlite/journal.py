@@ -11,12 +11,9 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from engines.stacks.agent_mail.contract import Change, DocChange
-
-if TYPE_CHECKING:
-    from engines.stacks.agent_mail.sqlite.store import MessageStore
+from engines.stacks.agent_mail.contract import Change, DocChange, Message
 
 BATCH = 1_000
 """Messages indexed at once; what is indexed is noted after each batch."""
@@ -69,6 +66,13 @@ _NEWS = (
 )
 
 
+class Journaled(Protocol):
+    """As much of a message store as the journal is read through."""
+
+    def read(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
+    def hydrate(self, message_ids: Sequence[int]) -> Mapping[int, Message]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Changes in the order in which they were made, and the generation that they lead to."""
@@ -77,12 +81,12 @@ class Batch:
     changes: tuple[DocChange, ...]
 
 
-def generation(store: MessageStore) -> int:
+def generation(store: Journaled) -> int:
     """Count the changes of a store since it was filled."""
     return int(store.read("SELECT value FROM generation")[0][0])
 
 
-def since(store: MessageStore, reached: int) -> Batch:
+def since(store: Journaled, reached: int) -> Batch:
     """Read the next changes after the generation ``reached``, about ``BATCH`` at most."""
     now = generation(store)
     rows = store.read(_NEXT, (reached, reached, BATCH - 1))
@@ -96,19 +100,19 @@ def since(store: MessageStore, reached: int) -> Batch:
     return Batch(last, tuple(changes))
 
 
-def changed(store: MessageStore, reached: int) -> tuple[int, ...]:
+def changed(store: Journaled, reached: int) -> tuple[int, ...]:
     """Name the messages that were changed after the generation ``reached``."""
     rows = store.read("SELECT message_id FROM changes WHERE generation > ?", (reached,))
     return tuple(row[0] for row in rows)
 
 
-def news(store: MessageStore, reached: int | None) -> tuple[int, list[int]]:
+def news(store: Journaled, reached: int | None) -> tuple[int, list[int]]:
     """Return the generation of a store, and the messages that were changed after ``reached``."""
     (_, now), *rows = store.read(_NEWS, (reached,))
     return int(now), [row[0] for row in rows]
 
 
-def changed_of(store: MessageStore, message_ids: Sequence[int]) -> Mapping[int, int]:
+def changed_of(store: Journaled, message_ids: Sequence[int]) -> Mapping[int, int]:
     """Return the generation of the last change of each message that changed at all."""
     sql = (
         "SELECT message_id, generation FROM changes"

@@ -17,6 +17,7 @@ from engines.lexical.terms import indexed
 from engines.stacks.agent_mail.budget import CURRENT
 from engines.stacks.agent_mail.contract import Importance, Message, names
 from engines.stacks.agent_mail.sqlite import journal, schema
+from engines.stacks.agent_mail.sqlite.journal import Journaled
 from engines.stacks.agent_mail.sqlite.schema import (
     Connections,
     Param,
@@ -157,7 +158,7 @@ EACH = 500
 class Remembered:
     """Reads messages of one store, of which it keeps some; threads may share it."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: Journaled) -> None:
         self._store = store
         self._lock = Lock()
         self._kept: dict[int, Message] = {}

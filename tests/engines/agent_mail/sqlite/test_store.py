@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -370,10 +370,6 @@ class Counted:
         return read
 
 
-def remembering(counted: Counted) -> Remembered:
-    return Remembered(cast("MessageStore", counted))
-
-
 @pytest.fixture
 def counted(path: Path) -> Iterator[Counted]:
     with stored(path, (one(at, "moss") for at in range(1, REMEMBERED_MESSAGES + 1))) as store:
@@ -381,7 +377,7 @@ def counted(path: Path) -> Iterator[Counted]:
 
 
 def test_a_message_is_read_once_and_given_in_the_order_asked_for(counted: Counted) -> None:
-    kept = remembering(counted)
+    kept = Remembered(counted)
     assert list(kept.hydrate([3, 77, 1, 3])) == [3, 1]
     assert kept.hydrate([5, 1, 3]) == counted.store.hydrate([5, 1, 3])
     assert list(kept.hydrate([5, 3, 1])) == [5, 3, 1]
@@ -390,7 +386,7 @@ def test_a_message_is_read_once_and_given_in_the_order_asked_for(counted: Counte
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_given_is_the_message_as_it_is_now(counted: Counted, path: Path, seed: int) -> None:
-    rng, kept = Random(seed), remembering(counted)
+    rng, kept = Random(seed), Remembered(counted)
     ids = range(1, REMEMBERED_MESSAGES + 4)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA foreign_keys = ON")
@@ -418,7 +414,7 @@ def test_what_is_given_is_the_message_as_it_is_now(counted: Counted, path: Path,
 
 
 def test_what_changes_while_it_is_read_is_read_again(counted: Counted) -> None:
-    kept = remembering(counted)
+    kept = Remembered(counted)
     edited = replace(counted.store.hydrate([2])[2], body="edited")
     counted.meanwhile.append(edited)
     assert kept.hydrate([2])[2].body != "edited"
@@ -426,7 +422,7 @@ def test_what_changes_while_it_is_read_is_read_again(counted: Counted) -> None:
 
 
 def test_an_older_reading_never_takes_the_place_of_a_newer_one(counted: Counted) -> None:
-    kept = remembering(counted)
+    kept = Remembered(counted)
     edited = replace(counted.store.hydrate([2])[2], body="edited")
     read = counted.hydrate
 
@@ -444,7 +440,7 @@ def test_an_older_reading_never_takes_the_place_of_a_newer_one(counted: Counted)
 
 def test_what_is_kept_has_a_bound(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MAX_CHARACTERS", 4 * store.EACH + 100)
-    kept = remembering(counted)
+    kept = Remembered(counted)
     for at in (1, 2, 3, 4, 5):
         kept.hydrate([at])
     kept.hydrate([4, 5])
@@ -454,7 +450,7 @@ def test_what_is_kept_has_a_bound(counted: Counted, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_store_that_began_anew_is_read_anew(counted: Counted, path: Path) -> None:
-    kept = remembering(counted)
+    kept = Remembered(counted)
     changing.update(counted.store, one(1, "fern"))
     assert kept.hydrate([2])[2].subject == "moss"
     with closing(sqlite3.connect(path)) as other:
@@ -466,7 +462,7 @@ def test_a_store_that_began_anew_is_read_anew(counted: Counted, path: Path) -> N
 
 
 def test_without_a_journal_every_message_is_read(counted: Counted) -> None:
-    kept = remembering(counted)
+    kept = Remembered(counted)
     kept.hydrate([1])
     counted.store.db.execute("DROP TABLE generation")
     assert list(kept.hydrate([1])) == [1]
