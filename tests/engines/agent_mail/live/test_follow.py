@@ -223,7 +223,8 @@ def cut_and_ask(folder: Path, mode: str) -> None:
 def test_a_file_that_is_cut_short_is_an_error_and_no_signal(tmp_path: Path, mode: str) -> None:
     built(tmp_path, mode=mode)
     code = (
-        "import sys; from pathlib import Path; from tests.engines.agent_mail.live import test_follow"
+        "import sys; from pathlib import Path;"
+        " from tests.engines.agent_mail.live import test_follow"
     )
     ask = f"{code}; test_follow.cut_and_ask(Path(sys.argv[1]), sys.argv[2])"
     words = [sys.executable, "-c", ask, str(tmp_path), mode]
