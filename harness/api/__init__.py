@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from harness.core.parts import part
+
 if TYPE_CHECKING:
     from harness.api.comparison import (
         Difference,
@@ -24,16 +26,14 @@ if TYPE_CHECKING:
     )
     from harness.api.contract import EngineCheck, engine_contract
     from harness.api.data import Collection, load_collection, load_qrels, load_run, save_collection
-    from harness.api.decision import Decided, Sides, decide
-    from harness.api.drawing import Drawing, draw_differences, draw_forest, draw_sequences
+    from harness.api.decision import Decided, decide
+    from harness.api.drawing import Drawing, draw_differences, draw_forest
     from harness.api.search import (
         EngineComparison,
-        Interleaver,
-        Interleaving,
         compare_engines,
-        load_clicks,
     )
-    from harness.api.shadow import Watched, load_shadow_log
+    from harness.clicks.api import Interleaver, Interleaving, load_clicks
+    from harness.shadow.api import Sides, Watched, draw_sequences, load_shadow_log
     from harness.tables.stage import Table, table
 
 __all__ = [
@@ -82,14 +82,19 @@ HOMES = {
     ),
     "contract": ("EngineCheck", "engine_contract"),
     "data": ("Collection", "load_collection", "load_qrels", "load_run", "save_collection"),
-    "decision": ("Decided", "Sides", "decide"),
-    "drawing": ("Drawing", "draw_differences", "draw_forest", "draw_sequences"),
-    "search": ("EngineComparison", "Interleaver", "Interleaving", "compare_engines", "load_clicks"),
-    "shadow": ("Watched", "load_shadow_log"),
-    "harness.tables.stage": ("Table", "table"),
+    "decision": ("Decided", "decide"),
+    "drawing": ("Drawing", "draw_differences", "draw_forest"),
+    "search": ("EngineComparison", "compare_engines"),
 }
-"""Names by the module of this package, or of a slice, that has them."""
+"""Names by the module of this package that has them."""
+SLICES = {
+    "clicks.api": ("Interleaver", "Interleaving", "load_clicks"),
+    "shadow.api": ("Sides", "Watched", "draw_sequences", "load_shadow_log"),
+    "tables.stage": ("Table", "table"),
+}
+"""Names by the module of a slice that has them."""
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}
+_SLICE_OF = {name: home for home, names in SLICES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
@@ -99,8 +104,9 @@ def __getattr__(name: str) -> object:
         AttributeError: there is no such name.
     """
     if name in _HOME_OF:
-        home = _HOME_OF[name]
-        return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
+        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    if name in _SLICE_OF:
+        return getattr(part(*_SLICE_OF[name].split(".")), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""Verdicts of a policy on the evidence of a folder, and diverging queries as tables."""
+"""Verdicts of a policy on the evidence of a folder."""
 
 from __future__ import annotations
 
@@ -14,46 +14,9 @@ from harness.pipeline.layout import left_by_run
 from harness.policy.decision import exit_code
 from harness.policy.load import load_policy
 from harness.report.rounding import in_unit, interval_in
-from harness.shadow.page import Both, ShownAnswer
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Sides:
-    """Diverging queries with both rankings, the worst first."""
-
-    queries: tuple[Both, ...]
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{_sides_title(one)}, {one.about}" for one in self.queries) or "nothing"
-
-    def _repr_html_(self) -> str:
-        return "".join(map(_beside, self.queries)) or table("Nothing diverged", (), ())
-
-
-def _sides_title(one: Both) -> str:
-    return f"{one.text}: {one.outcome}, {one.standing}"
-
-
-def _beside(one: Both) -> str:
-    sides = [side for side in (one.control, one.candidate) if side]
-    if not sides:
-        return table(_sides_title(one), ("", "its divergence is not in the log"), (), one.about)
-    deep = max(len(side.hits) for side in sides)
-    rows = [(str(at + 1), *(_hit(side, at) for side in sides)) for at in range(deep)]
-    header = ("", *(f"{side.arm}: {side.about}" for side in sides))
-    missing = [f"{side.arm} {side.instead}" for side in sides if side.instead]
-    note = ". ".join([one.about, *missing])
-    return table(_sides_title(one), header, rows, note, of_words=True)
-
-
-def _hit(side: ShownAnswer, at: int) -> str:
-    if at >= len(side.hits):
-        return ""
-    hit = side.hits[at]
-    return f"{hit.doc_id} ({hit.move})" if hit.move else hit.doc_id
 
 
 @dataclass(frozen=True, slots=True, repr=False)

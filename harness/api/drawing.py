@@ -8,20 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from harness.api.comparison import Difference, Leaderboard
-from harness.core.errors import EvidenceError, HarnessError
+from harness.core.errors import HarnessError
 from harness.core.files import replacing
 from harness.report.page import figures
 from harness.report.svg import ARMS, INK, STYLE, label, quiet
-from harness.shadow import page as shadow_page
-
-if TYPE_CHECKING:
-    from harness.api.shadow import Watched
 
 KINDS = ("png", "svg", "pdf")
 DPI = 200
@@ -113,17 +109,3 @@ def draw_forest(board: Leaderboard) -> Drawing:
 
     about = f"Differences from {board.control} of {', '.join(board.measures)}, with intervals"
     return Drawing((WIDTH, height), paint, about)
-
-
-def draw_sequences(log: Watched) -> Drawing:
-    """Draw each estimate of a live comparison with its interval, over the pairs seen.
-
-    Raises:
-        EvidenceError: the log has no pair yet.
-    """
-    tracks = {name: track.points for name, track in log.kept.tracks.items()}
-    shown = {name: points for name, points in tracks.items() if points}
-    if not shown:
-        raise EvidenceError("nothing was compared yet, so there is nothing to draw")
-    paint = partial(shadow_page.paint, shown)
-    return Drawing(shadow_page.SIZE, paint, shadow_page.say(shown))

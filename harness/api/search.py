@@ -11,23 +11,12 @@ from typing import TYPE_CHECKING, SupportsFloat, TypeAlias
 
 from harness.api.comparison import Difference, difference, near_duplicates, score, table
 from harness.api.data import QrelsLike, load_qrels, load_run
-from harness.clicks.credit import (
-    Click,
-    ClickLog,
-    ListMixer,
-    Preferences,
-    ShownList,
-    preferences,
-    read,
-)
 from harness.core.engine import Hit
-from harness.core.errors import EvidenceError, InvalidArm, RunError
-from harness.core.folders import CLICKS, claim
+from harness.core.errors import EvidenceError, RunError
 from harness.core.names import checked
 from harness.core.printable import one_line
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Paired
-from harness.migrate.ledger import Switch
 from harness.report.rounding import interval, number, p_value, signed
 from harness.stats.inference import Inference
 
@@ -241,119 +230,3 @@ def _hits(given: Sequence[object], where: str) -> list[Hit]:
             )
         hits.append(Hit(doc_id, 1.0 / rank, value))
     return hits
-
-
-class Interleaver:
-    """Search functions by name, the one that serves first.
-
-    ``search`` gives that function's list, or one mixed by team draft while the switch is on: the
-    last ``harness migrate interleave`` in the folder ``ledger`` named these very arms. Every list
-    and click is written into the folder ``log``. A function that raises costs no user a list, if it
-    is not the one that serves. May be used by several threads.
-
-    Raises:
-        EvidenceError: fewer than two functions are given.
-        BadName: one has an invalid name.
-        NotOurs: the folder ``log`` holds something else.
-    """
-
-    def __init__(
-        self, arms: Mapping[str, Search], *, log: str | Path, ledger: str | Path, seed: int
-    ) -> None:
-        if len(arms) < len(("control", "candidate")):
-            raise EvidenceError("give two search functions or more, the one that serves first")
-        self._arms = {checked("an arm", name): search for name, search in arms.items()}
-        self._names = tuple(self._arms)
-        claim(Path(log), CLICKS, reads=[Path(ledger)])
-        self._log = ClickLog(Path(log))
-        self._mixer = ListMixer(self._log, seed)
-        self._switch = Switch(Path(ledger), self._names)
-
-    def search(self, text: str, k: int = 10, *, user: str = "") -> ShownList:
-        """Return the list to show, of at most ``k`` documents; its ``id`` is for ``click``.
-
-        ``user`` is the same in all sessions of one user. Lists without it support no preference.
-
-        Raises:
-            InvalidArm: the function that serves raised, or gives something else.
-        """
-        names = self._names if self._switch() else self._names[:1]
-        rankings: list[tuple[str, ...]] = []
-        failed = ""
-        for name in names:
-            ranking, error = self._ranking(name, text)
-            if error and not rankings:
-                raise InvalidArm(error)
-            failed = failed or error
-            rankings.append(ranking)
-        return self._mixer.show(names, rankings, k, query=text, user=user, failed=failed)
-
-    def _ranking(self, name: str, text: str) -> tuple[tuple[str, ...], str]:
-        """Return the ranking of a function, or what is wrong with it."""
-        try:
-            (row,) = shown_by(self._arms[name], {"shown": text}, name).rows()
-        except RunError as exc:
-            return (), str(exc)
-        ranking = tuple(dict.fromkeys(hit.doc_id for hit in row.hits))
-        return ranking, f"{name}: {row.error}" if row.error else ""
-
-    def click(self, shown_id: str, document: str) -> None:
-        """Note that a document of a list was clicked."""
-        self._log.add(Click(shown_id, document))
-
-    def close(self) -> None:
-        """Close the log."""
-        self._log.close()
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Interleaving:
-    """What users preferred, by candidate."""
-
-    found: Preferences
-
-    def frame(self) -> pd.DataFrame:
-        """Return a frame with a row for each candidate, unrounded."""
-        import pandas as pd
-
-        rows = [
-            {
-                "candidate": arm, "wins": one.wins, "losses": one.losses, "ties": one.ties,
-                "preference": one.estimate.value, "low": one.estimate.low,
-                "high": one.estimate.high,
-            }
-            for arm, one in self.found.candidates.items()
-        ]  # fmt: skip
-        return pd.DataFrame(rows).set_index("candidate")
-
-    def __repr__(self) -> str:
-        return "\n".join(
-            f"{arm} against {self.found.control}: {signed(one.estimate.value)}"
-            f" {interval(one.estimate)} of users, {one.wins:,} to {one.losses:,},"
-            f" {one.ties:,} ties"
-            for arm, one in self.found.candidates.items()
-        )
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (
-                arm,
-                f"{one.wins:,}",
-                f"{one.losses:,}",
-                f"{one.ties:,}",
-                f"{signed(one.estimate.value)} {interval(one.estimate)}",
-            )
-            for arm, one in self.found.candidates.items()
-        ]
-        header = ("candidate", "wins", "losses", "ties", "preference")
-        return table(f"Users who prefer to {self.found.control}", header, rows)
-
-
-def load_clicks(folder: str | Path, *, confidence: float) -> Interleaving:
-    """Read what an ``Interleaver`` wrote, and say which engine users preferred.
-
-    Raises:
-        BadFile: the log is missing or malformed.
-        EvidenceError: no list was mixed, lists of different arms were, or too few users are known.
-    """
-    return Interleaving(preferences(read(Path(folder)), confidence=confidence))

@@ -25,13 +25,14 @@ from harness.cli.options import (
     From,
     Host,
     Http,
+    ShadowSettings,
     ToFolder,
     Token,
 )
 from harness.cli.project import Project, name_of, own
 from harness.core.errors import HarnessError
+from harness.core.parts import has, part
 from harness.core.printable import counted, many, one_line
-from harness.shadow.receiving import SettingsFile, log_folder, log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -163,7 +164,7 @@ def mail_server(
             " [default: out/shadow-log/ARM]",
         ),
     ] = None,
-    shadow_settings: SettingsFile = None,
+    shadow_settings: ShadowSettings = None,
     budget_ms: Annotated[
         float,
         typer.Option(
@@ -228,9 +229,14 @@ def mail_server(
     if out is mailbox is None and not layout.data.exists():
         prepare(project.root / "datasets" / dataset, project.root / "qrels" / dataset, layout.data)
     served = arms.load(arm, project.cache)
-    folder = log_folder(project, served, shadow_log, switch(), may_change=switch_file is not None)
-    shadow = None if folder is None else log_of(folder, shadow_settings, layout)
-    serving = mail_service(layout, arm, project.cache, switch, shadow, budget_ms=budget_ms)
+    observed = None
+    if shadow_log or has("shadow"):
+        live, may_change = part("shadow", "receiving"), switch_file is not None
+        place = live.log_folder(project, served, shadow_log, switch(), may_change=may_change)
+        if place is not None:
+            log = live.log_of(place, shadow_settings, layout)
+            observed = partial(part("shadow", "mail").watched, log=log)
+    serving = mail_service(layout, arm, project.cache, switch, observed, budget_ms=budget_ms)
     with ExitStack() as until_closed:
         until_closed.enter_context(logged("engines.mail", as_json=log_json))
         with aside():

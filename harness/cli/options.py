@@ -50,6 +50,10 @@ Candidate = Annotated[
 ArmName = Annotated[str, typer.Option("--arm", help="An arm: its name, or its TOML file.")]
 _SOME = typer.Option("--arm", help="An arm: its name, or its TOML file. May come again.")
 SomeArms = Annotated[list[str], _SOME]
+ShadowSettings = Annotated[
+    Path | None,
+    typer.Option("--shadow-settings", help="What a live comparison may cost. [policy/shadow.toml]"),
+]
 AnyArms = Annotated[list[str] | None, _SOME]
 Arms = Annotated[
     str, typer.Option("--arms", help="Arms with commas between: names, or TOML files.")

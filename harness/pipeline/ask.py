@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engines import registry as arms
 from harness.core.engine import IMPORTED, Explained, Explains, Hit, Searcher, Staged
@@ -17,9 +17,7 @@ from harness.corpus.prepared import Prepared
 from harness.pipeline.index import check_index
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_same, read_manifest
-from harness.replay.drive import told
-from harness.shadow.pair import Generation, answers_for, asked
-from harness.shadow.record import LoggedAnswer
+from harness.replay.drive import Noted, observe, told
 
 NO_LIMIT_NS = 1 << 62
 """A person who asks one query waits."""
@@ -59,13 +57,23 @@ class ShownHit:
     """What the stack says of it; None where it says nothing."""
 
 
+class Side(NamedTuple):
+    """What one arm did with one query; these are no measurements."""
+
+    status: Status
+    hits: tuple[Hit, ...]
+    served_by: str
+    note: str
+    error: str
+    elapsed_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class ArmAnswer:
     """What one arm answered."""
 
     arm: str
-    side: LoggedAnswer
-    """Status, error, note and nanoseconds of one query; these are not measurements."""
+    side: Side
     by_itself: bool | None
     """Whether the index that is open answered, and no fallback; None where no one answered."""
     hits: tuple[ShownHit, ...]
@@ -85,25 +93,32 @@ def ask(
 ) -> list[ArmAnswer]:
     """Open each arm over the data set's index, and ask it."""
     data = Prepared.open(layout.data)
-    sides, reasons = [], []
+    sides, owned, reasons = [], [], []
     for name in names:
         with _opened(layout, name, cache) as searcher:
-            question = (query.text, k, query.params)
-            sides.append(asked(searcher, Generation(searcher), question, NO_LIMIT_NS))
+            who = searcher.manifest.fingerprint
+            sides.append(_asked(searcher, query, k))
+            owned.append(sides[-1].served_by == who)
             reasons.append(_reasons(name, searcher, query, k) if not sides[-1].error else NOTHING)
     wanted = {hit.doc_id for side in sides for hit in side.hits}
     documents = {one.doc_id: one for one in data.documents() if one.doc_id in wanted}
     grades = data.qrels().grades.get(query.query_id, {})
     found = []
-    for name, side, why in zip(names, sides, reasons, strict=True):
-        answered = side.status is Status.ANSWERED
-        by_itself = answers_for(side.before, side.served_by) if answered else None
+    for name, side, own, why in zip(names, sides, owned, reasons, strict=True):
+        by_itself = own if side.status is Status.ANSWERED else None
         hits = tuple(
             ShownHit(hit, documents.get(hit.doc_id), grades.get(hit.doc_id), *why.of(hit.doc_id))
             for hit in side.hits
         )
         found.append(ArmAnswer(name, side, by_itself, hits, why.explained))
     return found
+
+
+def _asked(searcher: Searcher, query: Query, k: int) -> Side:
+    noted = Noted(searcher)
+    seen = observe(noted, query, k, NO_LIMIT_NS)
+    row = seen.row
+    return Side(row.status, row.hits, row.served_by, noted.note, row.error, seen.elapsed_ns)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from harness.core.batches import Batch, Executor, Inline, current, map_batches, 
 from harness.core.digest import of_json, of_queries
 from harness.core.engine import Answer, Hit, Searcher, Stage, Staged, TakesParams, surplus
 from harness.core.errors import BadFile, EvidenceError, InvalidArm
-from harness.core.records import Query
+from harness.core.records import Query, Scalar
 from harness.core.run import Conditions, Row, Run, Status
 from harness.corpus.runs import RUN_PART
 
@@ -70,6 +70,28 @@ def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Tim
 def _told(exc: BaseException) -> str:
     """Name an exception and what it says, in characters that a file can hold."""
     return f"{type(exc).__name__}: {exc}".encode(errors="backslashreplace").decode()
+
+
+class Noted:
+    """A searcher whose last note is kept."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        self._searcher = searcher
+        self.manifest = searcher.manifest
+        self.note = ""
+
+    def search(self, text: str, k: int) -> Answer:
+        return self._kept(self._searcher.search(text, k))
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        if isinstance(self._searcher, TakesParams):
+            return self._kept(self._searcher.search_with(text, k, params))
+        return self.search(text, k)
+
+    def _kept(self, answer: Answer) -> Answer:
+        note = getattr(answer, "note", "")
+        self.note = note if isinstance(note, str) else ""
+        return answer
 
 
 class BrokenAnswer(ValueError):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from harness.agreement import DEEPEST
-from harness.core.engine import Answer, Hit, Manifest, Searcher, TakesParams
+from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.records import Query, Scalar
 from harness.core.run import Status
-from harness.replay.drive import BrokenAnswer, copied, observe
+from harness.replay.drive import BrokenAnswer, Noted, copied, observe
 from harness.shadow.record import Kind, LoggedAnswer
 
 DIGITS = 16
@@ -155,28 +155,6 @@ def told(exc: BaseException) -> str:
     return clean(f"{type(exc).__name__}: {exc}")[:LONGEST]
 
 
-class _Noted:
-    """A searcher whose last note is kept."""
-
-    def __init__(self, searcher: Searcher) -> None:
-        self._searcher = searcher
-        self.manifest = searcher.manifest
-        self.note = ""
-
-    def search(self, text: str, k: int) -> Answer:
-        return self._kept(self._searcher.search(text, k))
-
-    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        if isinstance(self._searcher, TakesParams):
-            return self._kept(self._searcher.search_with(text, k, params))
-        return self.search(text, k)
-
-    def _kept(self, answer: Answer) -> Answer:
-        note = getattr(answer, "note", "")
-        self.note = note if isinstance(note, str) else ""
-        return answer
-
-
 def asked(
     searcher: Searcher,
     generation: Callable[[], str],
@@ -189,7 +167,7 @@ def asked(
     is that of the answer.
     """
     text, k, params = question
-    noted = _Noted(searcher)
+    noted = Noted(searcher)
     before = generation()
     seen = observe(noted, Query("", text, params=params), k, late_ns)
     after = generation()

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import CODES, Result, command, group, said, tell
-from harness.cli.options import LOCALHOST, Candidate, Control, Dataset, Host, Http, Port, ToFolder
+from harness.cli.options import (
+    LOCALHOST,
+    Candidate,
+    Control,
+    Dataset,
+    Host,
+    Http,
+    Port,
+    ShadowSettings,
+    ToFolder,
+)
 from harness.cli.project import Project, own
 from harness.core.errors import HarnessError
 from harness.core.printable import counted
@@ -37,10 +47,6 @@ BoundsFile = Annotated[
 ]
 RegisterFile = Annotated[
     Path | None, typer.Option("--register", help="What is accepted. [policy/accepted.toml]")
-]
-SettingsFile = Annotated[
-    Path | None,
-    typer.Option("--shadow-settings", help="What a live comparison may cost. [policy/shadow.toml]"),
 ]
 ReadingFile = Annotated[
     Path, typer.Option(help="Where queries and results are: that, or the engine's own file.")
@@ -125,7 +131,7 @@ def receive(
     client_header: Annotated[
         str, typer.Option(help="Header that names the client; a salted digest is logged.")
     ] = "x-real-ip",
-    shadow_settings: SettingsFile = None,
+    shadow_settings: ShadowSettings = None,
 ) -> Result:
     """Receive mirrored requests, ask the control and the candidate, and compare their answers.
 
@@ -173,7 +179,7 @@ def mcp(
     ] = None,
     http: Http = None,
     host: Host = LOCALHOST,
-    shadow_settings: SettingsFile = None,
+    shadow_settings: ShadowSettings = None,
 ) -> None:
     """Proxy an MCP server, mirror its calls to a candidate server, and compare the answers.
 
@@ -224,7 +230,7 @@ def run(
         float, typer.Option(min=0, help="Queries a second. [as fast as nothing is shed]")
     ] = 0.0,
     k: Annotated[int, typer.Option(min=0, help="Requested hits. [params.yaml]")] = 0,
-    shadow_settings: SettingsFile = None,
+    shadow_settings: ShadowSettings = None,
 ) -> Result:
     """Run queries on the control, mirror them to the candidate, and write the log of both.
 

@@ -11,9 +11,9 @@ import pytest
 
 from harness import draw_sequences, load_shadow_log
 from harness.agreement import Class, Tally
-from harness.api.shadow import Watched
 from harness.core.errors import BadFile, BadPolicy, EvidenceError
 from harness.core.run import Status
+from harness.shadow.api import Watched
 from harness.shadow.log import Log
 from harness.shadow.record import Degradation, Divergence, Kind, Observation
 from tests.make.shadow.attempts import START, WATCH, attempt, divergence, seen, shed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import sleep
 
 import pytest
@@ -21,6 +22,7 @@ from harness.shadow.comparison import ShadowLog
 from harness.shadow.divergences import Now, again, questions
 from harness.shadow.files import read_settings
 from harness.shadow.log import Read
+from harness.shadow.mail import watched
 from harness.shadow.record import AGREED, Kind
 from tests.make.mail.project import ARM, NAME, write
 from tests.source import ROOT
@@ -47,14 +49,14 @@ def log(letters: Project, tmp_path_factory: pytest.TempPathFactory) -> Read:
     folder = tmp_path_factory.mktemp("log")
     switch = [KillSwitch.TANTIVY]
     layout = letters.layout(NAME)
-    shadow = ShadowLog(folder, SETTINGS)
-    with mail_service(layout, ARM, letters.cache, lambda: switch[0], shadow) as service:
+    observed = partial(watched, log=ShadowLog(folder, SETTINGS))
+    with mail_service(layout, ARM, letters.cache, lambda: switch[0], observed) as service:
         search(service, "review")
         switch[0] = KillSwitch.FTS5
         alone = [search(service, text, more) for text in TEXTS for more in MORE]
         switch[0] = KillSwitch.SHADOW
         with pytest.raises(EvidenceError, match="another"):
-            mail_service(layout, ARM, letters.cache, lambda: None, shadow).__enter__()
+            mail_service(layout, ARM, letters.cache, lambda: None, observed).__enter__()
         assert [search(service, text, more) for text in TEXTS for more in MORE] == alone
         switch[0] = KillSwitch.TANTIVY
         search(service, "review")

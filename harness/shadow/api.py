@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.agreement import Tally
-from harness.api.comparison import line, shown
-from harness.api.decision import Sides
+from harness.api.comparison import line, shown, table
+from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
+from harness.shadow import page as shadow_page
 from harness.shadow import words as shadow_words
 from harness.shadow.alarms import Alarm, Bounds
 from harness.shadow.divergences import Judged, Suppressions
 from harness.shadow.files import read_bounds, read_suppressions
-from harness.shadow.page import side_by_side
+from harness.shadow.page import Both, ShownAnswer, side_by_side
 from harness.shadow.record import Divergence, Observation, Seen
 from harness.shadow.summary import Follower, Summary
 from harness.shadow.words import Shadowed, troubles
@@ -25,11 +27,49 @@ from harness.shadow.words import Shadowed, troubles
 if TYPE_CHECKING:
     import pandas as pd
 
+    from harness.api.drawing import Drawing
+
 
 LISTED = 10
 """Diverging queries in the table that a log shows of itself; ``worst`` gives more."""
 QUERY = 80
 """Longest text of a query in that table, in characters."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Sides:
+    """Diverging queries with both rankings, the worst first."""
+
+    queries: tuple[Both, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{_sides_title(one)}, {one.about}" for one in self.queries) or "nothing"
+
+    def _repr_html_(self) -> str:
+        return "".join(map(_beside, self.queries)) or table("Nothing diverged", (), ())
+
+
+def _sides_title(one: Both) -> str:
+    return f"{one.text}: {one.outcome}, {one.standing}"
+
+
+def _beside(one: Both) -> str:
+    sides = [side for side in (one.control, one.candidate) if side]
+    if not sides:
+        return table(_sides_title(one), ("", "its divergence is not in the log"), (), one.about)
+    deep = max(len(side.hits) for side in sides)
+    rows = [(str(at + 1), *(_hit(side, at) for side in sides)) for at in range(deep)]
+    header = ("", *(f"{side.arm}: {side.about}" for side in sides))
+    missing = [f"{side.arm} {side.instead}" for side in sides if side.instead]
+    note = ". ".join([one.about, *missing])
+    return table(_sides_title(one), header, rows, note, of_words=True)
+
+
+def _hit(side: ShownAnswer, at: int) -> str:
+    if at >= len(side.hits):
+        return ""
+    hit = side.hits[at]
+    return f"{hit.doc_id} ({hit.move})" if hit.move else hit.doc_id
 
 
 class Kept(Summary):
@@ -175,3 +215,19 @@ def load_shadow_log(
     day = today or datetime.now(UTC).date()
     judged = Judged.of(kept.diverging.traces(), suppressions, today=day)
     return Watched(kept, Shadowed(kept, judged, suppressions))
+
+
+def draw_sequences(log: Watched) -> Drawing:
+    """Draw each estimate of a live comparison with its interval, over the pairs seen.
+
+    Raises:
+        EvidenceError: the log has no pair yet.
+    """
+    tracks = {name: track.points for name, track in log.kept.tracks.items()}
+    shown = {name: points for name, points in tracks.items() if points}
+    if not shown:
+        raise EvidenceError("nothing was compared yet, so there is nothing to draw")
+    from harness.api.drawing import Drawing
+
+    paint = partial(shadow_page.paint, shown)
+    return Drawing(shadow_page.SIZE, paint, shadow_page.say(shown))

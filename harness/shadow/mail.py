@@ -1,0 +1,110 @@
+"""Message search compared with Tantivy while it is served (``SEARCH_ENGINE=shadow``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from engines import registry as arms
+from engines.stacks.agent_mail.arm import Mail, MailSearcher, params_of
+from engines.stacks.agent_mail.contract import SearchMode, SearchQuery, SearchResponse
+from engines.stacks.agent_mail.mcp_tools.results import Signal, diagnose
+from engines.stacks.agent_mail.mcp_tools.search import Identity
+from engines.stacks.agent_mail.mcp_tools.server import under
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Searcher
+from harness.pipeline.mail import foreign
+from harness.shadow.comparison import Comparison, ShadowLog
+from harness.shadow.log import Between
+from harness.shadow.pair import Generation, Served
+
+
+class MailObserver:
+    """Offers what the service serves to a comparison (``agent_mail.observer.ShadowObserver``)."""
+
+    def __init__(self, control: MailSearcher, comparison: Comparison) -> None:
+        self._control, self._comparison = control, comparison
+        self._generation = Generation(control)
+
+    def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
+        """Offer one query with its filters, and the answer as documents.
+
+        The mode is not among them: under this switch every mode is served by FTS5.
+        """
+        diagnostics = diagnose(search_response)
+        signals = diagnostics.signals if diagnostics else []
+        failed = Signal.SEARCH_FAILED.value in signals
+        generation = self._generation()
+        self._comparison.offer(
+            Served(
+                text=query.text,
+                k=query.effective_limit,
+                params=params_of(query),
+                answer=None if failed else self._answer(search_response),
+                error=diagnostics.reason if diagnostics and failed else "",
+                elapsed_ns=elapsed_ns,
+                generation=generation,
+            ),
+            self._generation,
+        )
+
+    def _answer(self, search_response: SearchResponse) -> Answer:
+        """Sign with the arm's fingerprint what FTS5 itself answered, in whichever mode."""
+        who = self._control.manifest.fingerprint
+        if (
+            search_response.fell_back
+            or search_response.explain.used_like_fallback
+            or search_response.unread
+        ):
+            who = of_json([
+                who,
+                search_response.served_by,
+                search_response.explain.method,
+                search_response.unread,
+            ])
+        return Answer(self._control.hits_of(search_response), who, search_response.explain.note)
+
+
+@contextmanager
+def watched(
+    searcher: MailSearcher, arm: arms.Arm, index: Path, cache: Path, log: ShadowLog
+) -> Iterator[MailObserver]:
+    """Run Tantivy over the same index in the shadow of what ``searcher`` serves.
+
+    The log names the arms as they are alone, under ``fts5`` and ``tantivy``, so that it can be
+    compared with a replay of them.
+    """
+    opens = partial(candidate, str(arm.path), index, cache)
+    between = Between(
+        *(f"{arm.name} ({switch.value})" for switch in (KillSwitch.FTS5, KillSwitch.TANTIVY))
+    )
+    with log.compared(opens, between=between, process=True) as comparison:
+        yield MailObserver(_as(searcher, arm, KillSwitch.FTS5), comparison)
+
+
+@contextmanager
+def candidate(arm_path: str, index: Path, cache: Path) -> Iterator[Searcher]:
+    """Open the arm as it is under SEARCH_ENGINE=tantivy, asked for words alone."""
+    arm = arms.load(arm_path, cache)
+    with arm.open(index) as searcher:
+        if not isinstance(searcher, MailSearcher):
+            raise foreign(arm)
+        yield _as(searcher, arm, KillSwitch.TANTIVY)
+
+
+def _as(searcher: MailSearcher, arm: arms.Arm, switch: KillSwitch) -> MailSearcher:
+    """Return the searcher under a value of the switch, with the fingerprint of such an arm."""
+    if not isinstance(arm.engine, Mail):
+        raise foreign(arm)
+    settings = {**arm.engine.settings.model_dump(), "mode": SearchMode.LEXICAL.value}
+    identity = under(Identity(arm.name, searcher.manifest), settings, switch)
+    return replace(
+        searcher,
+        service=replace(searcher.service, switch=switch, observer=None),
+        manifest=identity.manifest,
+        mode=SearchMode.LEXICAL,
+    )
