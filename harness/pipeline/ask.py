@@ -118,7 +118,7 @@ def _asked(searcher: Searcher, query: Query, k: int) -> Side:
     noted = Noted(searcher)
     seen = observe(noted, query, k, NO_LIMIT_NS)
     row = seen.row
-    return Side(row.status, row.hits, row.served_by, noted.note, row.error, seen.elapsed_ns)
+    return Side(row.status, tuple(row.hits), row.served_by, noted.note, row.error, seen.elapsed_ns)
 
 
 @contextmanager
