@@ -29,11 +29,14 @@ def application() -> typer.Typer:
 
 
 def walk() -> Iterator[str]:
-    """Yield the modules of commands: those of this folder, and ``commands`` of each slice."""
+    """Yield the modules of commands: of this folder, of each slice, and of other packages."""
+    from harness.core.parts import added
+
     here = Path(__file__).parent
     yield from (f"{__name__}.{path.stem}" for path in sorted(here.glob("[a-z]*.py")))
     beside = sorted(here.parent.glob("*/commands.py"))
     yield from (f"{here.parent.name}.{path.parent.name}.commands" for path in beside)
+    yield from (one.commands for one in added() if one.commands)
 
 
 @cache

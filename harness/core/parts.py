@@ -57,8 +57,14 @@ def kinds() -> tuple[EvidenceKind[Any, Any], ...]:
     """Find every kind of evidence: ``evidence.py`` of each folder, then those of other packages."""
     own = sorted(path.parent.name for path in HOME.glob("*/evidence.py"))
     found = [import_module(f"{HOME.name}.{name}.evidence") for name in own if name not in CORE]
-    added = sorted(entry_points(group=GROUP), key=lambda one: one.name)
-    return (*(module.KIND for module in found), *(one.load() for one in added))
+    return (*(module.KIND for module in found), *added())
+
+
+@cache
+def added() -> tuple[EvidenceKind[Any, Any], ...]:
+    """Load the kinds of other packages."""
+    found = sorted(entry_points(group=GROUP), key=lambda one: one.name)
+    return tuple(one.load() for one in found)
 
 
 def has(name: str) -> bool:

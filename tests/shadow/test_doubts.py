@@ -10,8 +10,8 @@ import pytest
 from harness.core.evidence import LOST, SHED, Traffic
 from harness.core.gate import Cause, Finding, Verdict
 from harness.shadow.live import MOST_SHED
-from tests.gates.test_anytime import RULES, flags, judged, of
 from tests.make import gate_inputs
+from tests.shadow.test_anytime import RULES, flags, judged, of
 
 PAIRS = 1_400
 
