@@ -24,6 +24,7 @@ COMMANDS = {
     "migrate": ("migrate",),
     "serve": ("serve",),
     "shadow": ("shadow",),
+    "tables": ("table",),
     "trust": ("sign", "reproduce"),
     "tune": ("tune",),
 }
