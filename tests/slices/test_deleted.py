@@ -28,7 +28,7 @@ COMMANDS = {
     "trust": ("sign", "reproduce"),
     "tune": ("tune",),
 }
-QUICK = ("tests/measures", "tests/gates", "tests/policy/test_load.py")
+QUICK = ("tests/measures", "tests/gates/test_latency.py", "tests/gates/test_quality.py")
 """Tests of the core that take seconds."""
 GATE = """
 [[step.gate]]
@@ -65,7 +65,7 @@ def copy(slice_: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the code without one folder."""
     to = tmp_path_factory.mktemp("copy")
     kept = shutil.ignore_patterns("__pycache__", "golden*", "oracle", "browser", "mutants")
-    for name in ("harness", "engines", "tests"):
+    for name in ("harness", "engines", "tests", "policy"):
         shutil.copytree(ROOT / name, to / name, ignore=kept)
     for name in ("pyproject.toml", "params.yaml"):
         shutil.copy(ROOT / name, to / name)
