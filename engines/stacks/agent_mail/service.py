@@ -32,7 +32,6 @@ from engines.stacks.agent_mail.contract import (
 from engines.stacks.agent_mail.live import Live
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.pages import (
-    CURSOR_OF,
     NOTHING,
     Page,
     Source,
@@ -41,6 +40,7 @@ from engines.stacks.agent_mail.pipeline.pages import (
 )
 from engines.stacks.agent_mail.pipeline.plan import (
     MODE_OF,
+    CursorEngine,
     FallbackTier,
     KillSwitch,
     Plan,
@@ -278,7 +278,7 @@ class MailSearch:
         return self.fresh.current(tier, until)
 
     def _page(self, tier: FallbackTier, query: SearchQuery, asked: TierQuery, scope: Scope) -> Page:
-        current = CURSOR_OF[query.doc_kind, tier]
+        current = CursorEngine.of(query.doc_kind, tier)
         read = None if query.cursor is None else SearchCursor.decode(query.cursor)
         cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
         with faults.known():

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engines.mcp_server import Given
 from engines.stacks.agent_mail.contract import Names
+from engines.stacks.agent_mail.mcp_tools.results import DidYouMean
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
 from harness.core.errors import BadFile, UnknownName
 from harness.core.formats import toml_file
@@ -107,26 +108,18 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True)
-class Slip:
-    """A field that there is not, and what may have been meant."""
-
-    typed: str
-    meant: str
-
-
-@dataclass(frozen=True, slots=True)
 class Typed:
     """A text without its hints; what is not a hint stays in it, slips included."""
 
     text: str
     taken: tuple[Hint, ...]
-    slips: tuple[Slip, ...]
+    slips: tuple[DidYouMean, ...]
 
 
 def read_hints(text: str, takes: Callable[[Hint], bool]) -> Typed:
     """Take hints out of ``text``; one that ``takes`` says no to is left in, as words."""
     taken: list[Hint] = []
-    slips: list[Slip] = []
+    slips: list[DidYouMean] = []
 
     def without(piece: re.Match[str]) -> str:
         name, typed = piece["field"], piece[0]
@@ -136,7 +129,8 @@ def read_hints(text: str, takes: Callable[[Hint], bool]) -> Typed:
         if field is None:
             meant = _meant(name.lower())
             if meant is not None:
-                slips.append(Slip(typed, f"{meant}:{piece['value']}"))
+                suggestion = f"{meant}:{piece['value']}"
+                slips.append(DidYouMean(typed=typed, suggestion=suggestion))
             return typed
         hint = Hint(field, piece["value"].strip('"'), typed)
         if not takes(hint):

@@ -34,7 +34,6 @@ from engines.stacks.agent_mail.mcp_tools.arguments import (
     HintField,
     InProduct,
     InProject,
-    Slip,
 )
 from engines.stacks.agent_mail.mcp_tools.results import (
     DidYouMean,
@@ -68,7 +67,6 @@ class Question(NamedTuple):
 
     query: SearchQuery
     assistance: QueryAssistance | None
-    slips: tuple[Slip, ...]
 
 
 FACET_OF = {
@@ -143,14 +141,13 @@ def question(args: Arguments, directory: Names) -> Question:
     typed = arguments.read_hints(args.query, takes)
     query = replace(query, text=typed.text)
     if not (typed.taken or typed.slips or unread):
-        return Question(query, None, ())
+        return Question(query, None)
     hints = [
         HintApplied(field=hint.field.value, value=hint.value, typed=hint.typed, applied=counts)
         for hint, counts in zip(typed.taken, applied, strict=True)
     ]
-    meant = [DidYouMean(typed=slip.typed, suggestion=slip.meant) for slip in typed.slips]
-    said = QueryAssistance(text=typed.text, hints=hints, unread=unread, did_you_mean=meant)
-    return Question(query, said, typed.slips)
+    said = QueryAssistance(text=typed.text, hints=hints, unread=unread, did_you_mean=[*typed.slips])
+    return Question(query, said)
 
 
 def _contradict(times: TimeRange) -> bool:
@@ -327,13 +324,15 @@ class Surface:
         starts = not args.offset and not args.cursor
         searched = diagnostics is None or not NO_SEARCH & set(diagnostics.signals)
         found = search_response.hits or search_response.entities
-        unread = asked.assistance.unread if asked.assistance else ()
+        said = asked.assistance
         of_messages = asked.query.doc_kind is DocKind.MESSAGE
         return SearchResult(
             result=[_shown(hit) for hit in search_response.hits],
             entities=None if of_messages else [_entity(hit) for hit in search_response.entities],
             assistance=asked.assistance,
-            guidance=guide(asked.query, asked.slips, unread)
+            guidance=guide(
+                asked.query, said.did_you_mean if said else (), said.unread if said else ()
+            )
             if not found and starts and searched
             else None,
             explain=search_response.explain if args.explain else None,
@@ -393,7 +392,7 @@ def _entity(hit: EntityHit) -> EntityShown:
 
 
 def guide(
-    query: SearchQuery, slips: Sequence[Slip], unread: Sequence[HintUnread] = ()
+    query: SearchQuery, slips: Sequence[DidYouMean], unread: Sequence[HintUnread] = ()
 ) -> ZeroResultGuidance:
     """List suggestions in a fixed order: filters by how much they hide, hints, then the text."""
     agents = (
@@ -422,7 +421,9 @@ def guide(
         for one in unread
     ]
     found += [
-        Suggestion(kind="fix_typo", detail=f"{slip.typed} was searched for as words; {slip.meant}?")
+        Suggestion(
+            kind="fix_typo", detail=f"{slip.typed} was searched for as words; {slip.suggestion}?"
+        )
         for slip in slips
     ]
     simpler = Suggestion(kind="simplify_query", detail="fewer or more general words may find more")

@@ -38,18 +38,6 @@ from engines.stacks.agent_mail.sqlite.store import MessageStore
 Doc = TypeVar("Doc")
 AnyHit = SearchHit | EntityHit
 
-CURSOR_OF = {
-    (DocKind.MESSAGE, FallbackTier.RERANK): CursorEngine.HYBRID_RERANK,
-    (DocKind.MESSAGE, FallbackTier.HYBRID): CursorEngine.HYBRID,
-    (DocKind.MESSAGE, FallbackTier.SEMANTIC): CursorEngine.SEMANTIC,
-    (DocKind.MESSAGE, FallbackTier.TANTIVY): CursorEngine.TANTIVY,
-    (DocKind.MESSAGE, FallbackTier.FTS5): CursorEngine.FTS5,
-    (DocKind.MESSAGE, FallbackTier.LIKE): CursorEngine.LIKE,
-    (DocKind.AGENT, FallbackTier.FTS5): CursorEngine.AGENTS,
-    (DocKind.AGENT, FallbackTier.LIKE): CursorEngine.AGENTS_LIKE,
-    (DocKind.PROJECT, FallbackTier.FTS5): CursorEngine.PROJECTS,
-    (DocKind.PROJECT, FallbackTier.LIKE): CursorEngine.PROJECTS_LIKE,
-}
 SPARE = 64
 """Candidates fetched first beyond a page of many; scope and deleted messages may ask for more."""
 GROWTH = 4
@@ -181,7 +169,7 @@ def fill(
         last = left[end - 1]
         before = (cursor and cursor.seen) or frozenset(hit.message_id for hit in ranked.hits[:at])
         examined = frozenset(hit.message_id for hit in left[:end])
-        where = float(last.key), last.message_id, CURSOR_OF[query.doc_kind, tier]
+        where = float(last.key), last.message_id, CursorEngine.of(query.doc_kind, tier)
         next_cursor = SearchCursor(*where, digits_of(query, asked), before | examined).encode()
     invalidated = query.cursor is not None and cursor is None
     return Page(ranked, tuple(shown), next_cursor, denied, invalidated, took_ns // 1_000, lost)

@@ -90,6 +90,13 @@ class CursorEngine(StrEnum):
     PROJECTS = "projects"
     PROJECTS_LIKE = "projectslike"
 
+    @classmethod
+    def of(cls, kind: DocKind, tier: FallbackTier) -> CursorEngine:
+        """Return who makes pages of a kind of document by a tier."""
+        if kind is DocKind.MESSAGE:
+            return cls(tier.value)
+        return cls(f"{kind}s{'like' if tier is FallbackTier.LIKE else ''}")
+
 
 @dataclass(frozen=True, slots=True)
 class SearchCursor:

@@ -358,21 +358,17 @@ def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
         until_closed.callback(settle, path)
         until_closed.enter_context(closing(db))
         readers = until_closed.enter_context(closing(Readers(lambda: connect(path, "ro"))))
-        yield checked(MessageStore(db, readers=None if write else readers), path)
-
-
-def checked(opens: MessageStore, path: Path) -> MessageStore:
-    """Return a store that was opened just now, when it can be read and is of this version."""
-    try:
-        version = opens.ask("PRAGMA user_version")[0][0]
-    except sqlite3.Error as exc:
-        raise search_error(exc, str(path)) from exc
-    if version != schema.VERSION:
-        raise IndexUnavailable(
-            f"{path}: a message store of version {version}; this program reads version"
-            f" {schema.VERSION}. Fill a new one"
-        )
-    return opens
+        made = MessageStore(db, readers=None if write else readers)
+        try:
+            version = made.ask("PRAGMA user_version")[0][0]
+        except sqlite3.Error as exc:
+            raise search_error(exc, str(path)) from exc
+        if version != schema.VERSION:
+            raise IndexUnavailable(
+                f"{path}: a message store of version {version}; this program reads version"
+                f" {schema.VERSION}. Fill a new one"
+            )
+        yield made
 
 
 def search_error(exc: sqlite3.Error, what: str) -> SearchError:

@@ -19,13 +19,12 @@ from engines.stacks.agent_mail.mcp_tools.arguments import (
     HintField,
     InProduct,
     InProject,
-    Slip,
     distance,
     earliest,
     latest,
     written,
 )
-from engines.stacks.agent_mail.mcp_tools.results import pathless
+from engines.stacks.agent_mail.mcp_tools.results import DidYouMean, pathless
 from engines.stacks.agent_mail.mcp_tools.search import guide
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.scope import viewer
@@ -248,7 +247,7 @@ def test_a_near_miss_stays_text_and_is_pointed_at(typed: str, meant: str) -> Non
     found = all_of(f"plan {typed}")
     assert found.text == f"plan {typed}"
     assert found.taken == ()
-    assert found.slips == (Slip(typed, meant),)
+    assert found.slips == (DidYouMean(typed=typed, suggestion=meant),)
 
 
 @pytest.mark.parametrize("text", ["note:x", "http:x", "subject:plan", "a:b", "f:x", "cc:Ann"])
@@ -260,7 +259,7 @@ def test_of_equally_near_fields_the_first_by_name_is_meant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(arguments, "distance", lambda *_: 2)
-    assert all_of("x:y").slips == (Slip("x:y", "after:y"),)
+    assert all_of("x:y").slips == (DidYouMean(typed="x:y", suggestion="after:y"),)
 
 
 def test_a_hint_that_is_not_taken_stays() -> None:
@@ -298,10 +297,13 @@ FILTERS: Sequence[tuple[str, dict[str, object]]] = (
     ("drop_thread_filter", {"thread_id": "t1"}),
     ("drop_ack_filter", {"ack_required": False}),
 )
-SLIPS = (Slip("form:a", "from:a"), Slip("tread:b", "thread:b"))
+SLIPS = (
+    DidYouMean(typed="form:a", suggestion="from:a"),
+    DidYouMean(typed="tread:b", suggestion="thread:b"),
+)
 
 
-def kinds(query: SearchQuery, slips: Sequence[Slip] = ()) -> list[str]:
+def kinds(query: SearchQuery, slips: Sequence[DidYouMean] = ()) -> list[str]:
     return [suggestion.kind for suggestion in guide(query, slips).suggestions]
 
 
