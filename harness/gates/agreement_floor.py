@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
@@ -15,24 +17,14 @@ from harness.stats.interval import interval
 class Settings(SampleSettings):
     """The mean of an agreement measure must lie above ``floor``."""
 
+    passes: ClassVar[Where] = "above"
+    bounded_by: ClassVar[str] = "floor"
+    measures: ClassVar[tuple[str, ...]] = ()
     floor: Share
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """None: agreement of two runs needs no judgement."""
-        return ()
 
     @property
     def bound(self) -> str:
         return f"mean {self.where} above {self.floor:g}"
-
-    @property
-    def passes(self) -> Where:
-        return "above"
-
-    @property
-    def limit(self) -> float:
-        return self.floor
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
@@ -53,12 +45,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         return thin
     groups = codes(scores.query_ids, evidence.clusters)
     span = known_span(settings.measure)
-    estimate = interval(
-        scores.values,
-        span=span,
-        inference=rules,
-        clusters=groups,
-    )
+    estimate = interval(scores.values, span=span, inference=rules, clusters=groups)
     verdict = above(estimate, settings.floor)
     remedy = needed(
         scores.values, settings.floor, best=span.most, span=span, clusters=groups, rules=rules

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -23,6 +24,8 @@ COUNTED = (
 class Settings(GateSettings):
     """No bound to set: the rule has no tolerance."""
 
+    unit: ClassVar[str] = "fingerprint"
+    every_look: ClassVar[bool] = True
     also: tuple[str, ...] = Field(default=(), strict=False)
     """Further arms that a gate of the step compares the candidate with."""
 
@@ -33,14 +36,6 @@ class Settings(GateSettings):
     @property
     def bound(self) -> str:
         return "every answer comes from the arm's own index"
-
-    @property
-    def every_look(self) -> bool:
-        return True
-
-    @property
-    def unit(self) -> str:
-        return "fingerprint"
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG001  every rule is called alike
@@ -67,12 +62,8 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         said = f"no index of {', '.join(unprobed)} was counted, so who answered is its own word"
         return settings.undecided(name, Cause.IDENTITY, said, COUNTED)
     said = ", ".join(f"{side.arm} {side.manifest.fingerprint[:PREFIX]}" for side in sides)
-    return settings.finding(
-        name,
-        Verdict.PASS,
-        f"every answer names its own arm's fingerprint: {said}; the files of every index were"
-        " counted before it answered",
-    )
+    reason = f"every answer names its own arm's fingerprint: {said}; the files of every index were"
+    return settings.finding(name, Verdict.PASS, f"{reason} counted before it answered")
 
 
 def _impostors(sides: tuple[ArmResult, ...]) -> Iterator[str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from harness.core.evidence import Evidence, Race
-from harness.core.gate import Finding
 from harness.core.printable import counted
 from harness.core.scores import Estimate
-from harness.gates.base.rules import Rules, plain
+from harness.gates.base.rules import plain
 from harness.gates.base.times import (
     NS_PER_MS,
     BudgetSettings,
@@ -45,6 +44,4 @@ class Settings(BudgetSettings, TimedSettings):
         )
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the whole interval of the percentile lies below the budget."""
-    return judge_times(name, settings, evidence, rules)
+judge = judge_times

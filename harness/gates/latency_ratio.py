@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from harness.core.evidence import Evidence, Race
-from harness.core.gate import Finding
 from harness.core.scores import Estimate
-from harness.gates.base.rules import Ratio, Rules, Where, plain
+from harness.gates.base.rules import Ratio, Where, plain
 from harness.gates.base.times import TimedSettings, Times, judge_times
 from harness.stats.times import fewest_for, ratio, slowdown
 
@@ -17,6 +18,9 @@ class Settings(TimedSettings):
     bounds the share of queries that take more than ``max_ratio`` times as long: below 1 %.
     """
 
+    passes: ClassVar[Where] = "below"
+    bounded_by: ClassVar[str] = "max_ratio"
+    unit: ClassVar[str] = "ratio"
     max_ratio: Ratio
     per_query: bool = False
 
@@ -24,18 +28,6 @@ class Settings(TimedSettings):
     def bound(self) -> str:
         what = "the control's time for the same query" if self.per_query else "the control's"
         return f"{self.percent} latency below {self.max_ratio:g} times {what}"
-
-    @property
-    def passes(self) -> Where:
-        return "below"
-
-    @property
-    def limit(self) -> float:
-        return self.max_ratio
-
-    @property
-    def unit(self) -> str:
-        return "ratio"
 
     def fewest(self, confidence: float) -> int:
         return fewest_for(self.number, confidence, arms=1 if self.per_query else 2)
@@ -58,6 +50,4 @@ class Settings(TimedSettings):
         return f"{self.percent} latency of {candidate} over {control} {plain(found)}"
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the whole interval of the ratio lies below the bound (method, section 5)."""
-    return judge_times(name, settings, evidence, rules)
+judge = judge_times

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Finding
 from harness.core.run import Status
 from harness.core.scores import Scores
-from harness.gates.base.differences import judge_above
-from harness.gates.base.queries import SampleSettings, scores_of
+from harness.gates.base.completions import Bound
+from harness.gates.base.differences import judge_mean
+from harness.gates.base.queries import SampleSettings, checked
 from harness.gates.base.rules import Depth, Rules, Share, Where
 
 NEGATIVE = "negative_query"
@@ -23,6 +25,7 @@ class Settings(SampleSettings):
     The queries are those without a value of ``measure``, because no document is relevant.
     """
 
+    passes: ClassVar[Where] = "above"
     slice: None = None
     depth: Depth
     max_more: Share
@@ -40,10 +43,6 @@ class Settings(SampleSettings):
         return f"fills less than {self.max_more:g} more of the first {self.depth} places"
 
     @property
-    def passes(self) -> Where:
-        return "above"
-
-    @property
     def limit(self) -> float:
         return -self.max_more
 
@@ -55,9 +54,8 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     control fills every page, any candidate passes.
     """
     empty, silent = emptiness(settings, evidence)
-    return judge_above(
-        name, empty, silent, rules, limit=settings.limit, versus=None, from_nothing=True
-    )
+    bound = Bound(settings.limit)
+    return judge_mean(name, empty, silent, rules, bound=bound, from_nothing=True)
 
 
 def emptiness(settings: Settings, evidence: Evidence) -> tuple[Settings, Evidence]:
@@ -72,7 +70,9 @@ def emptiness(settings: Settings, evidence: Evidence) -> tuple[Settings, Evidenc
 
 def _left_empty(side: ArmResult, settings: Settings) -> Scores:
     """Share of the first places that each answered negative query leaves empty."""
-    negative = frozenset(scores_of(side, settings.measure).undefined.get(NEGATIVE, ()))
+    negative = frozenset(
+        checked(side.scores, settings.measure, side.arm).undefined.get(NEGATIVE, ())
+    )
     run = side.run
     values: dict[str, float] = {}
     lost: list[str] = []

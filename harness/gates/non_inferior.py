@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding
-from harness.gates.base.differences import LookSettings, judge_above
+from harness.gates.base.completions import Bound
+from harness.gates.base.differences import LookSettings, judge_mean
 from harness.gates.base.rules import Margin, Rules, Where
 
 
 class Settings(LookSettings):
     """The mean of candidate - control must lie above -``margin``."""
 
+    passes: ClassVar[Where] = "above"
     margin: Margin
 
     @property
     def bound(self) -> str:
         return f"loses less than {self.margin:g} of {self.where}{self.at}"
-
-    @property
-    def passes(self) -> Where:
-        return "above"
 
     @property
     def limit(self) -> float:
@@ -31,4 +31,4 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
 
     The p-value tests "the loss is the margin" against "it is smaller".
     """
-    return judge_above(name, settings, evidence, rules, limit=settings.limit, versus=None)
+    return judge_mean(name, settings, evidence, rules, bound=Bound(settings.limit))

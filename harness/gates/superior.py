@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from harness.core.evidence import Evidence
 from harness.core.gate import OF_VERDICT, Finding, Verdict
 from harness.core.run import Run
-from harness.gates.base.differences import LookSettings, judge_above
+from harness.gates.base.completions import Bound
+from harness.gates.base.differences import LookSettings, judge_mean
 from harness.gates.base.queries import other
 from harness.gates.base.rules import Rules, Where
 
@@ -18,6 +19,7 @@ from harness.gates.base.rules import Rules, Where
 class Settings(LookSettings):
     """The mean of candidate - control must lie above ``margin``, which may be 0."""
 
+    passes: ClassVar[Where] = "above"
     margin: Annotated[float, Field(ge=0, lt=1)]
     versus: str | None = None
     """Another arm to compare with, instead of the control."""
@@ -32,10 +34,6 @@ class Settings(LookSettings):
         return f"gains more than {self.margin:g} of {self.where} over {over}{self.at}"
 
     @property
-    def passes(self) -> Where:
-        return "above"
-
-    @property
     def limit(self) -> float:
         return self.margin
 
@@ -46,10 +44,9 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     FAIL too where both arms show the same list for every query: no query can have a gain. The
     p-value tests "the gain is the margin" against "it is greater".
     """
-    found = judge_above(
-        name, settings, evidence, rules, limit=settings.limit, versus=settings.versus
-    )
-    base = evidence.control if settings.versus is None else other(evidence, settings.versus)
+    bound, versus = Bound(settings.limit), settings.versus
+    found = judge_mean(name, settings, evidence, rules, bound=bound, versus=versus)
+    base = evidence.control if versus is None else other(evidence, versus)
     if found.estimate is None or not _same_lists(base.run, evidence.candidate.run):
         return found
     said = "both arms show the same list for every query, so nothing is gained"

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.evidence import Evidence, Traffic
-from harness.core.gate import Finding
-from harness.gates.base.rules import Depth, Rules, Share, Where
+from harness.core.evidence import Traffic
+from harness.gates.base.rules import Depth, Share, Where
 from harness.shadow.live import Floats, LiveSettings, judge_live
 
 
 class Settings(LiveSettings):
-    """The mean of Jaccard@``k`` over live queries must lie above ``floor``."""
+    """The mean of Jaccard@``k`` over live queries must lie above ``floor``.
 
+    Pairs of which both lists are empty have no Jaccard and do not count.
+    """
+
+    passes: ClassVar[Where] = "above"
+    bounded_by: ClassVar[str] = "floor"
     k: Depth
     floor: Share
 
     @property
     def bound(self) -> str:
         return f"mean {self.unit} of live queries above {self.floor:g}"
-
-    @property
-    def passes(self) -> Where:
-        return "above"
-
-    @property
-    def limit(self) -> float:
-        return self.floor
 
     @property
     def unit(self) -> str:
@@ -44,9 +42,4 @@ class Settings(LiveSettings):
         return f"mean {self.unit}" + (f" (the log also has k of {others})" if others else "")
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the interval of the mean lies above the floor.
-
-    Pairs of which both lists are empty have no Jaccard and do not count.
-    """
-    return judge_live(name, settings, evidence, rules)
+judge = judge_live

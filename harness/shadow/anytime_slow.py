@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.evidence import Evidence, Traffic
-from harness.core.gate import Finding
-from harness.gates.base.rules import Ratio, Rules
+from harness.core.evidence import Traffic
+from harness.gates.base.rules import Ratio
 from harness.shadow.live import RareSettings, judge_live
 
 
 class Settings(RareSettings):
-    """The share of pairs beyond ``max_ratio`` times the control's time, below ``max_share``."""
+    """The share of pairs beyond ``max_ratio`` times the control's time, below ``max_share``.
+
+    Each arm has its own clock. An abandoned candidate counts with the time until it was abandoned,
+    which is less than it would have taken.
+    """
 
     max_ratio: Ratio
 
@@ -31,10 +34,4 @@ class Settings(RareSettings):
         return f"share beyond {self.max_ratio:g} times the control's time"
 
 
-def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the interval of the share lies below the ceiling.
-
-    Each arm has its own clock. An abandoned candidate counts with the time until it was abandoned,
-    which is less than it would have taken.
-    """
-    return judge_live(name, settings, evidence, rules)
+judge = judge_live

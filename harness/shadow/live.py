@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -41,31 +40,13 @@ class Doubt(NamedTuple):
     remedy: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Premises:
-    """A bound on a mean between 0 and 1, and what its PASS takes for granted."""
-
-    limit: float
-    passes_above: bool
-    period: str
-    period_s: float
-    max_query_share: float
-    max_client_share: float
-    clients_assumed: bool
-
-    def allow(self, mean: float) -> bool:
-        """Return whether a mean lies on the side of the limit that passes."""
-        return mean > self.limit if self.passes_above else mean <= self.limit
-
-
-def doubts(
+def doubts(  # noqa: PLR0917  all of what a verdict rests on
     traffic: Traffic,
     values: NDArray[np.float64],
     at_ns: NDArray[np.int64],
     cut: Blocks,
     estimate: Estimate,
-    *,
-    premises: Premises,
+    settings: LiveSettings,
     rules: Rules,
 ) -> Doubt | None:
     """Return the first reason against a PASS, or None.
@@ -75,20 +56,20 @@ def doubts(
     side. ``values`` and ``at_ns`` have shape (pairs,).
     """
     return (
-        _lost(traffic, estimate, premises)
+        _lost(traffic, estimate, settings)
         or _shed(traffic)
-        or _clients(traffic, premises)
-        or _query(traffic, premises)
-        or _bursts(cut, premises, rules)
-        or _latest(values, at_ns, premises)
+        or _clients(traffic, settings)
+        or _query(traffic, settings)
+        or _bursts(cut, settings, rules)
+        or _latest(values, at_ns, settings)
     )
 
 
-def _lost(traffic: Traffic, estimate: Estimate, premises: Premises) -> Doubt | None:
+def _lost(traffic: Traffic, estimate: Estimate, settings: LiveSettings) -> Doubt | None:
     lost, pairs = traffic.passed_over.get(LOST, 0), estimate.n
-    end, worst = (estimate.low, 0.0) if premises.passes_above else (estimate.high, 1.0)
+    end, worst = (estimate.low, 0.0) if settings.passes == "above" else (estimate.high, 1.0)
     at_worst = (end * pairs + worst * lost) / (pairs + lost)
-    if not lost or premises.allow(at_worst):
+    if not lost or settings.allow(at_worst):
         return None
     return Doubt(
         f"but {many(lost, 'numbered attempt is')} not in the log; if all of them were bad, it"
@@ -108,21 +89,21 @@ def _shed(traffic: Traffic) -> Doubt | None:
     )
 
 
-def _clients(traffic: Traffic, premises: Premises) -> Doubt | None:
+def _clients(traffic: Traffic, settings: LiveSettings) -> Doubt | None:
     pairs = int(traffic.asked.sum())
-    if traffic.unnamed and not premises.clients_assumed:
+    if traffic.unnamed and not settings.assume_clients:
         return Doubt(
             f"but {traffic.unnamed} of {many(pairs, 'pair')} name no client, so one may have sent"
             " them all",
             "name the client of each query in the log, or say in the policy why no client has too"
             " many: assume_clients",
         )
-    return _too_many("client", traffic.largest_client, pairs, premises.max_client_share)
+    return _too_many("client", traffic.largest_client, pairs, settings.max_client_share)
 
 
-def _query(traffic: Traffic, premises: Premises) -> Doubt | None:
+def _query(traffic: Traffic, settings: LiveSettings) -> Doubt | None:
     most, pairs = int(traffic.asked.max(initial=0)), int(traffic.asked.sum())
-    return _too_many("query", most, pairs, premises.max_query_share)
+    return _too_many("query", most, pairs, settings.max_query_share)
 
 
 def _too_many(what: str, most: int, pairs: int, share: float) -> Doubt | None:
@@ -134,27 +115,27 @@ def _too_many(what: str, most: int, pairs: int, share: float) -> Doubt | None:
     )
 
 
-def _bursts(cut: Blocks, premises: Premises, rules: Rules) -> Doubt | None:
+def _bursts(cut: Blocks, settings: LiveSettings, rules: Rules) -> Doubt | None:
     correlation, errors = cut.memory
     if correlation <= MEMORY or errors <= ndtri(1 - (1 - rules.confidence) / 2):
         return None
     return Doubt(
         f"but bursts last longer than a block: each has a correlation of {correlation:.2f} with the"
-        f" next one ({errors:.1f} standard errors), beyond the course of a {premises.period}",
+        f" next one ({errors:.1f} standard errors), beyond the course of a {settings.period}",
         "longer blocks, or weeks as the period, chosen before the next log begins",
     )
 
 
 def _latest(
-    values: NDArray[np.float64], at_ns: NDArray[np.int64], premises: Premises
+    values: NDArray[np.float64], at_ns: NDArray[np.int64], settings: LiveSettings
 ) -> Doubt | None:
-    since = int(at_ns[-1]) - round(premises.period_s * NS_PER_S)
+    since = int(at_ns[-1]) - round(SECONDS[settings.period] * NS_PER_S)
     mean = float(values[at_ns > since].mean())
-    if premises.allow(mean):
+    if settings.allow(mean):
         return None
     return Doubt(
-        f"but over the latest {premises.period} the mean is {mean:.4f}, beyond the bound",
-        f"a log that begins after what changed, or more {premises.period}s",
+        f"but over the latest {settings.period} the mean is {mean:.4f}, beyond the bound",
+        f"a log that begins after what changed, or more {settings.period}s",
     )
 
 
@@ -170,6 +151,7 @@ class LiveSettings(GateSettings):
 
     timed: ClassVar[bool] = True
     needs: ClassVar[tuple[type, ...]] = (Traffic,)
+    every_look: ClassVar[bool] = True
     period: Literal["day", "week"]
     """What traffic repeats itself by; only whole ones count."""
     block_s: Annotated[float, Field(gt=0, le=A_DAY_S)]
@@ -182,13 +164,8 @@ class LiveSettings(GateSettings):
     """Why no client has more, where the log names none; empty to assume nothing."""
 
     @property
-    def every_look(self) -> bool:
-        return True
-
-    @property
-    @abstractmethod
     def limit(self) -> float:
-        """The bound on the mean."""
+        return float(getattr(self, self.bounded_by))
 
     @abstractmethod
     def values(self, traffic: Traffic) -> Floats:
@@ -207,22 +184,17 @@ class LiveSettings(GateSettings):
         room = 1 - self.limit if self.passes == "above" else self.limit
         return Fewest("live blocks", blocks_needed(room, confidence), note)
 
-    def premises(self) -> Premises:
-        """Return what a PASS takes for granted of traffic."""
-        return Premises(
-            limit=self.limit,
-            passes_above=self.passes == "above",
-            period=self.period,
-            period_s=SECONDS[self.period],
-            max_query_share=self.max_query_share,
-            max_client_share=self.max_client_share,
-            clients_assumed=bool(self.assume_clients),
-        )
+    def allow(self, mean: float) -> bool:
+        """Return whether a mean lies on the side of the limit that passes."""
+        return mean > self.limit if self.passes == "above" else mean <= self.limit
 
 
 class RareSettings(LiveSettings):
     """A gate on a rare event of live queries: its share must lie below ``max_share``."""
 
+    passes: ClassVar[Where] = "below"
+    bounded_by: ClassVar[str] = "max_share"
+    unit: ClassVar[str] = "share"
     max_share: Share
 
     @property
@@ -238,18 +210,6 @@ class RareSettings(LiveSettings):
     def bound(self) -> str:
         return f"fewer than {self.max_share:.2%} of the live queries {self.befalls}"
 
-    @property
-    def passes(self) -> Where:
-        return "below"
-
-    @property
-    def limit(self) -> float:
-        return self.max_share
-
-    @property
-    def unit(self) -> str:
-        return "share"
-
     def values(self, traffic: Traffic) -> Floats:
         return self.befell(traffic).astype(np.float64)
 
@@ -262,13 +222,10 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
     at most (1 - confidence) / 2. A PASS also needs that ``doubts`` finds no reason against it. The
     verdict is FAIL too if one period alone lies wholly beyond the limit, the k-th of them by 1 /
     (k (k + 1)) of the error rate. So a long good past does not hide a candidate that breaks.
-
-    Raises:
-        EvidenceError: a value does not lie between 0 and 1.
     """
     traffic = evidence.of(Traffic)
-    values, at_ns, premises = settings.values(traffic), settings.at_ns(traffic), settings.premises()
-    cut = blocks(values, at_ns, block_s=settings.block_s, period_s=premises.period_s)
+    values, at_ns = settings.values(traffic), settings.at_ns(traffic)
+    cut = blocks(values, at_ns, block_s=settings.block_s, period_s=SECONDS[settings.period])
     beside = f"{_asked(traffic)}{_passed_over(traffic)}"
     said, whole = settings.said(traffic), many(cut.periods, f"whole {settings.period}")
     if cut.periods < MIN_PERIODS:
@@ -283,9 +240,9 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
         f"{many(found.n, 'pair')} in {whole} and {len(cut.sums)} blocks of {settings.block_s:g} s,"
         f" taken to be independent of each other{beside}"
     )
-    judged = above if premises.passes_above else below
+    judged = above if settings.passes == "above" else below
     verdict = judged(found, settings.limit)
-    if verdict is not Verdict.FAIL and (at := _broken(cut, premises, rules)):
+    if verdict is not Verdict.FAIL and (at := _broken(cut, settings, rules)):
         return settings.finding(
             gate,
             Verdict.FAIL,
@@ -295,12 +252,10 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
     reason = f"{said}: {plain(found)} over {over}"
     if settings.assume_clients and traffic.unnamed:
         reason += f"; clients are taken to be many: {settings.assume_clients}"
-    if verdict is Verdict.PASS:
-        doubt = doubts(traffic, values, at_ns, cut, found, premises=premises, rules=rules)
-        if doubt:
-            return settings.undecided(
-                gate, Cause.SAMPLE, f"{reason}; {doubt.why}", doubt.remedy, estimate=found
-            )
+    passed = verdict is Verdict.PASS
+    if passed and (doubt := doubts(traffic, values, at_ns, cut, found, settings, rules)):
+        said = f"{reason}; {doubt.why}"
+        return settings.undecided(gate, Cause.SAMPLE, said, doubt.remedy, estimate=found)
     remedy = _more(cut, settings, rules) if verdict is Verdict.INCONCLUSIVE else ""
     return settings.finding(gate, verdict, reason, estimate=found, remedy=remedy)
 
@@ -317,13 +272,13 @@ def _asked(traffic: Traffic) -> str:
     return f"; {counted(len(traffic.asked), 'different query')}, the most asked {most:.1%} of all"
 
 
-def _broken(cut: Blocks, premises: Premises, rules: Rules) -> int | None:
+def _broken(cut: Blocks, settings: LiveSettings, rules: Rules) -> int | None:
     """Find a period, from 1, whose own mean is surely on the wrong side."""
     for at in range(1, cut.periods + 1):
         own = cut.of(at - 1)
         confidence = 1 - (1 - rules.confidence) / (at * (at + 1))
-        wrong_side = not premises.passes_above
-        if len(own.sums) and own.surely(premises.limit, above=wrong_side, confidence=confidence):
+        wrong_side = settings.passes != "above"
+        if len(own.sums) and own.surely(settings.limit, above=wrong_side, confidence=confidence):
             return at
     return None
 

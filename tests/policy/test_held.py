@@ -42,7 +42,7 @@ def _passing(decision: StepDecision, estimate: Estimate) -> StepDecision:
 
 def test_every_rule_with_a_limit_says_on_which_side_it_passes() -> None:
     settings = {name: rules.load(name).settings for name in rules.names()}
-    limited = {name for name, of in settings.items() if "limit" in written(of)}
+    limited = {name for name, of in settings.items() if {"limit", "bounded_by"} & written(of)}
     silent = {name for name in limited if "passes" not in written(settings[name])}
     assert silent == set()
     assert len(limited) > 10

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import EvidenceError
-from harness.core.evidence import ArmResult, Evidence, Sample
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Verdict
 from harness.core.printable import counted, many
 from harness.core.scores import Estimate, Paired
@@ -76,9 +76,9 @@ class Completions:
     """Who judged the sample."""
     arms: tuple[str, str]
     dataset: str
-    every: Missing | None = None
-    """Of all queries, from which a sample is drawn; None where these are all."""
-    rate: float = 0.0
+    every: Missing
+    """Of all queries, from which a sample is drawn."""
+    rate: float
     """Of the sample."""
 
     @property
@@ -173,8 +173,7 @@ class Completions:
             )
         if not self.missing.can_be_drawn:
             return "a gate by nDCG@k, RR@k, P@k or R@k, whose unjudged hits can be sampled"
-        every = self.every or self.missing
-        size, of = self._size(every, bound, interval, rules), len(every.query)
+        size, of = self._size(bound, interval, rules), len(self.every.query)
         what = f"the {counted(of, 'unjudged hit')}"
         if size < of:
             what = f"a sample of {size:,} of {what}, which settles it if none is relevant"
@@ -184,11 +183,12 @@ class Completions:
             f" sample --size {min(size, of)} --out pool.qrels"
         )
 
-    def _size(self, every: Missing, bound: Bound, interval: Interval, rules: Rules) -> int:
+    def _size(self, bound: Bound, interval: Interval, rules: Rules) -> int:
         """Count the hits that settle it where none is relevant; all, where no sample does.
 
         A sample is drawn from all queries, also for a gate on a slice of them.
         """
+        every = self.every
         if self.judged:
             return missing_judgements.expected_size(every, 2 * self.rate)
         down, up = bound.room(interval(self.known, None, half(rules)))
@@ -220,9 +220,6 @@ def completions(
 
     Nothing is left open for measures that need no judgements, where every hit is judged, and where
     the data set says why its judgements are complete.
-
-    Raises:
-        EvidenceError: the evidence has no judgements.
     """
     if evidence.complete or not paired.query_ids or not judged_by_relevance(paired.measure):
         return None
@@ -240,18 +237,6 @@ def completions(
     judged = (
         None if sample is None else missing_judgements.judge(found, runs, evidence.qrels, sample)
     )
-    return _completions(found, every, paired, judged, sample, evidence.dataset, key[:2])
-
-
-def _completions(  # noqa: PLR0917  all of it is needed
-    found: Missing,
-    every: Missing,
-    paired: Paired,
-    judged: Judged | None,
-    sample: Sample | None,
-    dataset: str,
-    arms: tuple[str, str],
-) -> Completions:
     open_, measured = found.counts > 0, paired.difference
     left = len(judged.left) if judged else 0
     return Completions(
@@ -262,8 +247,8 @@ def _completions(  # noqa: PLR0917  all of it is needed
         None if left else judged,
         left,
         sample.by if sample else "",
-        arms,
-        dataset,
+        key[:2],
+        evidence.dataset,
         every,
         sample.rate if sample else 0.0,
     )

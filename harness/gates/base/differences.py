@@ -16,14 +16,13 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import counted, many
 from harness.core.scores import Estimate, Paired, Scores, codes, said_of_parted
 from harness.gates.base.completions import HALVINGS, Bound, Completions, completions
-from harness.gates.base.queries import SampleSettings, in_slice, other, scores_of, too_few
-from harness.gates.base.rules import TOUCH, Rules, above, signed, some
+from harness.gates.base.queries import SampleSettings, checked, in_slice, other, too_few
+from harness.gates.base.rules import TOUCH, Rules, signed, some
 from harness.measures.name import span_of
 from harness.stats import sequential
 from harness.stats.bounded import Span, chance_above
 from harness.stats.interval import interval
 from harness.stats.sample_size import min_queries, queries_needed
-from harness.stats.sequential import times_needed
 
 Looks = Literal["planned", "anytime"]
 
@@ -49,44 +48,11 @@ HOPELESS = 20
 
 
 def known_span(measure: str) -> Span:
-    """Return the least and the greatest value of ``measure``.
-
-    Raises:
-        EvidenceError: they are unknown.
-    """
+    """Return the least and the greatest value of ``measure``."""
     span = span_of(measure)
     if span is None:
         raise EvidenceError(f"{measure} has no known least and greatest value; judge by another")
     return span
-
-
-def needed_at_every_look(
-    values: NDArray[np.float64],
-    bound: float,
-    *,
-    span: Span,
-    clusters: NDArray[np.int64] | None,
-    rules: Rules,
-) -> str:
-    """Return the number of queries that would settle it, by an interval valid at every look."""
-    now = len(values)
-    times = times_needed(
-        values,
-        bound,
-        span=span,
-        confidence=rules.confidence,
-        clusters=clusters,
-        largest=rules.largest_cluster,
-    )
-    if times is None:
-        return (
-            "the difference is close to the bound: more queries will not help, change the candidate"
-        )
-    count = max(math.ceil(times * now), now + 1)
-    return (
-        f"about {counted(count, 'judged query')} (now {now:,}), if they come like these; they may"
-        " be added in any number of steps"
-    )
 
 
 def needed(
@@ -170,11 +136,7 @@ class Comparison:
 
     @property
     def span(self) -> Span:
-        """Largest loss and largest gain of one query.
-
-        Raises:
-            EvidenceError: they are unknown for this measure.
-        """
+        """Largest loss and largest gain of one query."""
         return known_span(self.paired.measure).differences
 
     def estimate(self, rules: Rules) -> Estimate:
@@ -193,14 +155,14 @@ class Comparison:
         """p-value of "the mean difference is ``bound`` or less"."""
         if self.open is None or self.open.judged is None:
             values = self.paired.difference if self.open is None else self.open.worst
-            return self._p_above(values, self.known, bound, rules)
+            return self._p_above(values, bound, rules)
         return _smallest_error(lambda error: self.estimate(error).low > bound, rules)
 
     def p_below(self, bound: float, rules: Rules) -> float:
         """p-value of "the mean difference is ``bound`` or more"."""
         if self.open is None or self.open.judged is None:
             values = self.paired.difference if self.open is None else self.open.best
-            return self._p_above(-values, self.known, -bound, rules)
+            return self._p_above(-values, -bound, rules)
         return _smallest_error(lambda error: self.estimate(error).high < bound, rules)
 
     def said(self, bound: Bound, rules: Rules) -> str:
@@ -226,28 +188,31 @@ class Comparison:
     def needed(self, bound: float, rules: Rules) -> str:
         """Return the number of judged queries that would settle it, in words."""
         values, groups, span = self.paired.difference, self.known, self.span
-        if self.every_look:
-            return needed_at_every_look(values, bound, span=span, clusters=groups, rules=rules)
-        return needed(values, bound, best=0.0, span=span, clusters=groups, rules=rules)
+        if not self.every_look:
+            return needed(values, bound, best=0.0, span=span, clusters=groups, rules=rules)
+        sure, largest, now = rules.confidence, rules.largest_cluster, len(values)
+        times = sequential.times_needed(
+            values, bound, span=span, confidence=sure, clusters=groups, largest=largest
+        )
+        if times is None:
+            said = "the difference is close to the bound: more queries will not help"
+            return f"{said}, change the candidate"
+        count = counted(max(math.ceil(times * now), now + 1), "judged query")
+        said = f"about {count} (now {now:,}), if they come like these"
+        return f"{said}; they may be added in any number of steps"
 
-    def toothless(self, margin: float) -> str:
-        """State that a candidate without any hits would keep the margin; empty if it would not.
+    def empty_pass(self, verdict: Verdict, estimate: Estimate, margin: float) -> str:
+        """Describe why a PASS is meaningless; empty if it is not, as with a significant gain.
 
-        It would if the control's mean is the margin or less.
+        It is where a candidate without any hits would keep the margin too.
         """
         mean, least = float(self.paired.control.mean()), known_span(self.paired.measure).least
-        if mean - least > margin + TOUCH:
+        if verdict is not Verdict.PASS or estimate.low > TOUCH or mean - least > margin + TOUCH:
             return ""
         return (
             f"losing everything would pass: the control's own mean is {mean:.4f},"
             f" the margin {margin:g}"
         )
-
-    def empty_pass(self, verdict: Verdict, estimate: Estimate, margin: float) -> str:
-        """Describe why a PASS is meaningless; empty if it is not, as with a significant gain."""
-        if verdict is not Verdict.PASS or estimate.low > TOUCH:
-            return ""
-        return self.toothless(margin)
 
     @property
     def losses(self) -> str:
@@ -286,20 +251,12 @@ class Comparison:
             f"{groups}{said_of_parted(self.parted)}"
         )
 
-    def _p_above(
-        self,
-        values: NDArray[np.float64],
-        groups: NDArray[np.int64] | None,
-        bound: float,
-        rules: Rules,
-    ) -> float:
+    def _p_above(self, values: NDArray[np.float64], bound: float, rules: Rules) -> float:
+        span, groups, largest = self.span, self.known, rules.largest_cluster
         if self.every_look:
-            return sequential.p_above(
-                values, bound, span=self.span, clusters=groups, largest=rules.largest_cluster
-            )
-        column, largest = values.reshape(-1, 1), rules.largest_cluster
-        found = chance_above(column, bound, span=self.span, clusters=groups, largest=largest)
-        return float(found[0])
+            return sequential.p_above(values, bound, span=span, clusters=groups, largest=largest)
+        column = values.reshape(-1, 1)
+        return float(chance_above(column, bound, span=span, clusters=groups, largest=largest)[0])
 
     def _over(
         self, lost: NDArray[np.float64], groups: NDArray[np.int64] | None, rules: Rules
@@ -322,28 +279,19 @@ class Comparison:
     ) -> Estimate:
         span = span or self.span
         if self.every_look:
-            column, sure = values.reshape(-1, 1), rules.confidence
+            column, sure, largest = values.reshape(-1, 1), rules.confidence, rules.largest_cluster
             (found,) = sequential.evalues_each(
-                column,
-                span=span,
-                confidence=sure,
-                clusters=groups,
-                largest=rules.largest_cluster,
+                column, span=span, confidence=sure, clusters=groups, largest=largest
             )
             return found
         return interval(values, span=span, inference=rules, clusters=groups)
 
 
 def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) -> Comparison:
-    """Pair the candidate with the control, or with the arm ``versus``.
-
-    Raises:
-        EvidenceError: an arm or its scores are missing, or a score is NaN.
-        MismatchedQueries: the two arms have different queries.
-    """
+    """Pair the candidate with the control, or with the arm ``versus``."""
     base = evidence.control if versus is None else other(evidence, versus)
     control, candidate = (
-        in_slice(scores_of(side, settings.measure), evidence, settings.slice)
+        in_slice(checked(side.scores, settings.measure, side.arm), evidence, settings.slice)
         for side in (base, evidence.candidate)
     )
     paired = Paired.of(control, candidate)
@@ -365,50 +313,49 @@ def _smallest_error(decides: Callable[[Rules], bool], rules: Rules) -> float:
     return math.exp(high)
 
 
-def judge_above(
+def judge_mean(
     gate: str,
     settings: SampleSettings,
     evidence: Evidence,
     rules: Rules,
     *,
-    limit: float,
-    versus: str | None,
+    bound: Bound,
+    versus: str | None = None,
     from_nothing: bool = False,
 ) -> Finding:
-    """Judge "the mean difference lies above ``limit``" (method, section 4).
+    """Judge on which side of a bound the mean difference lies (method, section 4).
 
-    A PASS must also hold when every lost query counts as the worst difference, -1. A PASS that a
-    candidate without any hits would get too becomes INCONCLUSIVE, unless ``from_nothing`` is set.
+    Within a margin on both sides, these are Schuirmann's two one-sided tests (1987), and the
+    p-value is the larger of the two. A PASS must also hold when every lost query counts as the
+    worst difference, -1, and within a margin as +1 too. A PASS that a candidate without any hits
+    would get too becomes INCONCLUSIVE, unless ``from_nothing`` is set.
     """
-    comparison, bound = compare(evidence, settings, versus), Bound(limit)
-    if thin := too_few(gate, settings, comparison.paired.query_ids, evidence, comparison.losses):
+    found, limit = compare(evidence, settings, versus), bound.limit
+    if thin := too_few(gate, settings, found.paired.query_ids, evidence, found.losses):
         return thin
-    estimate = comparison.estimate(rules)
-    verdict = above(estimate, limit)
-    reason = f"{settings.where}: {comparison.said(bound, rules)}"
+    estimate = found.estimate(rules)
+    verdict = bound.verdict(estimate)
+    reason = f"{settings.where}: {found.said(bound, rules)}"
     remedy, cause = "", Cause.OPEN
     if verdict is Verdict.INCONCLUSIVE:
-        remedy, cause = comparison.settled(bound, rules)
-    if verdict is Verdict.PASS and comparison.paired.unpaired:
-        worst = comparison.with_unpaired(-1.0, rules)
-        verdict = (
-            above(worst, limit) if above(worst, limit) is Verdict.PASS else Verdict.INCONCLUSIVE
-        )
-        reason += f"; with these counted as -1 each {signed(worst)}"
-        remedy, cause = comparison.answers, Cause.UNANSWERED
-    if (
-        limit < 0
-        and not from_nothing
-        and (empty := comparison.empty_pass(verdict, estimate, -limit))
-    ):
+        remedy, cause = found.settled(bound, rules)
+    if verdict is Verdict.PASS and found.paired.unpaired:
+        ends = {
+            said: found.with_unpaired(each, rules)
+            for said, each in (("-1", -1.0), ("+1", 1.0))[: 1 + bound.both]
+        }
+        if any(bound.verdict(end) is not Verdict.PASS for end in ends.values()):
+            verdict = Verdict.INCONCLUSIVE
+        remedy, cause = found.answers, Cause.UNANSWERED
+        counted_as = ", ".join(f"as {said} each {signed(end)}" for said, end in ends.items())
+        reason += f"; with these counted {counted_as}"
+    margin = limit if bound.both else -limit
+    if margin > 0 and not from_nothing and (empty := found.empty_pass(verdict, estimate, margin)):
         verdict, reason, remedy = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
         cause = Cause.EMPTY
+    p_value = found.p_above(-limit if bound.both else limit, rules)
+    if bound.both:
+        p_value = max(p_value, found.p_below(limit, rules))
     return settings.finding(
-        gate,
-        verdict,
-        reason,
-        estimate=estimate,
-        remedy=remedy,
-        p_value=comparison.p_above(limit, rules),
-        cause=cause,
+        gate, verdict, reason, estimate=estimate, remedy=remedy, p_value=p_value, cause=cause
     )

@@ -12,7 +12,7 @@ from pydantic import field_validator
 
 from harness.agreement import UNCOMPARED, Class
 from harness.core.errors import EvidenceError, UnknownName
-from harness.core.evidence import Agreement, ArmResult, Evidence
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.run import Status
@@ -84,11 +84,7 @@ def _known(measure: str) -> None:
 
 
 def other(evidence: Evidence, arm: str) -> ArmResult:
-    """Return another arm of the evidence.
-
-    Raises:
-        EvidenceError: the evidence has no arm of that name.
-    """
+    """Return another arm of the evidence."""
     if arm not in evidence.others:
         raise EvidenceError(
             f"no arm {arm} was measured beside {evidence.control.arm} and"
@@ -98,21 +94,8 @@ def other(evidence: Evidence, arm: str) -> ArmResult:
     return evidence.others[arm]
 
 
-def scores_of(side: ArmResult, measure: str) -> Scores:
-    """Scores of one arm.
-
-    Raises:
-        EvidenceError: the arm was not scored by ``measure``.
-    """
-    return checked(side.scores, measure, side.arm)
-
-
 def checked(scores: Mapping[str, Scores], measure: str, owner: str) -> Scores:
-    """Scores by name, all finite.
-
-    Raises:
-        EvidenceError: scores of that name are missing, or one is NaN or infinite.
-    """
+    """Scores by name, all finite."""
     if measure not in scores:
         raise EvidenceError(
             f"{owner} has no {measure}, only {', '.join(sorted(scores)) or 'nothing'};"
@@ -176,10 +159,8 @@ NEVER_TRIED = "never tried"
 def class_of(evidence: Evidence) -> Mapping[str, str]:
     """Class of each query that was tried (method, section 3).
 
-    Raises:
-        EvidenceError: a query has two classes or an unknown one, or an agreement without a
-            comparison. Or it counts as compared although an arm did not answer it, or was passed
-            over although both did.
+    A query is refused that has two classes or an unknown one, an agreement without a comparison,
+    or that counts as compared although an arm did not answer it, or the reverse.
     """
     agreement = evidence.agreement
     found = dict(zip(agreement.query_ids, agreement.classes, strict=True))
@@ -199,7 +180,13 @@ def class_of(evidence: Evidence) -> Mapping[str, str]:
                 f"{run.arm} did not answer {many(len(silent), 'query')} that count as compared"
                 f" ({some(silent)}); an error is not an empty answer: compare the runs once more"
             )
-    _no_values_without_comparison(agreement, found)
+    for name, scores in agreement.scores.items():
+        wrong = tuple(q for q in scores.query_ids if found.get(q) not in COMPARED)
+        if wrong:
+            raise EvidenceError(
+                f"{many(len(wrong), 'query has')} a {name} and no comparison ({some(wrong)});"
+                " a skipped comparison is not an equal one: compare the runs once more"
+            )
     _nothing_passed_over(evidence, found)
     return found
 
@@ -220,33 +207,14 @@ def _nothing_passed_over(evidence: Evidence, found: Mapping[str, str]) -> None:
         )
 
 
-def _no_values_without_comparison(agreement: Agreement, found: Mapping[str, str]) -> None:
-    for name, scores in agreement.scores.items():
-        wrong = tuple(q for q in scores.query_ids if found.get(q) not in COMPARED)
-        if wrong:
-            raise EvidenceError(
-                f"{many(len(wrong), 'query has')} a {name} and no comparison ({some(wrong)});"
-                " a skipped comparison is not an equal one: compare the runs once more"
-            )
-
-
 class ShareSettings(GateSettings):
     """A share of the queries of each arm must lie below ``max_share``."""
 
     granted: ClassVar[tuple[str, ...]] = OF_QUERIES
+    passes: ClassVar[Where] = "below"
+    bounded_by: ClassVar[str] = "max_share"
+    unit: ClassVar[str] = "share"
     max_share: Share
-
-    @property
-    def passes(self) -> Where:
-        return "below"
-
-    @property
-    def limit(self) -> float:
-        return self.max_share
-
-    @property
-    def unit(self) -> str:
-        return "share"
 
 
 def judge_shares(

@@ -90,6 +90,8 @@ class GateSettings(BaseModel, ABC):
     """Kinds of evidence without which the gate is INCONCLUSIVE, as their ``absent`` says."""
     granted: ClassVar[tuple[str, ...]] = ()
     """Premises of a PASS (``harness.policy.decision``)."""
+    bounded_by: ClassVar[str] = ""
+    """The key that is the bound, where it is one as it stands."""
 
     @property
     @abstractmethod
@@ -99,7 +101,7 @@ class GateSettings(BaseModel, ABC):
     @property
     def limit(self) -> float | None:
         """The bound on the estimate's scale; None if it is not a number."""
-        return None
+        return getattr(self, self.bounded_by) if self.bounded_by else None
 
     @property
     def passes(self) -> Where | None:
@@ -283,11 +285,7 @@ def _added() -> Mapping[str, str]:
 
 
 def load(name: str) -> Rule:
-    """Import the rule called ``name``; one of a slice that is absent judges nothing.
-
-    Raises:
-        UnknownName: the module is missing.
-    """
+    """Import the rule called ``name``; one of a slice that is absent judges nothing."""
     if name not in (known := names()):
         raise UnknownName("rule", name, known)
     if name not in RULES and find_spec(of_gates := f"harness.gates.{name}"):

@@ -61,9 +61,8 @@ class TimedSettings(GateSettings):
         return float(self.percent[1:])
 
     @property
-    @abstractmethod
     def limit(self) -> float:
-        """The bound on the estimate's scale."""
+        return float(getattr(self, self.bounded_by))
 
     @abstractmethod
     def measured(self, race: Race, times: Times, evidence: Evidence, confidence: float) -> Estimate:
@@ -86,9 +85,6 @@ def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: R
     """PASS where the whole interval of what is measured lies below the limit.
 
     Of queries of one cluster the first counts, for they take much the same time.
-
-    Raises:
-        EvidenceError: a time is not above 0, or the arms ran different queries.
     """
     race = evidence.of(Race)
     names = [evidence.clusters.get(query_id, query_id) for query_id in race.query_ids]
@@ -265,21 +261,12 @@ class BudgetSettings(GateSettings):
     machine are scaled by its time for that work, by a factor of at most ``max_scale``.
     """
 
+    passes: ClassVar[Where] = "below"
+    bounded_by: ClassVar[str] = "max_ms"
+    unit: ClassVar[str] = "ms"
     max_ms: Milliseconds
     reference_ms: Milliseconds
     max_scale: Annotated[float, Field(ge=1, le=MOST_RATIO)]
-
-    @property
-    def passes(self) -> Where:
-        return "below"
-
-    @property
-    def limit(self) -> float:
-        return self.max_ms
-
-    @property
-    def unit(self) -> str:
-        return "ms"
 
     def scale(self, reference_ns: NDArray[np.int64]) -> float:
         """Ratio of the reference work's time to that on the machine of the budget."""
