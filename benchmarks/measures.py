@@ -30,7 +30,6 @@ GRADES = (0, 0, 0, 1, 1, 2, 3)
 WORKER = Path(__file__).with_name("measures_worker.py")
 CONTESTANTS = (
     "ours-coded", "ours-run", "ours-score", "pytrec-native", "ranx-native", "irmeasures-native",
-    "ours-table", "pytrec-table", "ranx-table",
 )  # fmt: skip
 AGREE = 1e-9
 
@@ -109,18 +108,17 @@ def _said(process: subprocess.Popen[str]) -> str:
 
 
 def show(queries: int, found: dict[str, list[dict[str, float]]]) -> None:
-    """Print a row for each contestant, and what it is to the peers that start where it starts."""
+    """Print a row for each contestant, and what it is to the peers."""
     seconds = {name: median(row["seconds"] for row in rows) for name, rows in found.items()}
     cpu = {name: median(row["cpu"] for row in rows) for name, rows in found.items()}
     extra = {name: max(row["extra"] for row in rows) for name, rows in found.items()}
     for name, rows in found.items():
-        start = "table" if name.endswith("table") else "native"
         ratios = [
-            f"{of[f'{peer}-{start}'] / of[name]:.1f}" if f"{peer}-{start}" in of else "-"
+            f"{of[f'{peer}-native'] / of[name]:.1f}" if f"{peer}-native" in of else "-"
             for of in (seconds, cpu)
             for peer in ("pytrec", "ranx")
         ]
-        memory = extra[name] / max(extra.get(f"pytrec-{start}", 0), 1)
+        memory = extra[name] / max(extra.get("pytrec-native", 0), 1)
         say(
             f"| {queries:,} | {name} | {seconds[name] * 1e3:,.1f} |"
             f" {cpu[name] * 1e3:,.1f} | {' | '.join(ratios)} |"
@@ -139,7 +137,7 @@ def cold(folder: Path) -> float:
         "import sys; from pathlib import Path; import pyarrow.parquet as pq;"
         "from benchmarks.measures_worker import contestant;"
         "t = [pq.read_table(Path(sys.argv[1]) / f'{n}.parquet') for n in ('run', 'qrels')];"
-        "print(contestant('ours-table', *t)())"
+        "print(contestant('ours-run', *t)())"
     )
     env = {**os.environ, "PYTHONPATH": str(WORKER.parent.parent)}
     start = perf_counter()

@@ -2,7 +2,7 @@
 
 Values of nDCG@10, RR@10, P@10, R@100 and AP@100 for every query, and the five means. ``native`` is
 what each library works on: dictionaries, its own objects, or coded columns; it is made before the
-clock starts. ``table`` starts from flat columns of strings in memory, and all conversions count.
+clock starts.
 A peer that has no RR@10 computes RR. Imports of others' libraries stand inside the functions:
 each contestant runs in an environment that has its own.
 """
@@ -85,19 +85,9 @@ def contestant(name: str, run: pa.Table, qrels: pa.Table) -> Round:
     if who == "ranx":
         import ranx
 
-        if start == "table":
-            ids = {"query_id": object, "doc_id": object}  # ranx knows no other type of string
-            frames = [table.to_pandas().astype(ids) for table in (qrels, run)]
-            columns = {"q_id_col": "query_id", "doc_id_col": "doc_id"}
-            return lambda: ranx_means(
-                ranx.Qrels.from_df(frames[0], **columns, score_col="grade"),
-                ranx.Run.from_df(frames[1], **columns, score_col="score"),
-            )
         objects = ranx.Qrels(dictionaries(qrels, "grade")), ranx.Run(dictionaries(run, "score"))
         return lambda: ranx_means(*objects)
     compute = pytrec if who == "pytrec" else library
-    if start == "table":
-        return lambda: compute(dictionaries(run, "score"), dictionaries(qrels, "grade"))
     made = dictionaries(run, "score"), dictionaries(qrels, "grade")
     return lambda: compute(*made)
 
@@ -105,12 +95,11 @@ def contestant(name: str, run: pa.Table, qrels: pa.Table) -> Round:
 def _ours(start: str, run: pa.Table, qrels: pa.Table) -> Round:
     from harness.core.records import Qrels
     from harness.core.run import Run, Status
-    from harness.measures.kernels import Graded, code_table, grade_table
+    from harness.measures.columns import EncodedQrels
+    from harness.measures.kernels import Graded
     from harness.measures.quality import score
 
-    if start == "table":
-        return lambda: ours(grade_table(run, code_table(qrels)))
-    coded = code_table(qrels)
+    coded = EncodedQrels.of(Qrels(dictionaries(qrels, "grade")))
     docs = run.column("doc_id").combine_chunks().dictionary_encode()
     vocabulary = sorted(docs.dictionary.to_pylist())
     place = {doc_id: at for at, doc_id in enumerate(vocabulary)}

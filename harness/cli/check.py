@@ -137,7 +137,6 @@ WITHOUT = {
     "cluster": "`--cluster` does not run; `--workers` does",
     "ir-datasets": "`harness import ir-datasets` does not run",
     "languages": "code search reads Python alone",
-    "fast": "measures and message search are slower, with the same values",
 }
 """What is so without an extra of pyproject.toml."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

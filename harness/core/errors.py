@@ -181,7 +181,6 @@ EXTRAS = {
         "tree_sitter_rust",
         "tree_sitter_typescript",
     ),
-    "fast": ("numba",),
 }
 """Modules by the name of the extra that installs them."""
 CORE = frozenset(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,95 +15,10 @@ from harness.core.errors import UnknownName
 from harness.measures.kernels import MeasureSpec
 from harness.measures.name import as_gains, parse
 
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 STEPS = 100
 """More than Dinkelbach's method takes: each step but the last takes another completion."""
-
-
-class Level(NamedTuple):
-    """One level of gain above the one before it."""
-
-    gain: float
-    """What it gains more than the level before."""
-    judged: int
-    """Judged documents of this level or above."""
-
-
-class Part(NamedTuple):
-    """What a choice for some of the levels adds."""
-
-    score: float
-    top: float
-    bottom: float
-
-
-class Ratio(NamedTuple):
-    """A measure as a function of the grades of its unjudged documents."""
-
-    base: float
-    """The sum over the judged documents."""
-    weights: tuple[float, ...]
-    """What each unjudged document adds a unit of gain, in any order."""
-    levels: tuple[Level, ...]
-    """Levels that a document may have, the lowest first; none is relevance 0."""
-    worth: Sequence[float]
-    """What the ideal list of n documents is worth a unit of gain, for n from 0."""
-    constant: float
-    """What is below the line whatever is judged, e.g. the k of P@k."""
-
-    @property
-    def defined(self) -> bool:
-        """Whether there is anything below the line as it is judged now."""
-        return self._judged_bottom > 0
-
-    @property
-    def as_judged(self) -> float:
-        """The value with every unjudged document irrelevant."""
-        return self.base / self._judged_bottom
-
-    @property
-    def smallest(self) -> float:
-        """The smallest value over all completions."""
-        negated = tuple(-weight for weight in self.weights)
-        return -self._replace(base=-self.base, weights=negated).largest
-
-    @property
-    def largest(self) -> float:
-        """The largest value over all completions that give one, exact but for rounding.
-
-        Where nothing is judged relevant yet, the search begins at the best single document.
-        Of all completions with the same counts by level, the best gives the highest levels to the
-        documents that add most (rearrangement). So only counts by level are searched. The ratio is
-        maximized by Dinkelbach's method (Management Science 1967), each step level by level. A
-        document of a level is also of all levels below it.
-        """
-        sums = (0.0, *accumulate(sorted(self.weights, reverse=True)))
-        found = self.as_judged if self.defined else max(self.weights) / self.worth[1]
-        for _ in range(STEPS):
-            part = self._best(sums, found)
-            bottom = self._judged_bottom + part.bottom
-            better = (self.base + part.top) / bottom if bottom else found
-            if not better > found:
-                break
-            found = better
-        return found
-
-    @property
-    def _judged_bottom(self) -> float:
-        return self.constant + sum(level.gain * self.worth[level.judged] for level in self.levels)
-
-    def _best(self, sums: Sequence[float], price: float) -> Part:
-        """Find the completion that adds most to ``top - price * bottom``."""
-        rows = [Part(0.0, 0.0, 0.0)] * len(sums)
-        for gain, judged in reversed(self.levels):
-            best = rows[0]
-            for count, (rest, summed) in enumerate(zip(rows, sums, strict=True)):
-                top = gain * summed + rest.top
-                more = self.worth[judged + count] - self.worth[judged]
-                bottom = gain * more + rest.bottom
-                if (score := top - price * bottom) > best.score or not count:
-                    best = Part(score, top, bottom)
-                rows[count] = best
-        return rows[-1]
 
 
 def average_precision(
@@ -185,11 +99,6 @@ class Bounding:
             raise UnknownName("measure with bounds", measure, BOUNDED)
         return cls(asked, tuple(scale))
 
-    @property
-    def exact(self) -> bool:
-        """Whether the bounds of the difference are reached by a completion."""
-        return self.asked.name != "AP"
-
     def unjudged(self, case: Case) -> tuple[str, ...]:
         """Unjudged documents within the cutoff of either arm, in byte order."""
         shown = {*case.control[: self.asked.cutoff], *case.candidate[: self.asked.cutoff]}
@@ -216,91 +125,70 @@ class Bounding:
 
     def difference(self, case: Case) -> Span:
         """Bounds of candidate - control, both under the same completion."""
-        match self.asked.name:
-            case "RR":
-                return self._reciprocal(case, lambda one, other: one - other)
-            case "AP":
-                control, candidate = self.control(case), self.candidate(case)
-                worst, best = candidate.worst - control.best, candidate.best - control.worst
-                return Span(worst, best) if self.unjudged(case) else Span(worst, worst)
-        ratio = self._ratio(case, ((case.candidate, 1.0), (case.control, -1.0)))
-        return Span(ratio.smallest, ratio.largest)
+        if self.asked.name != "AP":
+            return self._span(self.hits([case]))
+        control, candidate = self.control(case), self.candidate(case)
+        worst, best = candidate.worst - control.best, candidate.best - control.worst
+        return Span(worst, best) if self.unjudged(case) else Span(worst, worst)
+
+    def widths(self, cases: Sequence[Case]) -> Sequence[float]:
+        """Return how wide the bounds of the difference are in each case."""
+        if self.asked.name == "AP":
+            return [self.difference(case).width for case in cases]
+        found = self.effects(self.hits(cases))
+        return [float(width) for width in found.best - found.worst]
 
     def as_judged(self, case: Case) -> float:
         """Return candidate - control with every unjudged document irrelevant."""
+        if self.asked.name != "AP":
+            return float(self.effects(self.hits([case])).difference[0])
         nothing = dict.fromkeys(self.unjudged(case), 0)
         return self.difference(case._replace(grades={**nothing, **case.grades})).worst
 
+    def hits(self, cases: Sequence[Case]) -> Hits:
+        """Lay out what both arms show, a row for each case."""
+        shown: list[tuple[int, int, int, int, bool]] = []
+        judged: list[tuple[int, int]] = []
+        for row, case in enumerate(cases):
+            old, new = (
+                {doc_id: rank for rank, doc_id in enumerate(arm[: self.asked.cutoff], start=1)}
+                for arm in (case.control, case.candidate)
+            )
+            for doc_id in {**old, **new}:
+                known = doc_id in case.grades
+                gain = self.gain(case.grades[doc_id]) if known else 0
+                shown.append((row, old.get(doc_id, 0), new.get(doc_id, 0), gain, not known))
+            judged += [(row, self.gain(grade)) for grade in case.grades.values()]
+        columns = np.array(shown, dtype=np.int64).reshape(-1, 5).T
+        of, gains = np.array(judged, dtype=np.int64).reshape(-1, 2).T
+        query, control, candidate, gained, unjudged = columns
+        return Hits(
+            len(cases), query, control, candidate, gained.astype(np.float64),
+            np.flatnonzero(unjudged), of, gains.astype(np.float64),
+        )  # fmt: skip
+
+    def effects(self, hits: Hits) -> Effects:
+        """Return what completions do to each difference, for other measures than AP."""
+        if self.asked.name == "RR":
+            return effects_of_rr(hits, self._may_be_relevant)
+        return Ratios.of(hits, self).effects()
+
     def _alone(self, case: Case, shown: tuple[str, ...]) -> Span:
-        match self.asked.name:
-            case "RR":
-                itself = case._replace(candidate=shown)
-                return self._reciprocal(itself, lambda one, _: one)
-            case "AP":
-                judged = {doc: self.gain(grade) > 0 for doc, grade in case.grades.items()}
-                open_ = self.unjudged(case) if self._may_be_relevant else ()
-                return Span(*average_precision(shown[: self.asked.cutoff], judged, open_))
-        ratio = self._ratio(case, ((shown, 1.0),))
-        return Span(ratio.smallest, ratio.largest)
+        if self.asked.name != "AP":
+            hits = self.hits([case])
+            ranks = hits.candidate if shown is case.candidate else hits.control
+            return self._span(hits._replace(control=np.zeros_like(ranks), candidate=ranks))
+        judged = {doc: self.gain(grade) > 0 for doc, grade in case.grades.items()}
+        open_ = self.unjudged(case) if self._may_be_relevant else ()
+        return Span(*average_precision(shown[: self.asked.cutoff], judged, open_))
+
+    def _span(self, hits: Hits) -> Span:
+        found = self.effects(hits)
+        return Span(float(found.worst[0]), float(found.best[0]))
 
     @property
     def _may_be_relevant(self) -> bool:
         return self.gain(self.scale[-1]) > 0
-
-    def _ratio(self, case: Case, arms: Sequence[tuple[tuple[str, ...], float]]) -> Ratio:
-        gained = [self.gain(grade) for grade in case.grades.values()]
-        unjudged = self.unjudged(case)
-        worth_at = self._worth_at(len(gained) + len(unjudged))
-        weights = dict.fromkeys(unjudged, 0.0)
-        base = 0.0
-        for shown, sign in arms:
-            for doc_id, worth in zip(shown[: self.asked.cutoff], worth_at, strict=False):
-                if doc_id in weights:
-                    weights[doc_id] += sign * worth
-                else:
-                    base += sign * worth * self.gain(case.grades[doc_id])
-        gains = sorted({0, *gained, *map(self.gain, self.scale)})
-        levels = [
-            Level(high - low, sum(gain >= high for gain in gained)) for low, high in pairwise(gains)
-        ]
-        ideal: Sequence[float] = (0.0, *accumulate(worth_at[: self.asked.cutoff]))
-        beyond = len(gained) + len(unjudged) + 1 - len(ideal)
-        ideal = (*ideal, *[ideal[-1]] * max(beyond, 0))
-        constant = 0.0
-        if self.asked.name == "R":
-            ideal = range(len(ideal))
-        elif self.asked.name == "P":
-            ideal, constant = [0.0] * len(ideal), float(self.asked.cutoff or 1)
-        return Ratio(base, tuple(weights.values()), tuple(levels), ideal, constant)
-
-    def _worth_at(self, documents: int) -> Sequence[float]:
-        """Return what a unit of gain is worth at each rank."""
-        depth = documents if self.asked.cutoff is None else max(self.asked.cutoff, 1)
-        if self.asked.name != "nDCG":
-            return [1.0] * depth
-        return [1 / math.log2(at + 2) for at in range(depth)]
-
-    def _reciprocal(self, case: Case, value: Callable[[float, float], float]) -> Span:
-        """Try no further relevant document, and each one alone.
-
-        One is enough at each end of the difference: the first relevant document of the arm that is
-        to gain; any other could only help the other arm. For one arm alone it is enough too.
-        """
-        judged = {doc for doc, grade in case.grades.items() if self.gain(grade) > 0}
-        open_ = self.unjudged(case) if self._may_be_relevant else ()
-        found = [
-            value(self._rr(case.candidate, good), self._rr(case.control, good))
-            for good in (judged, *({*judged, doc_id} for doc_id in open_))
-        ]
-        return Span(min(found), max(found))
-
-    def _rr(self, shown: tuple[str, ...], good: set[str]) -> float:
-        ranks = enumerate(shown[: self.asked.cutoff], start=1)
-        return next((1 / rank for rank, doc_id in ranks if doc_id in good), 0.0)
-
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 class Hits(NamedTuple):
@@ -413,17 +301,12 @@ class Ratios:
         return cls(hits, base, each[hits.open], levels, ideal, constant)
 
     @property
-    def defined(self) -> NDArray[np.bool_]:
-        """Queries with a value, shape (queries,): something is relevant, also for P."""
-        return self.hits.answerable
-
-    @property
     def bottom(self) -> Floats:
         """What is below the line as it is judged, shape (queries,)."""
         found = np.full(self.hits.queries, self.constant)
         for gain, judged in self.levels:
             found += gain * self.ideal[judged]
-        return np.where(self.defined, found, 1.0)
+        return np.where(self.hits.answerable, found, 1.0)
 
     def effects(self) -> Effects:
         """Bound each query, and each hit alone (``Missing.loss``).

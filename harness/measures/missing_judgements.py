@@ -19,9 +19,9 @@ from harness.core.evidence import Sample
 from harness.core.records import Qrels
 from harness.core.run import Run
 from harness.measures.columns import EncodedQrels
-from harness.measures.completion_bounds import Bounding, Case, Hits, Ratios, effects_of_rr
+from harness.measures.completion_bounds import Bounding, Case, Hits
 from harness.measures.name import parse, span_of_difference
-from harness.measures.quality import rests_on_judging_only
+from harness.measures.quality import kept, rests_on_judging_only
 from harness.stats.bounded import Span
 
 
@@ -72,12 +72,11 @@ def narrowing(
     ends = wanted.scale[0], wanted.scale[-1]
     found: dict[tuple[str, str], float] = {}
     for query_id, case in cases(control, candidate, qrels, query_ids, wanted.asked.cutoff):
-        width = wanted.difference(case).width
-        if width <= ROUNDING:
-            continue
-        for doc_id in wanted.unjudged(case):
-            left = [wanted.difference(case.with_judged(doc_id, grade)).width for grade in ends]
-            narrower = width - sum(left) / len(left)
+        docs = wanted.unjudged(case)
+        one_more = (case.with_judged(doc_id, grade) for grade in ends for doc_id in docs)
+        width, *left = wanted.widths([case, *one_more])
+        for doc_id, one, other in zip(docs, left[: len(docs)], left[len(docs) :], strict=True):
+            narrower = width - (one + other) / 2
             if narrower > ROUNDING:
                 found[query_id, doc_id] = narrower / len(query_ids)
     return found
@@ -206,14 +205,14 @@ def missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing
 
     A measure without known bounds may be anything where an unjudged document is shown.
     """
-    kept = _kept.setdefault(control, {})
+    known = _kept.setdefault(control, {})
     key = id(candidate), id(qrels), measure
-    if key in kept:
-        one, judged, found = kept[key]
+    if key in known:
+        one, judged, found = known[key]
         if one() is candidate and judged() is qrels:
             return found
     found = _missing(control, candidate, qrels, measure)
-    kept[key] = ref(candidate), ref(qrels), found
+    known[key] = ref(candidate), ref(qrels), found
     return found
 
 
@@ -231,11 +230,7 @@ def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missin
     if wanted.asked.name == "AP":
         return _one_by_one(found, control, candidate, qrels, wanted, measure)
     hits = found.hits(wanted)
-    if wanted.asked.name == "RR":
-        effects, defined = effects_of_rr(hits, wanted.gain(wanted.scale[-1]) > 0), hits.answerable
-    else:
-        ratios = Ratios.of(hits, wanted)
-        effects, defined = ratios.effects(), ratios.defined
+    effects = wanted.effects(hits)
     every = Missing(
         measure,
         found.query_ids,
@@ -247,7 +242,7 @@ def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missin
         effects.loss,
         effects.gain,
     )
-    return every.of(_those(found.query_ids, defined))
+    return every.of(kept(found.query_ids, hits.answerable))
 
 
 def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing:
@@ -384,10 +379,6 @@ def _flat(
     translation = np.array([code[doc_id] for doc_id in run.vocabulary], dtype=np.int64)
     docs = translation[run.docs[np.repeat(first, length) + place]] if len(query) else query
     return query, docs, place + 1
-
-
-def _those(query_ids: Sequence[str], kept: NDArray[np.bool_]) -> list[str]:
-    return [query_id for query_id, keep in zip(query_ids, kept.tolist(), strict=True) if keep]
 
 
 HALVINGS = 80

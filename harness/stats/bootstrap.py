@@ -6,11 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import ndtr, ndtri, stdtrit
 
-from harness.core.batches import Batch, current, map_batches
 from harness.core.errors import EvidenceError
-from harness.core.files import written_in
 from harness.core.printable import many
 from harness.core.scores import Estimate
 
@@ -75,14 +70,8 @@ def _words(seed: int, purpose: Purpose, counter: tuple[int, int], lines: int) ->
     return np.random.Philox(key=key, counter=start).random_raw(lines * LINE_WORDS)
 
 
-WORTH = 100_000_000
-"""Picks from which on it pays to send columns away."""
-BLOCK = 20_000_000
-"""Picks of a batch."""
 Columns = NDArray[np.float64]
 """Shape (units, columns)."""
-Sums = Callable[[Columns, range], Columns]
-"""Gives the sums of the resamples in a range; no sum depends on the range."""
 PICKS_AT_ONCE = 160_000
 SLABS_AT_ONCE = 3
 """Slabs whose sums stay in the cache together; threads meet twice for so many."""
@@ -105,23 +94,16 @@ def drawn_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1)
     All columns share the draw.
     """
     units = len(columns)
-    sums = partial(_drawn, seed)
-    if (folder := worth_sharing(resamples, units)) is not None:
-        return shared_sums(columns, sums, resamples, folder)
     found = np.empty((resamples, columns.shape[1]))
 
     def work(block: range) -> None:
-        found[block.start : block.stop] = sums(columns, block)
+        first, rows = block.start, len(block)
+        drawn = picks(seed, Purpose.QUERIES, first=first, rows=rows, units=units)
+        found[first : block.stop] = _Sums(rows, units).of(drawn, columns)
 
     with _spread(threads) as each:
         list(each(work, _blocks(resamples, units, threads)))
     return found
-
-
-def _drawn(seed: int, columns: Columns, block: range) -> Columns:
-    units = len(columns)
-    drawn = picks(seed, Purpose.QUERIES, first=block.start, rows=len(block), units=units)
-    return _Sums(len(block), units).of(drawn, columns)
 
 
 def flipped_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1) -> Columns:
@@ -158,8 +140,6 @@ def _by_bytes(
     A few units share a random byte, which picks one of the 256 sums that they can have; units
     are taken in slabs whose sums stay in the processor's cache.
     """
-    if (folder := worth_sharing(resamples, len(columns))) is not None:
-        return shared_sums(columns, partial(_slabs, levels, purpose, seed), resamples, folder)
     found = np.zeros((resamples, columns.shape[1]))
     units = LINE_BYTES * _units_a_byte(levels)
     slabs = range(-(-len(columns) // units))
@@ -179,20 +159,6 @@ def _by_bytes(
                     found[block.start : block.stop] += adding[width].of(drawn[:, :width], one)
 
             list(each(work, _blocks(resamples, LINE_BYTES, threads)))
-    return found
-
-
-def _slabs(
-    levels: tuple[float, ...], purpose: Purpose, seed: int, columns: Columns, block: range
-) -> Columns:
-    """Return the sums of one block, slab after slab as above."""
-    found = np.zeros((len(block), columns.shape[1]))
-    units = LINE_BYTES * _units_a_byte(levels)
-    for slab, first in enumerate(range(0, len(columns), units)):
-        sums = _sums_by_byte(columns[first : first + units], levels)
-        width = len(sums) // BYTE_STATES
-        drawn = slab_bytes(seed, purpose, slab=slab, first=block.start, rows=len(block))
-        found += _ByteSums(len(block), width).of(drawn[:, :width], sums)
     return found
 
 
@@ -263,40 +229,6 @@ def _spread(threads: int) -> Iterator[Each]:
         return
     with ThreadPoolExecutor(threads) as pool:
         yield pool.map
-
-
-def worth_sharing(resamples: int, units: int) -> Path | None:
-    """Return the folder of what other processes draw; None where this process does it."""
-    return current().folder if resamples * units >= WORTH else None
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """Writes the sums of one block."""
-
-    columns: Path
-    sums: Sums
-
-    def __call__(self, block: range, beside: Path) -> Iterator[int]:
-        columns = np.load(self.columns, mmap_mode="r")
-        rows = max(1, PICKS_AT_ONCE // max(1, len(columns)))
-        found = [self.sums(columns, block[at : at + rows]) for at in range(0, len(block), rows)]
-        with beside.open("wb") as file:
-            np.save(file, np.concatenate(found))
-        yield 1
-
-
-def shared_sums(columns: Columns, sums: Sums, resamples: int, folder: Path) -> Columns:
-    """Draw with the executor of the block; shape (resamples, columns)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = max(1, BLOCK // max(1, len(columns)))
-    blocks = [range(at, min(resamples, at + rows)) for at in range(0, resamples, rows)]
-    with written_in(folder) as place:
-        given = place / "columns.npy"
-        np.save(given, np.ascontiguousarray(columns))
-        parts = [Batch(block, place / f"{block.start}.npy") for block in blocks]
-        map_batches(Drawing(given, sums), parts)
-        return np.concatenate([np.load(part.part) for part in parts])
 
 
 FEWEST = 2

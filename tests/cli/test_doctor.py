@@ -74,14 +74,14 @@ def test_what_is_optional_is_told_and_is_no_problem(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, *, there: bool
 ) -> None:
     names = ("json",) if there else ("json", "no_such_module")
-    monkeypatch.setitem(errors.EXTRAS, "fast", names)
+    monkeypatch.setitem(errors.EXTRAS, "serve", names)
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if there else None)
     said = harness("doctor")
     assert said.code == 0
     told = (
-        ("extra     fast: installed", "browser   /bin/chromium")
+        ("extra     serve: installed", "browser   /bin/chromium")
         if there
-        else ("extra     fast: no_such_module not installed, so measures", "browser   none on the")
+        else ("extra     serve: no_such_module not installed, so measures", "browser   none on the")
     )
     for line in (*told, "well      nothing that is needed is missing", "memory    "):
         assert line in said.out

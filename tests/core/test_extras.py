@@ -121,5 +121,5 @@ def test_an_arm_without_its_package_is_not_installed() -> None:
 
 
 def test_what_is_missing_is_found_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(errors.EXTRAS, "fast", ("json", "no_such_module"))
-    assert errors.missing_from("fast") == ("no_such_module",)
+    monkeypatch.setitem(errors.EXTRAS, "serve", ("json", "no_such_module"))
+    assert errors.missing_from("serve") == ("no_such_module",)

@@ -1,10 +1,9 @@
-"""Replay, scores, resamples and vectors by processes: byte for byte those of one."""
+"""Replay, scores and vectors by processes: byte for byte those of one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from engines import registry
@@ -18,8 +17,10 @@ from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import OpenedIndex, replay
 from harness.pipeline.score import score
 from harness.replay import drive
-from harness.stats import bootstrap
-from harness.stats.bootstrap import drawn_sums, flipped_sums, reweighted_sums
+from harness.stages import replay as stages_replay
+from harness.stages.custody.receipts import read_manifest
+from harness.stages.replay import OpenedIndex, replay
+from harness.stages.score import score
 from tests.make.toy import ARMS, Toy
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,6 @@ def test_what_processes_do_is_what_one_does(
     project: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout, params = project.layout, project.params
-    columns = np.random.default_rng(3).normal(size=(700, 3))
     texts = [f"text {at} " * (at % 40) for at in range(120)]
     results = [layout.run(arm) for arm in ARMS] + [layout.again(arm) for arm in ARMS]
     results += [layout.per_query, layout.scores, layout.slices, layout.means_plot]
@@ -39,15 +39,11 @@ def test_what_processes_do_is_what_one_does(
             replay(layout, arm, project.cache, params.replay)
         score(layout, ARMS, params.score)
         found = [path.read_bytes() for path in results]
-        draws = (drawn_sums, flipped_sums, reweighted_sums)
-        found += [draw(columns, resamples=500, seed=9).tobytes() for draw in draws]
         return [*found, embed_all(texts, HashEmbedder(16), cache).tobytes()]
 
     alone = made(tmp_path / "one")
     monkeypatch.setattr(drive, "PART", 9)
     monkeypatch.setattr(bulk, "PART", 30)
-    monkeypatch.setattr(bootstrap, "WORTH", 1)
-    monkeypatch.setattr(bootstrap, "BLOCK", 100_000)
     said: list[str] = []
     with processes(2, tmp_path / "exchanged", said.append) as pool, using(pool):
         monkeypatch.setattr(drive, "observe", None)  # this process runs no query

@@ -38,3 +38,12 @@ def test_an_empty_slot_is_nobody() -> None:
     assert EMPTY in one.levels[0].docs
     assert one.find(*asked)[0].tolist() == []
     assert one.find(np.array([1]), np.array([0], dtype=np.int32))[1].tolist() == [0]
+
+
+def test_pairs_without_a_slot_are_searched_for() -> None:
+    docs = np.arange(3000, dtype=np.int32)
+    lookup = Lookup.of(np.zeros(3000, dtype=np.int64), docs, 900)
+    assert len(lookup.keys) > 0
+    asked = np.array([2999, 5, 4000, 17], dtype=np.int32)
+    place, pair = lookup.find(np.array([0, 0, 0, 1]), asked)
+    assert (place.tolist(), pair.tolist()) == ([0, 1], [2999, 5])
