@@ -59,11 +59,7 @@ class Pair:
 
     @classmethod
     def of(cls, control: Run, candidate: Run) -> Pair:
-        """Match two runs by query id and document id, whatever the order of either.
-
-        Raises:
-            MismatchedQueries: they are about different queries.
-        """
+        """Match two runs by query id and document id, whatever the order of either."""
         positions = candidate.positions
         here, there = set(control.query_ids), set(positions)
         if here != there:
@@ -99,11 +95,7 @@ class Pair:
 
 
 def check_depth(depth: int) -> None:
-    """Refuse a depth that holds no rank, or that no rank could stand at.
-
-    Raises:
-        HarnessError: ``depth`` is below 1 or above ``DEEPEST``.
-    """
+    """Refuse a depth that holds no rank, or that no rank could stand at."""
     if not 1 <= depth <= DEEPEST:
         raise HarnessError(f"depth {depth} holds no rank; give an integer from 1 to {DEEPEST}")
 
@@ -166,11 +158,7 @@ def classify(
     shed: Collection[str],
     stale: Collection[str],
 ) -> tuple[Class, ...]:
-    """Class of each query of ``pair``, in its order; ``shed`` and ``stale`` name queries.
-
-    Raises:
-        EvidenceError: ``shed`` or ``stale`` names a query that is not in the runs.
-    """
+    """Class of each query of ``pair``, in its order; ``shed`` and ``stale`` name queries."""
     shed, stale = frozenset(shed), frozenset(stale)
     unknown = (shed | stale) - set(pair.query_ids)
     if unknown:
@@ -247,11 +235,7 @@ class Tally:
 
 
 def tally(classes: Iterable[str]) -> Tally:
-    """Count classes: attempted = compared + errored + skipped + shed (method, section 3).
-
-    Raises:
-        EvidenceError: a class is unknown, so the counts do not add up.
-    """
+    """Count classes: attempted = compared + errored + skipped + shed (method, section 3)."""
     counts = Counter(classes)
     kinds = {
         "compared": frozenset(Class) - UNCOMPARED,
@@ -301,9 +285,6 @@ def rbo(pair: Pair, depth: int, p: float) -> Partial:
     exactly where one list starts with the other, since what a shorter list lacks is taken to agree.
     A truncation is therefore seen by Jaccard and by the class of the query, not here. One empty
     list gives 0; two are undefined.
-
-    Raises:
-        HarnessError: ``p`` is not between 0 and 1.
     """
     if not 0 < p < 1:
         raise HarnessError(f"the persistence of RBO must lie between 0 and 1, not at {p}")
@@ -474,11 +455,6 @@ def agree(
     without a value stands in ``Scores.undefined`` with its reason. The reason is its class if it
     was not compared or both lists are empty. For the taus it is ``below_two_shared``, for the nDCG
     ``serving_empty``. ``shed`` and ``stale`` name the queries that a live comparison could not use.
-
-    Raises:
-        MismatchedQueries: the runs are about different queries.
-        EvidenceError: the query set is empty, or ``shed`` or ``stale`` names an unknown one.
-        HarnessError: no depth, a depth below 1, or ``p`` not between 0 and 1.
     """
     if not depths:
         raise HarnessError("no depth to compare at; give at least one, e.g. 10")

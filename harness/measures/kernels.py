@@ -185,17 +185,6 @@ def evaluate(graded: Graded, asked: MeasureSpec) -> Values:
     return KERNELS[asked.name](seen, asked)
 
 
-def has_value(qrels: EncodedQrels, asked: MeasureSpec) -> NDArray[np.bool_]:
-    """Whether the judgements give each query a value, shape (judged queries,) (method, section 2).
-
-    A query without a relevant document has a value only for measures of judging or length.
-    """
-    if asked.name == "Judged" or (asked.name == "NumRet" and not asked.rel):
-        return np.ones(len(qrels), dtype=bool)
-    good = gains_of(qrels.grades, asked.gains) >= asked.rel
-    return np.bincount(qrels.rows[good], minlength=len(qrels)) > 0
-
-
 def _ndcg(graded: Graded, asked: MeasureSpec) -> Values:
     """Järvelin and Kekäläinen (2002), the ideal over all judged documents."""
     deepest = int(graded.rank.max(initial=0)) + 1

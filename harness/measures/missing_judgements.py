@@ -511,11 +511,7 @@ def seen_by(missing: Missing, drawn: Draw, relevant: NDArray[np.bool_]) -> NDArr
 
 
 def weighed(
-    missing: Missing,
-    drawn: Draw,
-    relevant: NDArray[np.bool_],
-    moved: Floats,
-    rate: float,
+    missing: Missing, drawn: Draw, relevant: NDArray[np.bool_], moved: Floats, rate: float
 ) -> Judged:
     """Weigh the changes of a whole sample; arrays alone, for simulations too.
 

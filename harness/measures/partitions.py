@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from ir_measures import Measure
 from numpy.typing import NDArray
 
 from harness.core.errors import BadFile, UnknownName
@@ -20,7 +21,10 @@ from harness.measures import kernels
 from harness.measures.columns import UNKNOWN, EncodedQrels
 from harness.measures.kernels import OTHER, Graded, MeasureSpec
 from harness.measures.name import as_gains, parse
+from harness.measures.quality import REASONS, reasons, with_reasons
 
+WHY = np.array([-1, *map(REASONS.index, ("failed", "timed_out", "not_asked"))], dtype=np.int8)
+"""Place in ``REASONS`` by how a query ended; -1 where it was answered."""
 WANTED = pa.schema([COLUMNS.field(name) for name in ("query_id", "status", "docs")])
 
 
@@ -84,14 +88,21 @@ def joined(
             raise BadFile(path, f"{query_id} is in another file too", hint)
         ended[part.rows] = part.status
         values[:, part.rows] = part.values
+    why, every = WHY[ended], np.arange(len(qrels))
     return {
-        name: _scores(name, _asked(name, qrels), qrels, of, ended)
+        name: with_reasons(
+            name, qrels.query_ids, reasons(_measure(name, qrels), qrels, every, why), of
+        )
         for name, of in zip(measures, values, strict=True)
     }
 
 
+def _measure(name: str, qrels: EncodedQrels) -> Measure:
+    return as_gains(parse(name), np.unique(qrels.grades).tolist())
+
+
 def _asked(name: str, qrels: EncodedQrels) -> MeasureSpec:
-    asked = MeasureSpec.of(as_gains(parse(name), np.unique(qrels.grades).tolist()))
+    asked = MeasureSpec.of(_measure(name, qrels))
     if asked is None:
         raise UnknownName("kernel", name, tuple(sorted(kernels.KERNELS)))
     return asked
@@ -129,28 +140,3 @@ def _graded(
 ) -> Graded:
     offsets = lists.offsets.to_numpy().astype(np.int64)
     return Graded.of_rows(part, rows, offsets, lists.values.indices.to_numpy(), ours)
-
-
-def _scores(
-    name: str,
-    asked: MeasureSpec,
-    qrels: EncodedQrels,
-    values: NDArray[np.float64],
-    ended: NDArray[np.uint8],
-) -> Scores:
-    """Leave out the queries without a value, each under the first reason that fits."""
-    reason = np.full(len(qrels), "", dtype=object)
-    reason[ended == Status.NOT_ASKED] = "not_asked"
-    reason[ended == Status.TIMED_OUT] = "timed_out"
-    reason[ended == Status.FAILED] = "failed"
-    reason[~kernels.has_value(qrels, asked)] = "negative_query"
-    undefined: dict[str, list[str]] = {}
-    for at in np.flatnonzero(reason != "").tolist():
-        undefined.setdefault(reason[at], []).append(qrels.query_ids[at])
-    kept = np.flatnonzero(reason == "")
-    return Scores(
-        name,
-        tuple(qrels.query_ids[at] for at in kept.tolist()),
-        values[kept],
-        {why: tuple(ids) for why, ids in undefined.items()},
-    )

@@ -104,11 +104,7 @@ def missing(run: Run, qrels: Qrels, asked: Sequence[str]) -> tuple[str, ...]:
 
 
 def summarise(
-    scores: Scores,
-    *,
-    span: Span | None,
-    inference: Inference,
-    clusters: Mapping[str, str],
+    scores: Scores, *, span: Span | None, inference: Inference, clusters: Mapping[str, str]
 ) -> Estimate:
     """Mean over the queries that have a value, with its interval (method, section 4).
 
@@ -121,11 +117,7 @@ def summarise(
         EvidenceError: no query has a value, or one is not within ``span``; without a span, fewer
             than two queries, or clusters, have one.
     """
-    (found,) = summarise_each(
-        [(scores, span)],
-        inference=inference,
-        clusters=clusters,
-    )
+    (found,) = summarise_each([(scores, span)], inference=inference, clusters=clusters)
     return found
 
 
@@ -212,10 +204,10 @@ def score_by(
     values = compute(run, qrels, coded, kept(asked, shown), tuple(exact.values()))
     why = _unfinished(asked, found)
     return {
-        name: _scores(
+        name: with_reasons(
             name,
             asked,
-            _reasons(measure, coded, rows, why),
+            reasons(measure, coded, rows, why),
             np.where(shown, np.append(values[repr(measure)], 0.0)[rows], 0.0),
         )
         for name, measure in exact.items()
@@ -223,11 +215,7 @@ def score_by(
 
 
 def _by_kernel(
-    run: Run,
-    qrels: Qrels,
-    coded: EncodedQrels,
-    shown: Sequence[str],
-    measures: Sequence[Measure],
+    run: Run, qrels: Qrels, coded: EncodedQrels, shown: Sequence[str], measures: Sequence[Measure]
 ) -> Mapping[str, kernels.Values]:
     """Compute by kernel where there is one, and hand the other measures to ir-measures."""
     asked = {repr(measure): MeasureSpec.of(measure) for measure in measures}
@@ -241,11 +229,7 @@ def _by_kernel(
 
 
 def _by_library(
-    run: Run,
-    qrels: Qrels,
-    coded: EncodedQrels,
-    shown: Sequence[str],
-    measures: Sequence[Measure],
+    run: Run, qrels: Qrels, coded: EncodedQrels, shown: Sequence[str], measures: Sequence[Measure]
 ) -> Mapping[str, kernels.Values]:
     """Compute every measure by ir-measures."""
     return {
@@ -275,7 +259,7 @@ def _unfinished(asked: Sequence[str], found: Coverage) -> NDArray[np.int8]:
     return why
 
 
-def _reasons(
+def reasons(
     measure: Measure, coded: EncodedQrels, rows: NDArray[np.int64], why: NDArray[np.int8]
 ) -> NDArray[np.int8]:
     """Return why each query without a value has none, by its place in ``REASONS``; else -1."""
@@ -286,13 +270,14 @@ def _reasons(
     return found
 
 
-def _scores(
-    name: str, asked: Sequence[str], reasons: NDArray[np.int8], values: kernels.Values
+def with_reasons(
+    name: str, asked: Sequence[str], why: NDArray[np.int8], values: kernels.Values
 ) -> Scores:
-    valued = reasons < 0
+    """Return the values of queries that have one, and the others by their reason."""
+    valued = why < 0
     undefined: dict[str, list[str]] = {}
     for place in np.flatnonzero(~valued).tolist():
-        undefined.setdefault(REASONS[reasons[place]], []).append(asked[place])
+        undefined.setdefault(REASONS[why[place]], []).append(asked[place])
     return Scores(
         name,
         kept(asked, valued),

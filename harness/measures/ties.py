@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from ir_measures import Measure
 from numpy.typing import NDArray
 
-from harness.core.errors import HarnessError
 from harness.core.records import Qrels
 from harness.core.run import Run, Status
 from harness.core.scores import Scores
@@ -26,7 +26,7 @@ from harness.measures.kernels import (
     running,
 )
 from harness.measures.name import parse
-from harness.measures.quality import Compute, score_by
+from harness.measures.quality import score_by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -327,40 +327,25 @@ def tie_sensitivity(
     """
     with_kernel = [name for name in measures if MeasureSpec.of(parse(name)) is not None]
     least, mean, most = (
-        score_by(run, qrels, with_kernel, asked, _compute(values))
-        for values in (_least, expected, _most)
+        score_by(run, qrels, with_kernel, asked, partial(_values, of))
+        for of in (partial(_extreme, best=False), expected, partial(_extreme, best=True))
     )
     return {name: Spread(least[name], mean[name], most[name]) for name in with_kernel}
 
 
-def _compute(values: Callable[[Tied, MeasureSpec], kernels.Values]) -> Compute:
-    def compute(
-        run: Run,
-        qrels: Qrels,  # noqa: ARG001  the signature of ``Compute``
-        coded: EncodedQrels,
-        shown: Sequence[str],  # noqa: ARG001  likewise
-        measures: Sequence[Measure],
-    ) -> Mapping[str, kernels.Values]:
-        tied = Tied.of(run, Graded.of(run, coded))
-        found = {}
-        for measure in measures:
-            asked = MeasureSpec.of(measure)
-            if asked is None:
-                raise HarnessError(f"missing kernel for {measure}")
-            found[repr(measure)] = values(tied, asked)
-        return found
-
-    return compute
+def _values(  # noqa: PLR0917  the signature of ``Compute``, and the values
+    of: Callable[[Tied, MeasureSpec], Values],
+    run: Run,
+    qrels: Qrels,  # noqa: ARG001
+    coded: EncodedQrels,
+    shown: Sequence[str],  # noqa: ARG001
+    measures: Sequence[Measure],
+) -> Mapping[str, Values]:
+    tied = Tied.of(run, Graded.of(run, coded))
+    asked = {repr(measure): MeasureSpec.of(measure) for measure in measures}
+    return {name: of(tied, one) for name, one in asked.items() if one is not None}
 
 
-def _least(tied: Tied, asked: MeasureSpec) -> kernels.Values:
-    return _extreme(tied, asked, best=False)
-
-
-def _most(tied: Tied, asked: MeasureSpec) -> kernels.Values:
-    return _extreme(tied, asked, best=True)
-
-
-def _extreme(tied: Tied, asked: MeasureSpec, *, best: bool) -> kernels.Values:
+def _extreme(tied: Tied, asked: MeasureSpec, *, best: bool) -> Values:
     seen = tied.condensed(lowest=0) if asked.judged_only else tied
     return kernels.evaluate(seen.ordered(asked, best=best), asked)

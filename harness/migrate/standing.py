@@ -362,6 +362,11 @@ class CurrentDecision:
     policy_sha256: str
     """Of the policy as it is today."""
 
+    @property
+    def believed(self) -> Decided | None:
+        """The decision, where it is believed."""
+        return None if self.refused else self.decision
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -388,7 +393,7 @@ def standing(state: State, policy: Policy, evidence: CurrentDecision, *, now: da
     """Return where the migration stands and what it asks for; ``now`` is aware of its zone."""
     step = state.next_of(policy)
     hindrances = tuple(hindrances_of(state, policy, evidence, now=now))
-    asks = [*_rollback_asks(state, _believed(evidence)), *_expired(state, policy, evidence, now)]
+    asks = [*_rollback_asks(state, evidence.believed), *_expired(state, policy, evidence, now)]
     if state.taken and state.taken[-1].drilled_at is None:
         asks.append(Ask(Action.DRILL, f"the way back from {state.step} was never walked"))
     if step is None:
@@ -411,7 +416,7 @@ def hindrances_of(
         return
     if step.switch is None:
         yield f"the policy names no switch for {step.name}; write switch = ... in its step"
-    for ask in _rollback_asks(state, _believed(evidence)):
+    for ask in _rollback_asks(state, evidence.believed):
         yield f"roll back to {ask.to} first: {ask.why}"
     yield from _of_decision(state, policy, step, evidence, now)
     if state.taken and state.taken[-1].drilled_at is None:
@@ -459,12 +464,9 @@ def _of_step(state: State, decision: Decided, step: Step, said: Said) -> Iterato
             f"it was decided of {' against '.join(arms)}, and the step is {' against '.join(asked)}"
         )
     if said.outcome is not Outcome.PROMOTE:
-        why = [
-            *(f"{gate} fails" for gate in said.failed),
-            *(f"{gate} is open" for gate in said.open),
-        ]
-        if said.waits_for:
-            why.append(f"it waits for {said.waits_for}")
+        why = [f"{gate} fails" for gate in said.failed]
+        why += [f"{gate} is open" for gate in said.open]
+        why += [f"it waits for {said.waits_for}"] if said.waits_for else []
         yield f"the decision is {said.outcome.upper()}: {'; '.join(why)}"
     last = state.taken[-1] if state.taken else None
     accepted = last.decision.of(last.step) if last and last.decision else None
@@ -474,22 +476,15 @@ def _of_step(state: State, decision: Decided, step: Step, said: Said) -> Iterato
         accepted.control: accepted.control_setup,
         accepted.candidate: accepted.candidate_setup,
     }
+    today = decision.of(last.step)
+    passes = today is not None and today.verdict is Verdict.PASS
     if step.control not in setups:
         yield f"{accepted.candidate} serves since {last.step}, and the control is {step.control}"
-    elif setups[step.control] != said.control_setup and not _passes(decision, last):
+    elif setups[step.control] != said.control_setup and not passes:
         yield (
             f"{step.control} is another engine, version or setting than when {last.step} was"
             f" taken, and {last.step} does not pass with it"
         )
-
-
-def _passes(decision: Decided, taken: Taken) -> bool:
-    said = decision.of(taken.step)
-    return said is not None and said.verdict is Verdict.PASS
-
-
-def _believed(evidence: CurrentDecision) -> Decided | None:
-    return None if evidence.refused else evidence.decision
 
 
 def _rollback_asks(state: State, today: Decided | None) -> Iterator[Ask]:
@@ -513,7 +508,7 @@ def _expired(
     """Ask for new evidence of the step in force."""
     if not state.taken:
         return
-    newest = state.newest(state.step, _believed(evidence))
+    newest = state.newest(state.step, evidence.believed)
     if newest is None:
         yield Ask(Action.MEASURE, f"{state.step} is in force and no decision speaks of it")
         return

@@ -18,7 +18,7 @@ from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import ArmResult, Evidence, Load, Race, Traffic
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.printable import many
-from harness.core.run import Conditions, Run, Status
+from harness.core.run import Run, Status
 from harness.core.scores import BY_TEXT, Estimate
 from harness.corpus.tuning import Leak
 from harness.gates import equivalent, no_slice_harmed, non_inferior, superior
@@ -82,25 +82,20 @@ def unmet(settings: GateSettings, evidence: Evidence, demands: Demands) -> Unmet
         return None
     others = [evidence.others[arm] for arm in settings.arms if arm in evidence.others]
     sides = (evidence.control, evidence.candidate, *others)
+    known = {side.arm: side.run.conditions for side in sides if side.run.conditions}
+    if len(set(known.values())) > 1:
+        said = "; ".join(
+            f"{arm}: {many(found.k, 'hit')} within {found.time_limit_s:g} s"
+            for arm, found in known.items()
+        )
+        return Unmet(f"the arms were not asked alike ({said})", REPLAY)
     checks = (
-        _unlike(sides),
         _too_shallow(sides, settings.deepest, demands.k),
         _too_patient(sides, demands.time_limit_s),
         _cut(sides, settings.deepest),
         _other_depth(evidence, demands.depth),
     )
     return next((found for check in checks for found in check), None)
-
-
-def _unlike(sides: tuple[ArmResult, ...]) -> Iterator[Unmet]:
-    known = {side.arm: side.run.conditions for side in sides if side.run.conditions}
-    if len(set(known.values())) > 1:
-        said = "; ".join(f"{arm}: {_said(found)}" for arm, found in known.items())
-        yield Unmet(f"the arms were not asked alike ({said})", REPLAY)
-
-
-def _said(conditions: Conditions) -> str:
-    return f"{many(conditions.k, 'hit')} within {conditions.time_limit_s:g} s"
 
 
 def _too_shallow(sides: tuple[ArmResult, ...], deepest: int, wanted: int | None) -> Iterator[Unmet]:
@@ -283,13 +278,11 @@ def open_premises(policy: Policy, step: Step, evidence: Evidence) -> tuple[Findi
     if not said:
         return ()
     name, bound = "Premises are checked or declared", "a check or a reason for each"
-    remedy = "; or ".join(remedies)
-    return (
-        reservation(
-            name, PREMISES, Cause.PREMISE, "; ".join(said),
-            bound=bound, unit="premises", remedy=remedy,
-        ),
-    )  # fmt: skip
+    why, remedy = "; ".join(said), "; or ".join(remedies)
+    found = reservation(
+        name, PREMISES, Cause.PREMISE, why, bound=bound, unit="premises", remedy=remedy
+    )
+    return (found,)
 
 
 def _checked(policy: Policy, evidence: Evidence, starts: int) -> Iterator[str]:
@@ -389,11 +382,7 @@ def worst(codes: Iterable[int]) -> int:
 
 
 def _findings(
-    policy: Policy,
-    step: Step,
-    evidence: Evidence | None,
-    ends: Sequence[Evidence],
-    now: datetime,
+    policy: Policy, step: Step, evidence: Evidence | None, ends: Sequence[Evidence], now: datetime
 ) -> tuple[Finding, ...]:
     if evidence is None:
         return tuple(

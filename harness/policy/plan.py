@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
@@ -13,7 +12,6 @@ from harness.core.printable import counted
 from harness.core.records import Qrels
 from harness.core.scores import codes, independent
 from harness.gates import agreement_floor, identity, negatives, no_slice_harmed
-from harness.gates.agreement_floor import Settings as FloorSettings
 from harness.gates.base.differences import Comparison, compare, known_span
 from harness.gates.base.queries import SampleSettings, ShareSettings, checked, in_slice
 from harness.gates.base.rules import GateSettings, Rules
@@ -103,19 +101,6 @@ class AtHand:
         return Counted(len(ids), independent(sorted(ids), self.clusters))
 
 
-class Forecast(Protocol):
-    """The truth that is assumed of one gate, and what it would take."""
-
-    @property
-    @abstractmethod
-    def said(self) -> str:
-        """What is assumed, in words."""
-
-    @abstractmethod
-    def queries(self, rules: Rules, power: float) -> int | None:
-        """Count the queries that pass the gate with ``power``; None where no number does."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanForecast:
     """A mean whose values spread as those of a pilot, or as they are assumed to."""
@@ -141,29 +126,10 @@ class MeanForecast:
         )
         return cls(values, compared.known, compared.span, wanted, spread_known=False, said=said)
 
-    @classmethod
-    def of_spread(cls, spread: float, wanted: Target, span: Span) -> MeanForecast:
-        """Assume a standard deviation of the differences."""
-        values = assumed(spread, truth=wanted.truth, span=span)
-        said = f"{_truth(wanted)}, spread {spread:g} per query as assumed"
-        return cls(values, None, span, wanted, spread_known=True, said=said)
-
-    @classmethod
-    def of_agreement(cls, settings: FloorSettings, evidence: Evidence) -> MeanForecast:
-        """Take agreement as it was seen, with its mean."""
-        every = checked(evidence.agreement.scores, settings.measure, "agreement")
-        scores = in_slice(every, evidence, settings.slice)
-        if scores.mean is None:
-            raise EvidenceError(f"the pilot has no value of {settings.where}")
-        wanted = Target(scores.mean, settings.floor)
-        groups, span = codes(scores.query_ids, evidence.clusters), known_span(settings.measure)
-        said = f"mean {scores.mean:.4f} as in {counted(len(scores.values), 'query')} of the pilot"
-        return cls(scores.values, groups, span, wanted, spread_known=False, said=said)
-
     def decides(self, rules: Rules, queries: int) -> tuple[float, float] | None:
         """Return the measured means from which so many queries pass, and below which they fail.
 
-        The queries differ as those in ``values``. None where the mean has a bound on both sides.
+        None where the mean has a bound on both sides.
         """
         if self.wanted.both_sides or not queries:
             return None
@@ -193,16 +159,6 @@ class ShareForecast:
 
     rate: float
     ceiling: float
-
-    @classmethod
-    def of_pilot(
-        cls, gate: Gate, settings: ShareSettings, evidence: Evidence, rules: Rules
-    ) -> ShareForecast:
-        """Take the share that the gate itself counted in a pilot."""
-        found = gate.judge(evidence, rules).estimate
-        if found is None:
-            raise EvidenceError("the pilot has no query")
-        return cls(found.value, settings.max_share)
 
     @property
     def said(self) -> str:
@@ -241,7 +197,7 @@ class Need:
     """Independent ones without which it cannot pass; 0 where its rule counts none."""
     have: Counted | None = None
     """None where no query set is at hand."""
-    forecast: Forecast | None = None
+    forecast: MeanForecast | ShareForecast | None = None
     processes: int = 0
     """Of a race; 0 where none is timed."""
     raced: int = 0
@@ -281,10 +237,6 @@ class _Planner:
     pilot: Evidence | None
     assume: Assumed
 
-    @property
-    def level(self) -> float:
-        return (1 - self.rules.confidence) / 2
-
     def needs(self) -> Iterator[Need]:
         settings = self.gate.settings
         slices = self.at_hand.slices if self.at_hand else {}
@@ -304,12 +256,8 @@ class _Planner:
         settings, bound = asked.settings, asked.limit
         truth = self._gain(bound) if bound >= 0 else 0.0
         have = self.at_hand.of_quality(settings.slice) if self.at_hand else None
-        need = Need(
-            _queries(settings.slice),
-            _words(settings.measure, bound),
-            settings.required_queries,
-            have,
-        )
+        words = _words(settings.measure, bound)
+        need = Need(_queries(settings.slice), words, settings.required_queries, have)
         if truth <= bound:
             note = f"no true gain above {bound:g} is assumed: name one with --gain"
             return replace(need, note=note)
@@ -331,15 +279,18 @@ class _Planner:
         if self.assume.spread is None:
             note = "no pilot, so its power is not planned: --dataset, or --spread"
             return replace(need, note=note)
-        span = known_span(settings.measure).differences
-        return replace(need, forecast=MeanForecast.of_spread(self.assume.spread, wanted, span))
+        span, spread = known_span(settings.measure).differences, self.assume.spread
+        values = assumed(spread, truth=wanted.truth, span=span)
+        said = f"{_truth(wanted)}, spread {spread:g} per query as assumed"
+        forecast = MeanForecast(values, None, span, wanted, spread_known=True, said=said)
+        return replace(need, forecast=forecast)
 
     def _fewest(self, settings: SampleSettings, truth: float, bound: float) -> int:
-        span = known_span(settings.measure).differences
+        span, level = known_span(settings.measure).differences, self.rules.level / 2
         if settings.every_look:
-            return min_queries_at_every_look(truth, bound, span=span, level=self.level)
+            return min_queries_at_every_look(truth, bound, span=span, level=level)
         largest = self.rules.largest_cluster
-        return min_queries(truth, bound, span=span, level=self.level, largest=largest)
+        return min_queries(truth, bound, span=span, level=level, largest=largest)
 
     def _equal(self, settings: SampleSettings, wanted: Target) -> Iterator[tuple[float, int]]:
         """Plan for candidates that are equal, where a gate does not ask for more."""
@@ -358,7 +309,8 @@ class _Planner:
     def negative(self, settings: negatives.Settings) -> Need:
         bound = -settings.max_more
         have = self.at_hand.without_answer() if self.at_hand else None
-        least = max(settings.required_queries, self._fewest(_named(settings), 0.0, bound))
+        named = settings.model_copy(update={"measure": settings.unit})
+        least = max(settings.required_queries, self._fewest(named, 0.0, bound))
         words = loss_in_words(settings.unit, settings.max_more)
         need = Need("negative queries", words, least, have)
         if self.pilot is None:
@@ -369,22 +321,29 @@ class _Planner:
 
     def agreement(self, settings: agreement_floor.Settings) -> Need:
         span = known_span(settings.measure)
-        least = min_queries(
-            span.most,
-            settings.floor,
-            span=span,
-            level=self.level,
-            largest=self.rules.largest_cluster,
-        )
+        level, largest = self.rules.level / 2, self.rules.largest_cluster
+        least = min_queries(span.most, settings.floor, span=span, level=level, largest=largest)
         have = self.at_hand.of_agreement(settings.slice) if self.at_hand else None
         words = floor_in_words(settings.measure, settings.floor)
         need = Need(_queries(settings.slice), words, max(least, settings.required_queries), have)
         if self.pilot is None:
             return replace(need, note="no pilot, so its power is not planned: --dataset")
+        every = self.pilot.agreement.scores
         try:
-            return replace(need, forecast=MeanForecast.of_agreement(settings, self.pilot))
+            scores = checked(every, settings.measure, "agreement")
         except EvidenceError as exc:
             return replace(need, note=f"the pilot says nothing of it: {exc}")
+        scores = in_slice(scores, self.pilot, settings.slice)
+        if scores.mean is None:
+            said = f"the pilot has no value of {settings.where}"
+            return replace(need, note=f"the pilot says nothing of it: {said}")
+        wanted, groups = (
+            Target(scores.mean, settings.floor),
+            codes(scores.query_ids, self.pilot.clusters),
+        )
+        said = f"mean {scores.mean:.4f} as in {counted(len(scores.values), 'query')} of the pilot"
+        forecast = MeanForecast(scores.values, groups, span, wanted, spread_known=False, said=said)
+        return replace(need, forecast=forecast)
 
     def share(self, settings: ShareSettings) -> Need:
         least = size_for(0, ceiling=settings.max_share, confidence=self.rules.confidence)
@@ -393,8 +352,11 @@ class _Planner:
         if self.pilot is None:
             return replace(need, forecast=ShareForecast(0.0, settings.max_share))
         arms = (self.pilot, replace(self.pilot, candidate=self.pilot.control))
-        every = [ShareForecast.of_pilot(self.gate, settings, one, self.rules) for one in arms]
-        return replace(need, forecast=max(every, key=lambda one: one.rate))
+        found = [self.gate.judge(one, self.rules).estimate for one in arms]
+        rates = [one.value for one in found if one is not None]
+        if not rates:
+            raise EvidenceError("the pilot has no query")
+        return replace(need, forecast=ShareForecast(max(rates), settings.max_share))
 
     def timed(self, settings: TimedSettings) -> Need:
         race = self.at_hand.race if self.at_hand else None
@@ -420,10 +382,6 @@ PLANNED: tuple[tuple[type[GateSettings], Callable[[_Planner, Any], Need]], ...] 
     (identity.Settings, _Planner.whole),
 )
 """How the gates of each kind are planned, beside those on means of differences."""
-
-
-def _named(settings: negatives.Settings) -> negatives.Settings:
-    return settings.model_copy(update={"measure": settings.unit})
 
 
 def _words(measure: str, bound: float) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -128,7 +127,14 @@ def _tried(
             compared.paired.control, compared.paired.candidate, alone if known is None else known
         )
         limit = asked.limit
-        rated = partial(_rate, of, asked, compared, rules, trials)
+
+        def rated(pattern: Pattern, truth: float) -> Estimate | None:
+            drawn = draw(pattern, of, truth, trials=trials, seed=rules.seed)  # noqa: B023
+            if drawn is None:
+                return None
+            said = passed(asked, compared, drawn, rules)  # noqa: B023
+            return share(int(said.sum()), trials, confidence=rules.confidence)
+
         planted = [
             Planted(str(pattern), rate) for pattern in Pattern if (rate := rated(pattern, limit))
         ]
@@ -141,22 +147,6 @@ def _tried(
             planted=tuple(sorted(planted, key=lambda one: -one.passed.value)),
             fine=rated(Pattern.SCATTERED, max(0.0, 2 * limit)),
         )
-
-
-def _rate(  # noqa: PLR0917  the first five are bound once a mean
-    values: Values,
-    asked: AskedMean,
-    compared: Comparison,
-    rules: Rules,
-    trials: int,
-    pattern: Pattern,
-    truth: float,
-) -> Estimate | None:
-    drawn = draw(pattern, values, truth, trials=trials, seed=rules.seed)
-    if drawn is None:
-        return None
-    said = passed(asked, compared, drawn, rules)
-    return share(int(said.sum()), trials, confidence=rules.confidence)
 
 
 def passed(asked: AskedMean, compared: Comparison, drawn: Trials, rules: Rules) -> Bools:

@@ -77,12 +77,7 @@ SLABS_AT_ONCE = 3
 """Slabs whose sums stay in the cache together; threads meet twice for so many."""
 BYTE_STATES = 256
 SIGNS = (-1.0, 1.0)
-WEIGHTS = (
-    -0.7422271989685592,
-    -0.7422271989685592,
-    -0.20550565907877782,
-    1.6899600570158961,
-)
+WEIGHTS = (-0.7422271989685592, -0.7422271989685592, -0.20550565907877782, 1.6899600570158961)
 """Two of four are the root near -0.74 of x**3 - x - 1/3; moments 0, 1 and 1 give the others."""
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Does its first argument with each of its second, as ``map`` does."""

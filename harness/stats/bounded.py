@@ -143,12 +143,7 @@ def weighted_ends(
 
 
 def chance_above(
-    values: Floats,
-    bound: float,
-    *,
-    span: Span,
-    clusters: Codes | None,
-    largest: float = 0.0,
+    values: Floats, bound: float, *, span: Span, clusters: Codes | None, largest: float = 0.0
 ) -> Floats:
     """Return the p-value of "the mean is ``bound`` or less" of each column, shape (columns,).
 

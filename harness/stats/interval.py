@@ -79,7 +79,13 @@ def traffic_mean_each(
         EvidenceError: queries of one stratum have different inclusion probabilities, or a value is
             not within its span.
     """
-    _check(drawn)
+    inclusion: dict[str, float] = {}
+    for one in drawn:
+        if inclusion.setdefault(one.stratum, one.inclusion) != one.inclusion:
+            raise EvidenceError(
+                f"queries of stratum {one.stratum} have different inclusion probabilities;"
+                " give queries of one sample"
+            )
     weights = np.array([one.requests / one.inclusion for one in drawn])
     open_share = np.sqrt(1 - np.array([one.inclusion for one in drawn]))
     found: list[TrafficMean | None] = []
@@ -91,21 +97,6 @@ def traffic_mean_each(
         estimate = _estimate(column[known], weights[known], open_share[known], span, inference)
         found.append(TrafficMean(estimate, float(weights[known].sum() / weights.sum())))
     return tuple(found)
-
-
-def _check(drawn: Sequence[Drawn]) -> None:
-    """Check that each stratum was drawn with one probability.
-
-    Raises:
-        EvidenceError: as ``traffic_mean_each``.
-    """
-    found: dict[str, float] = {}
-    for one in drawn:
-        if found.setdefault(one.stratum, one.inclusion) != one.inclusion:
-            raise EvidenceError(
-                f"queries of stratum {one.stratum} have different inclusion probabilities;"
-                " give queries of one sample"
-            )
 
 
 def _estimate(
@@ -124,28 +115,17 @@ def _estimate(
 
 
 def interval(
-    values: FloatArray,
-    *,
-    span: Span | None,
-    inference: Inference,
-    clusters: Codes | None,
+    values: FloatArray, *, span: Span | None, inference: Inference, clusters: Codes | None
 ) -> Estimate:
     """Mean of ``values``, shape (queries,), with its two-sided interval; see ``interval_each``."""
     (found,) = interval_each(
-        values.reshape(-1, 1),
-        span=span,
-        inference=inference,
-        clusters=clusters,
+        values.reshape(-1, 1), span=span, inference=inference, clusters=clusters
     )
     return found
 
 
 def interval_each(
-    values: FloatArray,
-    *,
-    span: Span | None,
-    inference: Inference,
-    clusters: Codes | None,
+    values: FloatArray, *, span: Span | None, inference: Inference, clusters: Codes | None
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its two-sided interval.
 

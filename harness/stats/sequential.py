@@ -61,19 +61,6 @@ def gains(stake: Floats, values: Floats, means: Floats) -> tuple[Floats, Floats]
     return log1p(higher * ahead), log1p(-lower * ahead)
 
 
-def check_range(confidence: float, least: float, most: float) -> None:
-    """Check the range and the confidence of a sequence.
-
-    Raises:
-        EvidenceError: the range is empty, or the confidence does not lie between 0 and 1.
-    """
-    if not (least < most and 0 < confidence < 1):
-        raise EvidenceError(
-            f"no sequence over [{least}, {most}] at confidence {confidence}; the range must have a"
-            " width and the confidence lie between 0 and 1"
-        )
-
-
 class BettingSequence:
     """A confidence sequence of the mean of values between ``least`` and ``most``.
 
@@ -86,7 +73,11 @@ class BettingSequence:
     """
 
     def __init__(self, *, confidence: float, least: float, most: float) -> None:
-        check_range(confidence, least, most)
+        if not (least < most and 0 < confidence < 1):
+            raise EvidenceError(
+                f"no sequence over [{least}, {most}] at confidence {confidence}; the range must"
+                " have a width and the confidence lie between 0 and 1"
+            )
         self._least, self._width = least, most - least
         self._stakes = Stakes(confidence, streams=1)
         self._means = np.linspace(0, 1, STEPS + 1)
@@ -287,12 +278,7 @@ Codes = NDArray[np.int64]
 
 
 def evalues_each(
-    values: Floats,
-    *,
-    span: Span,
-    confidence: float,
-    clusters: Codes | None,
-    largest: float = 0.0,
+    values: Floats, *, span: Span, confidence: float, clusters: Codes | None, largest: float = 0.0
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its two-sided interval.
 

@@ -190,11 +190,7 @@ def agreeing(mean: float, spread: float = 0.05, noise: float = 1.0) -> Evidence:
 
 @pytest.mark.parametrize(
     ("mean", "spread", "verdict"),
-    [
-        (0.9, 0.03, Verdict.PASS),
-        (0.7, 0.05, Verdict.FAIL),
-        (0.81, 0.2, Verdict.INCONCLUSIVE),
-    ],
+    [(0.9, 0.03, Verdict.PASS), (0.7, 0.05, Verdict.FAIL), (0.81, 0.2, Verdict.INCONCLUSIVE)],
 )
 def test_agreement_floor(mean: float, spread: float, verdict: Verdict) -> None:
     finding = gate_inputs.judge("agreement_floor", agreeing(mean, spread), **FLOOR)

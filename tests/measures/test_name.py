@@ -80,8 +80,7 @@ def test_a_name_that_is_nearly_one_is_suggested(name: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["alpha_nDCG@10", "\u03b1_nDCG(alpha=0.5)@5", "ERR_IA@20", "MAP_IA", "P_IA@5"],
+    "name", ["alpha_nDCG@10", "\u03b1_nDCG(alpha=0.5)@5", "ERR_IA@20", "MAP_IA", "P_IA@5"]
 )
 def test_a_measure_over_subtopics_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(HarnessError, match="needs judgements by subtopic") as told:

@@ -178,13 +178,7 @@ class GateSettings(BaseModel, ABC):
         )
 
     def undecided(
-        self,
-        gate: str,
-        cause: Cause,
-        reason: str,
-        remedy: str,
-        *,
-        estimate: Estimate | None = None,
+        self, gate: str, cause: Cause, reason: str, remedy: str, *, estimate: Estimate | None = None
     ) -> Finding:
         """Return an INCONCLUSIVE finding, with what would settle it."""
         said = Verdict.INCONCLUSIVE
