@@ -1,9 +1,14 @@
-"""Agreement of two lists written as the formulas read, to check the arrays against."""
+"""Agreement of two lists written as the formulas read, and pairs of rankings drawn at random."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+from harness.agreement import Pair
+from tests.make.runs import run_of
 
 
 def jaccard(a: Sequence[str], b: Sequence[str]) -> float:
@@ -38,3 +43,15 @@ def pseudo_ndcg(control: Sequence[str], candidate: Sequence[str], k: int) -> flo
     gain = {d: k - at for at, d in enumerate(control[:k])}
     dcg = sum(gain.get(d, 0) / math.log2(at + 2) for at, d in enumerate(candidate[:k]))
     return dcg / sum(g / math.log2(at + 2) for at, g in enumerate(gain.values()))
+
+
+DOCUMENTS = [f"d{at}" for at in range(12)]
+
+rankings = st.lists(st.sampled_from(DOCUMENTS), unique=True, max_size=10)
+found = st.lists(st.sampled_from(DOCUMENTS), unique=True, min_size=1, max_size=10)
+depths = st.integers(1, 12)
+
+
+def pair_of(a: list[str], b: list[str]) -> Pair:
+    """Put two lists for one query side by side."""
+    return Pair.of(run_of({"q": a}, "control"), run_of({"q": b}, "candidate"))

@@ -1,4 +1,4 @@
-"""Agreement of two whole runs."""
+"""Two runs side by side: their classes, and agreement as a whole."""
 
 from __future__ import annotations
 
@@ -9,12 +9,183 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.agreement import agree, tally
+from harness.agreement import ABSENT, Class, Pair, Tally, agree, classify, tally
 from harness.core.errors import EvidenceError, HarnessError, MismatchedQueries
 from harness.core.run import Run, Status
 from tests.agreement import reference
-from tests.agreement.strategies import rankings
+from tests.agreement.reference import rankings
 from tests.make.runs import random_case, run_of
+
+CONTROL = run_of({"p": ["a", "b", "c"], "q": [], "r": ["z"]}, "control")
+CANDIDATE = run_of({"r": ["m", "z"], "q": ["a"], "p": ["c", "x", "a"]}, "candidate")
+
+
+def test_matches_by_query_and_document_whatever_the_order() -> None:
+    pair = Pair.of(CONTROL, CANDIDATE)
+    assert pair.query_ids == ("p", "q", "r")
+    assert pair.control_rows.tolist() == [0, 1, 2]
+    assert pair.candidate_rows.tolist() == [2, 1, 0]
+    assert pair.control_length.tolist() == [3, 0, 1]
+    assert pair.candidate_length.tolist() == [3, 1, 2]
+    wanted = [[2, ABSENT, 0], [ABSENT] * 3, [1, ABSENT, ABSENT]]
+    assert pair.rank.tolist() == wanted
+
+
+def test_a_cut_takes_both_lists_to_the_same_depth() -> None:
+    pair = Pair.of(CONTROL, CANDIDATE)
+    assert pair.shared(3).tolist() == [2, 0, 1]
+    assert pair.shared(2).tolist() == [0, 0, 1]
+    assert pair.within(1).tolist() == [[ABSENT]] * 3
+    assert [lengths.tolist() for lengths in pair.lengths(2)] == [[2, 0, 1], [2, 1, 2]]
+
+
+@pytest.mark.parametrize("depth", [0, -3])
+def test_a_depth_without_a_rank_is_refused(depth: int) -> None:
+    with pytest.raises(HarnessError, match="holds no rank"):
+        Pair.of(CONTROL, CANDIDATE).within(depth)
+
+
+def test_other_queries_are_refused() -> None:
+    with pytest.raises(MismatchedQueries, match="1 query only on the left, 0 only on the right"):
+        Pair.of(CONTROL, run_of({"p": [], "q": []}))
+    with pytest.raises(MismatchedQueries, match="0 queries only on the left, 1 only on the right"):
+        Pair.of(run_of({"p": [], "q": []}), CONTROL)
+
+
+def test_runs_that_found_nothing_can_be_paired() -> None:
+    pair = Pair.of(run_of({"q": []}), run_of({"q": []}))
+    assert pair.rank.shape == (1, 0)
+    assert np.array_equal(pair.shared(10), [0])
+
+
+def classes(control: Run, candidate: Run, depth: int = 10) -> tuple[Class, ...]:
+    pair = Pair.of(control, candidate)
+    return classify(control, candidate, pair, depth=depth, shed=(), stale=())
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "wanted"),
+    [
+        ("", "", Class.BOTH_EMPTY),
+        ("", "a", Class.SERVING_EMPTY),
+        ("a", "", Class.SHADOW_EMPTY),
+        ("abc", "abc", Class.EXACT),
+        ("abc", "acb", Class.REORDER),
+        ("abc", "bacd", Class.EXPANSION),
+        ("abc", "ab", Class.TRUNCATION),
+        ("abc", "c", Class.TRUNCATION),
+        ("abc", "abx", Class.OVERLAP),
+        ("abc", "xyz", Class.DISJOINT),
+    ],
+)
+def test_how_two_lists_differ(a: str, b: str, wanted: Class) -> None:
+    assert classes(run_of({"q": a}), run_of({"q": b})) == (wanted,)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "depth", "wanted"),
+    [
+        ("abcd", "abdc", 2, Class.EXACT),
+        ("abcd", "abdc", 3, Class.OVERLAP),
+        ("abcd", "bacx", 3, Class.REORDER),
+        ("abcd", "ab", 2, Class.EXACT),
+        ("ab", "abcd", 3, Class.EXPANSION),
+    ],
+)
+def test_only_what_lies_within_the_depth_counts(a: str, b: str, depth: int, wanted: Class) -> None:
+    assert classes(run_of({"q": a}), run_of({"q": b}), depth) == (wanted,)
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate", "wanted"),
+    [
+        ([3, 2, 2, 1], [3, 2, 2, 1], Class.TIE_ORDER),
+        ([3, 2, 2, 1], [9, 7, 7, 7], Class.TIE_ORDER),
+        ([3, 2, 1, 0], [3, 2, 2, 1], Class.REORDER),
+        ([3, 2, 2, 1], [3, 2, 1, 0], Class.REORDER),
+        ([3, 3, 2, 2], [3, 3, 2, 2], Class.REORDER),
+        ([2, 1, 2, 1], [2, 1, 2, 1], Class.REORDER),
+    ],
+)
+def test_tie_order_is_a_move_among_equals_of_both_arms(
+    control: list[float], candidate: list[float], wanted: Class
+) -> None:
+    a = run_of({"q": "abcd"}, scores={"q": control})
+    b = run_of({"q": "acbd"}, scores={"q": candidate})
+    assert classes(a, b) == (wanted,)
+
+
+def test_lists_of_other_queries_do_not_matter() -> None:
+    control = run_of({"p": "ab", "q": "abcdef", "r": ""})
+    candidate = run_of({"q": "abcde", "p": "ab", "r": "abcdefgh"})
+    wanted = (Class.EXACT, Class.TRUNCATION, Class.SERVING_EMPTY)
+    assert classes(control, candidate) == wanted
+
+
+A = Status.ANSWERED
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate", "wanted"),
+    [
+        (Status.FAILED, A, Class.ERROR),
+        (A, Status.FAILED, Class.ERROR),
+        (Status.FAILED, Status.FAILED, Class.ERROR),
+        (Status.TIMED_OUT, Status.FAILED, Class.ERROR),
+        (Status.TIMED_OUT, A, Class.TIMEOUT),
+        (A, Status.TIMED_OUT, Class.TIMEOUT),
+        (A, Status.NOT_ASKED, Class.SKIPPED),
+        (Status.NOT_ASKED, Status.FAILED, Class.SKIPPED),
+    ],
+)
+def test_an_arm_that_did_not_answer_is_no_empty_answer(
+    control: Status, candidate: Status, wanted: Class
+) -> None:
+    a, b = (run_of({"q": []}, ended={"q": status}) for status in (control, candidate))
+    assert classes(a, b) == (wanted,)
+
+
+def test_shed_and_stale_queries_are_named_by_who_saw_them() -> None:
+    run = run_of({"p": "ab", "q": "ab", "r": "ab"}, ended={"q": Status.FAILED})
+    pair = Pair.of(run, run)
+    found = classify(run, run, pair, depth=10, shed=["q"], stale=["p", "q"])
+    assert found == (Class.STALE, Class.SHED, Class.EXACT)
+    with pytest.raises(EvidenceError, match="not in the runs"):
+        classify(run, run, pair, depth=10, shed=["x"], stale=())
+
+
+@settings(deadline=None)
+@given(a=rankings, b=rankings)
+def test_swapping_the_arms_mirrors_the_class(a: list[str], b: list[str]) -> None:
+    mirror = {
+        Class.EXPANSION: Class.TRUNCATION,
+        Class.TRUNCATION: Class.EXPANSION,
+        Class.SERVING_EMPTY: Class.SHADOW_EMPTY,
+        Class.SHADOW_EMPTY: Class.SERVING_EMPTY,
+    }
+    (here,) = classes(run_of({"q": a}), run_of({"q": b}))
+    (there,) = classes(run_of({"q": b}), run_of({"q": a}))
+    assert there == mirror.get(here, here)
+
+
+@given(st.lists(st.sampled_from(list(Class))))
+def test_no_comparison_is_lost_or_counted_twice(found: list[Class]) -> None:
+    counts = tally(found)
+    assert counts.attempted == len(found)
+    assert counts.compared + counts.errored + counts.skipped + counts.shed == len(found)
+
+
+def test_a_skipped_comparison_is_not_an_equal_one() -> None:
+    found = [Class.EXACT, Class.BOTH_EMPTY, Class.SKIPPED, Class.STALE, Class.TIMEOUT, Class.SHED]
+    assert tally(found) == Tally(attempted=6, compared=2, errored=1, skipped=2, shed=1)
+
+
+def test_counts_that_do_not_add_up_are_refused() -> None:
+    with pytest.raises(EvidenceError, match="does not add up"):
+        tally(["exact", "equalish"])
+    with pytest.raises(EvidenceError, match="does not add up"):
+        Tally(attempted=3, compared=3, errored=0, skipped=1, shed=0)
+
 
 NAMES = {
     "Jaccard@5",
@@ -30,19 +201,19 @@ NAMES = {
     "length_difference",
 }
 
-CONTROL = run_of(
+OLD = run_of(
     {"same": "abc", "none": "", "lost": "ab", "new": "", "one": "abc", "broke": "abc", "slow": "a"},
     ended={"broke": Status.FAILED},
 )
-CANDIDATE = run_of(
+NEW = run_of(
     {"slow": "", "broke": "abc", "one": "cxy", "new": "a", "lost": "", "none": "", "same": "abc"},
     ended={"slow": Status.TIMED_OUT},
 )
 
 
 def test_every_query_has_a_class_and_a_value_or_a_reason() -> None:
-    found = agree(CONTROL, CANDIDATE, depths=(5, 10), p=0.9)
-    assert found.query_ids == CONTROL.query_ids
+    found = agree(OLD, NEW, depths=(5, 10), p=0.9)
+    assert found.query_ids == OLD.query_ids
     assert found.classes == (
         "exact",
         "both_empty",
@@ -56,12 +227,12 @@ def test_every_query_has_a_class_and_a_value_or_a_reason() -> None:
     for name, scores in found.scores.items():
         assert scores.measure == name
         reasons = [q for ids in scores.undefined.values() for q in ids]
-        assert sorted([*scores.query_ids, *reasons]) == sorted(CONTROL.query_ids)
+        assert sorted([*scores.query_ids, *reasons]) == sorted(OLD.query_ids)
         assert np.isfinite(scores.values).all()
 
 
 def test_values_and_reasons_of_the_worked_example() -> None:
-    scores = agree(CONTROL, CANDIDATE, depths=(5, 10), p=0.9).scores
+    scores = agree(OLD, NEW, depths=(5, 10), p=0.9).scores
     left_out = {"both_empty": ("none",), "error": ("broke",), "timeout": ("slow",)}
     assert scores["Jaccard@5"].by_query == {"same": 1.0, "lost": 0.0, "new": 0.0, "one": 0.2}
     assert scores["Jaccard@5"].undefined == left_out
@@ -75,7 +246,7 @@ def test_values_and_reasons_of_the_worked_example() -> None:
 
 
 def test_shed_and_stale_queries_have_no_value() -> None:
-    found = agree(CONTROL, CONTROL, depths=(10,), p=0.9, shed={"same"}, stale={"one"})
+    found = agree(OLD, OLD, depths=(10,), p=0.9, shed={"same"}, stale={"one"})
     assert found.scores["Jaccard@10"].query_ids == ("lost", "slow")
     assert found.scores["Jaccard@10"].undefined["shed"] == ("same",)
     assert found.scores["Jaccard@10"].undefined["stale"] == ("one",)
@@ -132,13 +303,13 @@ def test_documents_after_the_deepest_cutoff_change_only_the_lengths() -> None:
 
 def test_other_queries_no_query_and_no_depth_are_refused() -> None:
     with pytest.raises(MismatchedQueries):
-        agree(CONTROL, run_of({"same": "abc"}), depths=(10,), p=0.9)
+        agree(OLD, run_of({"same": "abc"}), depths=(10,), p=0.9)
     with pytest.raises(EvidenceError, match="no query to compare"):
         agree(run_of({}), run_of({}), depths=(10,), p=0.9)
     with pytest.raises(HarnessError, match="no depth"):
-        agree(CONTROL, CANDIDATE, depths=(), p=0.9)
+        agree(OLD, NEW, depths=(), p=0.9)
     with pytest.raises(HarnessError, match="holds no rank"):
-        agree(CONTROL, CANDIDATE, depths=(0, 10), p=0.9)
+        agree(OLD, NEW, depths=(0, 10), p=0.9)
 
 
 def test_mutant_4_empty_with_empty_is_no_divergence() -> None:

@@ -1,25 +1,30 @@
-"""Quality, query by query."""
+"""Quality of a run: coverage, values, and their means."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import ir_measures
+import numpy as np
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import HarnessError, UnknownName
+from harness.core.errors import EvidenceError, HarnessError, InvalidArm, UnknownName
 from harness.core.records import Qrels
 from harness.core.run import Run, Status
 from harness.corpus import trec
 from harness.measures import quality
-from harness.measures.name import COMMON
-from harness.measures.quality import oracle, score
-from tests.make.runs import qrels_of, random_case, run_of
+from harness.measures.name import COMMON, SHARE, parse
+from harness.measures.quality import coverage, missing, oracle, score, summarise, summarise_each
+from harness.stats.inference import Inference
+from harness.stats.interval import interval
+from tests.make.runs import qrels_of, random_case, run_of, scores_of
 
 TREC = {
     "nDCG@10": "ndcg_cut_10",
@@ -229,3 +234,118 @@ def test_no_judgement_at_all_gives_no_value() -> None:
     for scores in found.values():
         assert scores.mean is None
         assert scores.undefined == {"unjudged": ("q",)}
+
+
+RUN = run_of(
+    {"hit": ["a"], "none": [], "broke": [], "slow": [], "never": [], "other": ["b"]},
+    ended={"broke": Status.FAILED, "slow": Status.TIMED_OUT, "never": Status.NOT_ASKED},
+)
+QRELS = qrels_of({"hit": {"a": 1}, "none": {"a": 0}, "broke": {"a": 2}, "absent": {"a": 1}})
+ASKED = ("absent", "hit", "none", "broke", "slow", "never", "ghost")
+
+
+def test_each_query_ends_in_one_way_and_is_judged_in_one_way() -> None:
+    found = coverage(RUN, QRELS, ASKED)
+    assert (found.answered, found.empty) == (("hit",), ("none",))
+    assert (found.failed, found.timed_out) == (("broke",), ("slow",))
+    assert found.missing == ("absent", "never", "ghost")
+    assert found.answerable == ("absent", "hit", "broke")
+    assert (found.negative, found.unjudged) == (("none",), ("slow", "never", "ghost"))
+    parts = [getattr(found, field.name) for field in fields(found)]
+    assert sorted(sum(parts[:5], ())) == sorted(sum(parts[5:], ())) == sorted(ASKED)
+
+
+def test_missing_counts_judged_queries_only() -> None:
+    assert missing(RUN, QRELS, ASKED) == ("absent",)
+
+
+def test_an_empty_query_set_and_a_repeated_query_are_no_evidence() -> None:
+    with pytest.raises(EvidenceError, match="query set is empty"):
+        coverage(RUN, QRELS, ())
+    with pytest.raises(EvidenceError, match="query hit is in the set twice"):
+        coverage(RUN, QRELS, ("none", "hit", "hit"))
+
+
+def test_an_arm_that_answers_nothing_is_invalid_and_says_why() -> None:
+    with pytest.raises(InvalidArm, match=r"arm: none of 2 queries was answered \(broken\)"):
+        coverage(RUN, QRELS, ("broke", "slow"))
+
+
+def test_an_arm_that_finds_nothing_is_valid() -> None:
+    assert coverage(run_of({"none": []}), QRELS, ("none",)).empty == ("none",)
+
+
+SURE: dict[str, Any] = {
+    "span": SHARE,
+    "inference": Inference(confidence=0.95, resamples=400, seed=7),
+}
+
+
+def test_summary_is_the_interval_of_the_values() -> None:
+    scores = scores_of({f"q{at}": at / 10 for at in range(10)})
+    estimate = summarise(scores, **SURE, clusters={})
+    assert estimate == interval(scores.values, **SURE, clusters=None)
+    assert estimate.low < estimate.value < estimate.high
+    assert estimate.value == pytest.approx(0.45)
+    assert estimate.n == 10
+
+
+def test_many_are_summarised_as_each_alone() -> None:
+    whole = {f"q{at}": at / 10 for at in range(10)}
+    part = {q: 1 - of for q, of in whole.items() if q != "q3"}
+    sure = {name: of for name, of in SURE.items() if name != "span"}
+    clusters = {"q1": "a", "q2": "a", "q7": "b", "q8": "b"}
+    asked = [
+        (scores_of(whole), SHARE),
+        (scores_of(part), SHARE),
+        (scores_of({q: of**2 for q, of in whole.items()}), SHARE),
+        (scores_of(whole), None),
+        (scores_of(whole), SHARE._replace(least=-1.0)),
+    ]
+    estimates = summarise_each(asked, **sure, clusters=clusters)
+    alone = [summarise(of, **{**SURE, "span": span}, clusters=clusters) for of, span in asked]
+    assert estimates == tuple(alone)
+    assert len({(one.low, one.high) for one in estimates}) == len(asked)
+
+
+def test_queries_of_one_intent_are_drawn_together() -> None:
+    scores = scores_of({"a": 0.0, "b": 0.1, "c": 0.9, "d": 1.0, "e": 0.5})
+    intents = {"a": "low", "b": "low", "c": "high", "d": "high", "elsewhere": "high"}
+    estimate = summarise(scores, **SURE, clusters=intents)
+    codes = np.array([0, 0, 1, 1, 2], dtype=np.int64)
+    assert estimate == interval(scores.values, **SURE, clusters=codes)
+
+
+def test_an_intent_is_no_query_id() -> None:
+    scores = scores_of({"a": 0.0, "b": 0.4, "c": 1.0})
+    estimate = summarise(scores, **SURE, clusters={"a": "b"})
+    alone = summarise(scores, **SURE, clusters={})
+    assert estimate == alone
+
+
+def test_one_query_has_no_interval_without_a_span() -> None:
+    with pytest.raises(EvidenceError):
+        summarise(scores_of({"a": 0.3}), **SURE | {"span": None}, clusters={})
+
+
+def test_values_are_those_of_ir_measures() -> None:
+    run, qrels = run_of({"q": ["x", "a"]}), random_case(0)[1]
+    grades = type(qrels)({"q": {"a": 1}})
+    found = quality.values(run, grades, ("q",), (parse("RR@10"), parse("ERR@10")))
+    assert found["RR@10"] == {"q": 0.5}
+    assert found["ERR@10"]["q"] == pytest.approx(1 / 32)
+
+
+def test_a_measure_without_kernel_is_the_same_either_way() -> None:
+    run, qrels = random_case(6, lowest=0)
+    names = ("ERR@10", "nDCG@10", "IPrec@0.5", "SetP")
+    ours, theirs = (f(run, qrels, names, run.query_ids) for f in (score, oracle))
+    assert {n: dict(s.by_query) for n, s in ours.items()} == {
+        n: dict(s.by_query) for n, s in theirs.items()
+    }
+
+
+def test_only_judged_and_counts_rest_on_judging_alone() -> None:
+    names = ("Judged@10", "NumQ", "NumRet", "NumRet(rel=1)", "P@10")
+    resting = [quality.rests_on_judging_only(parse(name)) for name in names]
+    assert resting == [True, True, True, False, False]

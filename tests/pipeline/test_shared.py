@@ -17,10 +17,6 @@ from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import OpenedIndex, replay
 from harness.pipeline.score import score
 from harness.replay import drive
-from harness.stages import replay as stages_replay
-from harness.stages.custody.receipts import read_manifest
-from harness.stages.replay import OpenedIndex, replay
-from harness.stages.score import score
 from tests.make.toy import ARMS, Toy
 
 pytestmark = pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Decisions of all steps: order, age, completeness and the exit code."""
+"""Decisions: outcomes, refusals, conditions of the evidence, and ties."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
+from harness.core.engine import Hit
 from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
-from harness.core.evidence import Evidence
-from harness.core.gate import Outcome, StepDecision, Verdict
-from harness.core.run import Run
+from harness.core.evidence import ArmResult, Evidence
+from harness.core.gate import OF_VERDICT, Cause, Outcome, StepDecision, Verdict
+from harness.core.run import Conditions, Row, Run, Status
+from harness.gates import agreement_floor, latency_ratio, negatives, non_inferior, superior
+from harness.gates.base.rules import GateSettings
 from harness.policy.age import check_age
-from harness.policy.decision import decide, exit_code, worst
+from harness.policy.decision import Unmet, decide, exit_code, judge_over, unmet, worst
 from harness.policy.load import load_policy
-from harness.policy.model import Policy
+from harness.policy.model import NOTHING, Demands, Gate, Policy
 from tests.make import gate_inputs
-
-pytestmark = pytest.mark.slow
 
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
 HEAD = """\
@@ -92,12 +93,14 @@ def outcomes(decisions: tuple[StepDecision, ...]) -> list[Outcome]:
     return [decision.outcome for decision in decisions]
 
 
+@pytest.mark.slow
 def test_all_gates_pass(tmp_path: Path) -> None:
     step_decisions = decided(tmp_path, [(False, GOOD), (False, GOOD)])
     assert outcomes(step_decisions) == [Outcome.PROMOTE, Outcome.PROMOTE]
     assert exit_code(step_decisions) == 0
 
 
+@pytest.mark.slow
 def test_a_fail_holds_and_what_follows_waits(tmp_path: Path) -> None:
     step_decisions = decided(tmp_path, [(False, BAD), (False, GOOD), (False, GOOD)])
     assert outcomes(step_decisions) == [Outcome.HOLD] * 3
@@ -106,6 +109,7 @@ def test_a_fail_holds_and_what_follows_waits(tmp_path: Path) -> None:
     assert exit_code(step_decisions) == 1
 
 
+@pytest.mark.slow
 def test_a_taken_step_that_fails_rolls_back_and_holds_what_follows(tmp_path: Path) -> None:
     step_decisions = decided(tmp_path, [(True, BAD), (False, GOOD)])
     assert outcomes(step_decisions) == [Outcome.ROLLBACK, Outcome.HOLD]
@@ -113,6 +117,7 @@ def test_a_taken_step_that_fails_rolls_back_and_holds_what_follows(tmp_path: Pat
     assert exit_code(step_decisions) == 1
 
 
+@pytest.mark.slow
 def test_a_taken_step_lets_the_next_one_go_on(tmp_path: Path) -> None:
     step_decisions = decided(tmp_path, [(True, OPEN), (False, GOOD)])
     assert outcomes(step_decisions) == [Outcome.HOLD, Outcome.PROMOTE]
@@ -120,6 +125,7 @@ def test_a_taken_step_lets_the_next_one_go_on(tmp_path: Path) -> None:
     assert exit_code(step_decisions) == 3
 
 
+@pytest.mark.slow
 def test_a_control_that_is_not_the_baseline_is_refused(tmp_path: Path) -> None:
     given = policy(tmp_path, [False])
     other = replace(given, steps=(replace(given.steps[0], baseline="0" * 12),))
@@ -127,6 +133,7 @@ def test_a_control_that_is_not_the_baseline_is_refused(tmp_path: Path) -> None:
         decide(other, {"step0": moved(GOOD)}, now=NOW)
 
 
+@pytest.mark.slow
 def test_a_baseline_is_compared_in_all_of_its_digits(tmp_path: Path) -> None:
     given = policy(tmp_path, [False])
     (step,) = given.steps
@@ -137,6 +144,7 @@ def test_a_baseline_is_compared_in_all_of_its_digits(tmp_path: Path) -> None:
         decide(other, {"step0": moved(GOOD)}, now=NOW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("codes", "found"), [([0, 1, 3], 1), ([0, 3], 3), ([3, 1], 1), ([0, 0], 0), ([], 0)]
 )
@@ -144,6 +152,7 @@ def test_the_worst_of_several_data_sets_decides(codes: list[int], found: int) ->
     assert worst(codes) == found
 
 
+@pytest.mark.slow
 def test_what_follows_a_taken_step_is_judged_against_what_that_accepted(tmp_path: Path) -> None:
     first, second = policy(tmp_path, [True, False]).steps
     given = policy(tmp_path, [True, False])
@@ -161,6 +170,7 @@ def test_what_follows_a_taken_step_is_judged_against_what_that_accepted(tmp_path
         decide(aside, {"step0": one}, now=NOW)
 
 
+@pytest.mark.slow
 def test_steps_of_a_policy_that_is_not_chained_wait_for_nobody(tmp_path: Path) -> None:
     chained = policy(tmp_path, [False, False])
     evidence = {"step0": moved(BAD), "step1": moved(GOOD)}
@@ -169,6 +179,7 @@ def test_steps_of_a_policy_that_is_not_chained_wait_for_nobody(tmp_path: Path) -
     assert chained.chained
 
 
+@pytest.mark.slow
 def test_inconclusive_holds_and_says_what_would_settle_it(tmp_path: Path) -> None:
     step_decisions = decided(tmp_path, [(False, OPEN)])
     assert outcomes(step_decisions) == [Outcome.HOLD]
@@ -177,6 +188,7 @@ def test_inconclusive_holds_and_says_what_would_settle_it(tmp_path: Path) -> Non
     assert exit_code(step_decisions) == 3
 
 
+@pytest.mark.slow
 def test_a_step_without_evidence_is_left_open_in_every_gate(tmp_path: Path) -> None:
     found = decide(policy(tmp_path, [False, False]), {"step1": moved(GOOD)}, now=NOW)
     assert [finding.verdict for finding in found[0].findings] == [Verdict.INCONCLUSIVE] * 2
@@ -185,15 +197,18 @@ def test_a_step_without_evidence_is_left_open_in_every_gate(tmp_path: Path) -> N
     assert exit_code(found) == 3
 
 
+@pytest.mark.slow
 def test_no_decision_is_no_promotion() -> None:
     assert exit_code(()) == 3
 
 
+@pytest.mark.slow
 def test_evidence_for_no_step_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="no step named 'stepp0'; there is step0"):
         decide(policy(tmp_path, [False]), {"stepp0": moved(GOOD)}, now=NOW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["control", "candidate"])
 def test_evidence_about_other_arms_is_refused(tmp_path: Path, which: str) -> None:
     sound = moved(GOOD)
@@ -203,6 +218,7 @@ def test_evidence_about_other_arms_is_refused(tmp_path: Path, which: str) -> Non
         decide(policy(tmp_path, [False]), {"step0": wrong}, now=NOW)
 
 
+@pytest.mark.slow
 def test_a_run_of_another_arm_under_the_right_name_is_refused(tmp_path: Path) -> None:
     sound = moved(GOOD)
     wrong = replace(sound, candidate=replace(sound.candidate, run=sound.control.run))
@@ -210,6 +226,7 @@ def test_a_run_of_another_arm_under_the_right_name_is_refused(tmp_path: Path) ->
         decide(policy(tmp_path, [False]), {"step0": wrong}, now=NOW)
 
 
+@pytest.mark.slow
 def test_arms_that_were_asked_different_queries_are_refused(tmp_path: Path) -> None:
     sound = moved(GOOD)
     fewer = replace(sound.candidate, run=gate_inputs.run("new", gate_inputs.ids(99)))
@@ -219,6 +236,7 @@ def test_arms_that_were_asked_different_queries_are_refused(tmp_path: Path) -> N
             decide(policy(tmp_path, [False]), {"step0": replace(sound, candidate=other)}, now=NOW)
 
 
+@pytest.mark.slow
 def test_stale_times_are_refused(tmp_path: Path) -> None:
     fresh = moved(GOOD, race=gate_inputs.race(1.0, raced_at="2026-10-27T12:00:00+00:00"))
     stale = moved(GOOD, race=gate_inputs.race(1.0, raced_at="2026-10-25T12:00:00+00:00"))
@@ -228,6 +246,7 @@ def test_stale_times_are_refused(tmp_path: Path) -> None:
         decide(policy(tmp_path, [False]), {"step0": stale}, now=NOW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made_at", "said"),
     [
@@ -242,6 +261,7 @@ def test_age_is_checked_to_the_second(made_at: str, said: str) -> None:
         check_age(made_at, now=NOW, evidence_days=7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made_at", ["2026-11-02T12:00:00+00:00", "2026-10-26T12:00:00Z", "2026-11-02T13:30:00+02:00"]
 )
@@ -249,6 +269,7 @@ def test_fresh_evidence_is_taken(made_at: str) -> None:
     check_age(made_at, now=NOW, evidence_days=7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("margin", "verdict"),
     [(0.021, Verdict.INCONCLUSIVE), (0.04, Verdict.PASS), (0.005, Verdict.FAIL)],
@@ -263,6 +284,7 @@ def test_the_bound_is_the_one_that_the_policy_writes(
     assert f"{margin:g}" in finding.bound
 
 
+@pytest.mark.slow
 def test_the_same_evidence_gives_the_same_decision(tmp_path: Path) -> None:
     first = decided(tmp_path, [(False, OPEN), (False, GOOD)])
     assert first == decided(tmp_path, [(False, OPEN), (False, GOOD)])
@@ -277,6 +299,7 @@ def twins() -> Evidence:
     return replace(evidence, candidate=candidate)
 
 
+@pytest.mark.slow
 def test_one_engine_in_both_arms_is_refused_unless_declared(tmp_path: Path) -> None:
     found = policy(tmp_path, [False])
     with pytest.raises(EvidenceError, match="old and new are the same engine"):
@@ -285,6 +308,7 @@ def test_one_engine_in_both_arms_is_refused_unless_declared(tmp_path: Path) -> N
     assert outcomes(decide(declared, {"step0": twins()}, now=NOW)) == [Outcome.PROMOTE]
 
 
+@pytest.mark.slow
 def test_a_further_arm_that_is_the_candidate_is_refused(tmp_path: Path) -> None:
     found = policy(tmp_path, [False])
     gate = found.steps[0].gates[1]
@@ -296,6 +320,7 @@ def test_a_further_arm_that_is_the_candidate_is_refused(tmp_path: Path) -> None:
         decide(found, {"step0": replace(evidence, others={"hybrid": disguised})}, now=NOW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "refused"), [("another", True), ("old", False)])
 def test_two_engines_have_two_indexes_and_two_settings_may_share_one(
     tmp_path: Path, engine: str, *, refused: bool
@@ -312,3 +337,192 @@ def test_two_engines_have_two_indexes_and_two_settings_may_share_one(
     said = pytest.raises(EvidenceError, match="have one index, byte for byte")
     with said if refused else nullcontext():
         decide(policy(tmp_path, [False]), {"step0": replace(evidence, candidate=shared)}, now=NOW)
+
+
+ASKED = Conditions(k=100, time_limit_s=10.0)
+QUALITY = non_inferior.Settings(measure="nDCG@10", margin=0.02, min_queries=2)
+FOUND = non_inferior.Settings(measure="R@50", margin=0.02, min_queries=2)
+OVERLAP = agreement_floor.Settings(measure="RBO", floor=0.8, min_queries=2)
+
+
+def asked(side: ArmResult, conditions: Conditions | None) -> ArmResult:
+    return replace(side, run=replace(side.run, conditions=conditions))
+
+
+def measured(
+    control: Conditions | None = ASKED, candidate: Conditions | None = ASKED, depth: int | None = 50
+) -> Evidence:
+    plain = gate_inputs.evidence(20)
+    return replace(
+        plain,
+        control=asked(plain.control, control),
+        candidate=asked(plain.candidate, candidate),
+        agreement=replace(plain.agreement, depth=depth),
+        noise=replace(plain.noise, depth=depth),
+    )
+
+
+def said(settings: GateSettings, evidence: Evidence, demands: Demands = NOTHING) -> str:
+    found = unmet(settings, evidence, demands)
+    assert isinstance(found, Unmet | None)
+    return f"{found.reason}. {found.remedy}" if found else ""
+
+
+def test_arms_that_were_asked_alike_and_deep_enough_may_be_judged() -> None:
+    demands = Demands(k=100, time_limit_s=10.0, depth=50)
+    for settings in (QUALITY, FOUND, OVERLAP):
+        assert not said(settings, measured())
+        assert not said(settings, measured(), demands)
+        assert not said(settings, measured(None, None))
+
+
+@pytest.mark.parametrize(
+    "other", [Conditions(k=50, time_limit_s=10.0), Conditions(k=100, time_limit_s=1.0)]
+)
+def test_a_candidate_that_was_asked_otherwise_is_not_judged(other: Conditions) -> None:
+    text = said(QUALITY, measured(candidate=other))
+    assert text.startswith("the arms were not asked alike (old: 100 hits within 10 s; new: ")
+    assert f"new: {other.k} hits within {other.time_limit_s:g} s" in text
+    assert said(QUALITY, measured(control=other))
+
+
+def test_a_further_arm_of_the_gate_must_have_been_asked_alike_too() -> None:
+    floor = asked(gate_inputs.side("floor", 20), Conditions(k=10, time_limit_s=10.0))
+    evidence = replace(measured(), others={"floor": floor})
+    gain = superior.Settings(measure="nDCG@10", margin=0.0, versus="floor", min_queries=2)
+    assert "floor: 10 hits" in said(gain, evidence)
+    assert not said(QUALITY, evidence)
+
+
+def test_no_gate_looks_deeper_than_the_arms_were_asked() -> None:
+    shallow = Conditions(k=20, time_limit_s=10.0)
+    assert not said(QUALITY, measured(shallow, shallow))
+    assert "returned 20 hits a query, and the gate looks at 50" in said(
+        FOUND, measured(shallow, shallow)
+    )
+    silence = negatives.Settings(measure="nDCG@10", depth=30, max_more=0.1, min_queries=2)
+    assert "the gate looks at 30" in said(silence, measured(shallow, shallow))
+
+
+@pytest.mark.parametrize(
+    ("demands", "words"),
+    [
+        (Demands(k=200), "asked for 100 hits; the policy demands 200 (policy.evidence.k)"),
+        (Demands(time_limit_s=5.0), "a time limit of 10 s; the policy demands 5 s"),
+        (Demands(depth=100), "computed at a depth of 50; the policy demands 100"),
+    ],
+)
+def test_what_a_policy_demands_must_be_met(demands: Demands, words: str) -> None:
+    assert words in said(QUALITY, measured(), demands)
+
+
+def test_unknown_conditions_do_not_meet_a_demand() -> None:
+    evidence = measured(None, None, None)
+    assert "does not say its k; the policy demands 100" in said(QUALITY, evidence, Demands(k=100))
+    assert "that was not recorded" in said(QUALITY, evidence, Demands(time_limit_s=10.0))
+    assert "at an unknown depth" in said(OVERLAP, evidence, Demands(depth=50))
+
+
+def test_times_are_measured_otherwise() -> None:
+    speed = latency_ratio.Settings(percent="p50", max_ratio=2, max_noise=1.5, max_stolen=0.02)
+    assert unmet(speed, measured(None, None), Demands(k=100)) is None
+
+
+def listed(side: ArmResult, length: int, natural: int = 0) -> ArmResult:
+    """Show lists of one length, but for a few that end by themselves."""
+    hits = tuple(Hit(f"d{at}", 1.0, 1.0) for at in range(length))
+    rows = [
+        Row(query, Status.ANSWERED, hits[: natural or None] if at else hits, "me")
+        for at, query in enumerate(side.run.query_ids)
+    ]
+    return replace(side, run=Run.of(side.arm, rows))
+
+
+def test_an_imported_run_that_was_cut_short_is_not_compared_with_a_longer_one() -> None:
+    plain = measured()
+    cut = replace(plain, control=listed(plain.control, 10), candidate=listed(plain.candidate, 60))
+    assert "the lists of old were cut at 10 hits, those of another arm go to 60" in said(FOUND, cut)
+    assert not said(QUALITY, cut)
+    both = replace(cut, candidate=listed(plain.candidate, 10))
+    assert not said(FOUND, both)
+    many = gate_inputs.evidence(100)
+    ends = replace(many, control=listed(many.control, 10, 4), candidate=listed(many.candidate, 60))
+    assert not said(FOUND, ends)
+
+
+TIES = """\
+[policy]
+name = "toy"
+version = 1
+seed = 3
+confidence = 0.95
+resamples = 1000
+power = 0.8
+evidence_days = 7
+attempts = 1
+largest_cluster = 0.001
+
+[policy.premises]
+drawn = "made so"
+needs = "made so"
+judges = "made so"
+starts = "made so"
+slowest = "made so"
+[[step]]
+name = "step"
+control = "old"
+candidate = "new"
+taken = false
+[[step.gate]]
+name = "Quality"
+measure = "nDCG@10"
+margin = 0.05
+min_queries = 20
+"""
+
+
+def gate(folder: Path, rule: str) -> Gate:
+    (folder / "policy.toml").write_text(f'{TIES}rule = "{rule}"\n')
+    return load_policy(folder / "policy.toml").steps[0].gates[0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "now", "ends", "said"),
+    [
+        ("non_inferior", 0.0, (-0.01, 0.02), Verdict.PASS),
+        ("non_inferior", 0.0, (-0.2, 0.02), Verdict.INCONCLUSIVE),
+        ("non_inferior", -0.2, (-0.3, -0.1), Verdict.FAIL),
+        ("non_inferior", -0.2, (-0.3, 0.1), Verdict.INCONCLUSIVE),
+        ("equivalent", 0.0, (-0.01, 0.01), Verdict.PASS),
+        ("equivalent", 0.2, (-0.3, 0.3), Verdict.INCONCLUSIVE),
+        ("equivalent", 0.2, (0.1, 0.3), Verdict.FAIL),
+        ("equivalent", 0.0, (-0.01, 0.2), Verdict.INCONCLUSIVE),
+    ],
+)
+def test_one_answer_at_both_ends_or_none(
+    tmp_path: Path, rule: str, now: float, ends: tuple[float, float], said: Verdict
+) -> None:
+    control = gate_inputs.levels(100)
+    middle, *others = (
+        gate_inputs.scored(control, gate_inputs.shifted(control, by, 0.02)) for by in (now, *ends)
+    )
+    finding = judge_over(gate(tmp_path, rule), middle, others, gate_inputs.RULES)
+    alone = gate(tmp_path, rule).judge(middle, gate_inputs.RULES)
+    assert finding.verdict is said
+    turned = said is Verdict.INCONCLUSIVE and alone.verdict is not said
+    assert finding.cause is (Cause.TIES if turned else OF_VERDICT[said])
+    assert alone.estimate
+    assert finding.estimate
+    assert finding.estimate.value == alone.estimate.value
+    assert finding.estimate.low < alone.estimate.low < alone.estimate.high < finding.estimate.high
+    assert "at the ends of what ties leave open" in finding.reason
+    assert bool(finding.remedy) is (said is Verdict.INCONCLUSIVE)
+
+
+def test_where_nothing_is_open_nothing_changes(tmp_path: Path) -> None:
+    control = gate_inputs.levels(100)
+    same = gate_inputs.scored(control, gate_inputs.shifted(control, 0.0, 0.02))
+    quality = gate(tmp_path, "non_inferior")
+    alone = quality.judge(same, gate_inputs.RULES)
+    assert judge_over(quality, same, (), gate_inputs.RULES) == alone
+    assert judge_over(quality, same, (same, same), gate_inputs.RULES) == alone

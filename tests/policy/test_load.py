@@ -1,4 +1,4 @@
-"""A policy is read strictly, and an error names file, line, key and hint."""
+"""Policy files: read, refused, and applied to the arms at hand."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import BadPolicy
+from harness.core.errors import BadPolicy, EvidenceError
 from harness.gates.base import rules
 from harness.gates.base.rules import Rules
 from harness.policy import load
-from harness.policy.load import load_policy
-from harness.policy.model import Premises
+from harness.policy.load import Judged, as_applied, for_candidates, load_policy
+from harness.policy.model import Policy, Premises
+from tests.make.toy import GATES, HEAD, STEP
 
 POLICIES = Path(__file__).resolve().parents[2] / "policy"
 MIGRATION = POLICIES / "migration.toml"
@@ -278,3 +279,77 @@ def test_no_gate_is_looser_than_a_migration_says(path: Path) -> None:
                 == said
             )
             assert (gate.name, gate.rule.name) == (written_gate["name"], written_gate["rule"])
+
+
+LATER = STEP.replace('name = "tantivy"', 'name = "hybrid"').replace('"tantivy"', '"hash-hybrid"')
+TWO = [Judged("tantivy", "fts5", "tantivy"), Judged("hybrid", "fts5", "hash-hybrid")]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Policy:
+    path = tmp_path / "two.toml"
+    path.write_text(HEAD + STEP + GATES + LATER + GATES)
+    return load_policy(path)
+
+
+def test_the_first_steps_of_a_policy(read: Policy) -> None:
+    assert as_applied(read, TWO) == read
+    assert as_applied(read, TWO[:1]) == read.until("tantivy")
+
+
+def test_one_step_for_every_candidate(read: Policy) -> None:
+    template = read.until("tantivy")
+    judged = [Judged(arm, "bm25", arm) for arm in ("a", "b")]
+    found = as_applied(template, judged)
+    assert [(s.name, s.control, s.candidate) for s in found.steps] == [*map(tuple, judged)]
+    assert not found.chained
+
+
+@pytest.mark.parametrize(
+    "judged",
+    [
+        [],
+        TWO[1:],
+        [TWO[0]._replace(control="tantivy")],
+        [*TWO, TWO[0]],
+        [Judged("tantivy", "fts5", "dense")],
+        [Judged("a", "fts5", "a"), Judged("b", "dense", "b")],
+    ],
+)
+def test_a_step_that_was_left_out_or_added_is_refused(read: Policy, judged: list[Judged]) -> None:
+    with pytest.raises(EvidenceError, match="were judged, and the policy toy migration has"):
+        as_applied(read, judged)
+
+
+FOLDER = Path(__file__).resolve().parents[2] / "policy"
+
+
+@pytest.fixture
+def template() -> Policy:
+    return load_policy(FOLDER / "pairwise.toml")
+
+
+def test_each_candidate_is_judged_by_the_same_gates(template: Policy) -> None:
+    policy = for_candidates(template, "old", ["new", "newer"])
+    assert [(s.name, s.control, s.candidate) for s in policy.steps] == [
+        ("new", "old", "new"),
+        ("newer", "old", "newer"),
+    ]
+    assert {step.gates for step in policy.steps} == {template.steps[0].gates}
+    assert policy.rules == template.rules
+
+
+def test_no_candidate_waits_for_another(template: Policy) -> None:
+    assert template.chained
+    assert not for_candidates(template, "old", ["new"]).chained
+
+
+def test_a_migration_is_no_template() -> None:
+    migration = load_policy(FOLDER / "migration.toml")
+    with pytest.raises(EvidenceError, match=rf"has {len(migration.steps)} steps"):
+        for_candidates(migration, "old", ["new"])
+
+
+def test_somebody_must_be_compared(template: Policy) -> None:
+    with pytest.raises(EvidenceError, match="no arm is compared with old"):
+        for_candidates(template, "old", [])

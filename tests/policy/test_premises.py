@@ -1,22 +1,30 @@
-"""What a PASS takes for granted is checked or declared, and else holds the step by its name."""
+"""Premises, reservations and pins."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from harness.core.errors import BadFile
 from harness.core.evidence import Evidence, Race, Sample, Samples
 from harness.core.gate import Cause, Finding, Outcome
-from harness.policy.decision import decide, open_premises
+from harness.core.records import Qrels, Query
+from harness.corpus.prepared import Inventory
+from harness.policy.decision import decide, not_as_pinned, open_premises, over_budget
 from harness.policy.load import load_policy
+from harness.policy.looks import Looks
 from harness.policy.model import UNDECLARED, Policy
+from harness.policy.pins import path_of, pin, read
 from tests.make import gate_inputs
+from tests.make.held import held_to
 from tests.make.toy import GATES, HEAD, RACED, STEP
 from tests.policy import test_decide
+from tests.policy.test_decide import NOW
 
 STARTS = 7
 """Processes of which all are alike: enough for a median, at the level of the policy."""
@@ -135,3 +143,103 @@ def test_a_cluster_that_is_surely_too_large_refutes_the_key(
     assert (found is not None) is refuted
     if found:
         assert "one need has 12 of 300 queries, and largest_cluster is 0.01%" in found.reason
+
+
+DRIFT = not_as_pinned(["1 query added (b)"], pinned_at="2026-03-01", again="harness policy pin p")
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Policy:
+    later = STEP.replace('name = "tantivy"', 'name = "later"')
+    path = tmp_path / "p.toml"
+    path.write_text(HEAD + STEP + GATES + later + GATES)
+    return load_policy(path)
+
+
+def test_every_step_has_it_and_the_policy_is_still_kept(kept: Policy) -> None:
+    decisions = decide(kept, {}, now=NOW, reservations=[DRIFT])
+    held_to(kept, decisions)
+    for step, decision in zip(kept.steps, decisions, strict=True):
+        assert decision.findings[-1] == DRIFT
+        assert [found.gate for found in decision.findings[:-1]] == [
+            gate.name for gate in step.gates
+        ]
+        assert decision.outcome is Outcome.HOLD
+    assert DRIFT.cause is Cause.PINNED
+    assert DRIFT.reason == "since the pin of 2026-03-01: 1 query added (b)"
+
+
+def spent(by: float, attempts: int = 1) -> Looks:
+    return Looks(attempts, 0, 0, by, (), ())
+
+
+def test_attempts_within_the_budget_hold_nothing(kept: Policy) -> None:
+    assert kept.alpha == pytest.approx(0.25)
+    assert over_budget(kept, {"tantivy": spent(kept.alpha)}) == {}
+
+
+def test_attempts_beyond_the_budget_hold_the_step_and_no_other(
+    kept: Policy,
+) -> None:
+    beyond = over_budget(kept, {"tantivy": spent(0.275, 11), "later": spent(0.025)})
+    (finding,) = beyond.values()
+    assert "attempt 11 and 10 were planned" in finding.reason
+    assert "0.275, and the budget is 0.25" in finding.reason
+    assert finding.cause is Cause.BUDGET
+    assert finding.timed
+    first, second = decide(kept, {}, now=NOW, spent=beyond)
+    assert first.findings[-1] == finding
+    assert finding not in second.findings
+
+
+def test_a_policy_that_declares_its_attempts_counts_none(kept: Policy) -> None:
+    declared = replace(kept, declared="a clone keeps no log")
+    assert over_budget(declared, {"tantivy": spent(0.9, 99)}) == {}
+
+
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+FIRST = Inventory.of([Query("a", "one")], Qrels({"a": {"d": 1}}))
+SECOND = Inventory.of([Query("a", "one"), Query("b", "two")], Qrels({"a": {"d": 1}}))
+
+
+def test_a_policy_without_pins_has_none(tmp_path: Path) -> None:
+    assert path_of(tmp_path / "mail.toml") == tmp_path / "mail.pins.json"
+    assert read(tmp_path / "mail.toml").datasets == {}
+
+
+def test_what_differs_from_a_pin_is_told(tmp_path: Path) -> None:
+    found = pin(tmp_path / "p.toml", "toy", FIRST, {"k": 50}, at=AT, by="me")
+    assert found == read(tmp_path / "p.toml").datasets["toy"]
+    assert found.differences(FIRST, {"k": 50}) == ()
+    assert found.differences(SECOND, {"k": 50}) == ("1 query added (b)",)
+    assert found.differences(FIRST, {"k": 20, "seed": 1}) == (
+        "race k is 20, pinned 50", "race seed is 1, pinned not set",
+    )  # fmt: skip
+
+
+def test_no_race_is_no_other_race(tmp_path: Path) -> None:
+    raced = pin(tmp_path / "p.toml", "toy", FIRST, {"k": 50}, at=AT, by="me")
+    assert raced.differences(FIRST, {}) == ()
+    never = pin(tmp_path / "q.toml", "toy", FIRST, {}, at=AT, by="me")
+    assert never.differences(FIRST, {"k": 50}) == ()
+
+
+def test_every_pin_is_kept_with_what_it_changed(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    pin(file, "toy", FIRST, {}, at=AT, by="me")
+    pin(file, "other", FIRST, {}, at=AT, by="me")
+    pin(file, "toy", SECOND, {}, at=AT + timedelta(days=1), by="you")
+    found = read(file).datasets
+    assert found.keys() == {"toy", "other"}
+    assert [(one.by, one.changes) for one in found["toy"].made] == [
+        ("me", ()), ("you", ("1 query added (b)",)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 2, "datasets": {}}', '{"datasets": 1}'])
+def test_what_is_no_pin_is_refused(tmp_path: Path, text: str) -> None:
+    path_of(tmp_path / "p.toml").write_text(text)
+    with pytest.raises(BadFile, match=r"p\.pins\.json:(1:)? "):
+        read(tmp_path / "p.toml")
+    with pytest.raises(BadFile, match=r"p\.pins\.json:(1:)? "):
+        pin(tmp_path / "p.toml", "toy", FIRST, {}, at=AT, by="me")

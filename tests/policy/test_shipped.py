@@ -1,17 +1,33 @@
-"""The policies that come with the project."""
+"""Shipped policies, and what holds a decision to its policy."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin
 
 import pytest
+from annotated_types import Le, Lt
+from pydantic import BaseModel
 
 from engines import registry as arms
+from harness.core.errors import EvidenceError
+from harness.core.gate import StepDecision
+from harness.core.scores import Estimate
+from harness.gates.base import rules
+from harness.gates.base.rules import GateSettings
 from harness.policy.load import load_policy
-from harness.policy.model import Policy
+from harness.policy.model import Demands, Header, Policy, StepTable
 from harness.policy.plan import MOVED
+from harness.shadow.alarms import Bounds
+from harness.shadow.comparison import Settings
+from harness.stages.params import Params
 from harness.stats.bounded import Span
 from harness.stats.sample_size import Target, min_queries, planned_equal
+from tests.make.held import held_to
+from tests.make.toy import Toy
 from tests.source import ROOT
 
 POLICIES = sorted(
@@ -79,3 +95,94 @@ def test_a_bound_has_its_reason_beside_it(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     bare = [line for line in lines if line.startswith(BOUNDS) and "#" not in line]
     assert bare == [], f"{path.name}: say why beside each bound"
+
+
+@pytest.mark.slow
+def test_what_a_project_decides_is_held(project: Toy) -> None:
+    policy, decision = project.project.policy(), project.decide()
+    held_to(policy, [decision])
+    for spoilt in (
+        replace(decision, findings=decision.findings[1:]),
+        replace(decision, control="x"),
+        _passing(decision, Estimate(-0.25, -0.3, -0.2, 41)),
+        _passing(decision, Estimate(0.05, 0.0, 0.1, 19)),
+    ):
+        with pytest.raises(EvidenceError):
+            held_to(policy, [spoilt])
+
+
+def _passing(decision: StepDecision, estimate: Estimate) -> StepDecision:
+    """Let the gate on quality pass by another interval."""
+    return replace(
+        decision,
+        findings=tuple(
+            replace(one, estimate=estimate) if one.gate == "Quality" else one
+            for one in decision.findings
+        ),
+    )
+
+
+def test_every_rule_with_a_limit_says_on_which_side_it_passes() -> None:
+    settings = {name: rules.load(name).settings for name in rules.names()}
+    limited = {name for name, of in settings.items() if {"limit", "bounded_by"} & written(of)}
+    silent = {name for name in limited if "passes" not in written(settings[name])}
+    assert silent == set()
+    assert len(limited) > 10
+
+
+def written(settings: type[GateSettings]) -> set[str]:
+    """Name what a rule writes itself, or takes from what rules of its kind share."""
+    own = [of for of in settings.__mro__ if issubclass(of, GateSettings) and of is not GateSettings]
+    return {name for of in own for name in vars(of)}
+
+
+LABELS = {"seed", "version", "format"}
+"""Numbers that only name something."""
+
+
+def numbers(model: type[BaseModel], within: str = "") -> Iterator[tuple[str, bool]]:
+    """Yield each number of a model and its tables, and whether it is bounded above."""
+    for name, field in model.model_fields.items():
+        place = f"{within}{name}"
+        for kind, marks in kinds(field.annotation, field.metadata):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from numbers(kind, f"{place}.")
+            elif kind in {int, float} and name not in LABELS:
+                yield place, any(isinstance(mark, Le | Lt) for mark in marks)
+
+
+def kinds(annotation: Any, marks: list[Any]) -> Iterator[tuple[Any, list[Any]]]:  # noqa: ANN401  a type
+    """Take unions, tuples and annotations apart."""
+    if get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        more = [one for mark in more for one in getattr(mark, "metadata", [mark])]
+        yield from kinds(inner, [*marks, *more])
+    elif get_args(annotation) or isinstance(annotation, UnionType):
+        for one in get_args(annotation):
+            yield from kinds(one, marks)
+    else:
+        yield annotation, marks
+
+
+MODELS: dict[str, Any] = {
+    "policy": Header,
+    "step": StepTable,
+    "demands": Demands,
+    "params": Params,
+    "shadow": Settings,
+    "watch": Bounds,
+    **{name: rules.load(name).settings for name in rules.names()},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_number_is_bounded_above(name: str) -> None:
+    assert [place for place, bounded in numbers(MODELS[name]) if not bounded] == []
+
+
+def test_a_number_without_an_end_is_seen() -> None:
+    class Open(BaseModel):
+        width: float
+        depth: Annotated[int, Le(5)] | None = None
+
+    assert dict(numbers(Open)) == {"width": False, "depth": True}

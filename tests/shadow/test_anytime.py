@@ -1,4 +1,4 @@
-"""anytime_overlap, anytime_failures and anytime_slow: live traffic, judged after whole periods."""
+"""Gates on live traffic, and doubts that keep it from a PASS."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from benchmarks.simulate_times import BOUND, COURSES, DAY_S, Course, passed
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Evidence, Traffic
+from harness.core.evidence import LOST, SHED, Evidence, Traffic
 from harness.core.gate import Cause, Finding, Verdict
 from harness.shadow import anytime_failures, anytime_overlap, anytime_slow
-from harness.shadow.live import LiveSettings
+from harness.shadow.live import MOST_SHED, LiveSettings
 from tests.make import gate_inputs
 from tests.make.chances import chance
 
@@ -22,7 +22,6 @@ NS = 1_000_000_000
 EACH_S = 600
 A_DAY = DAY_S // EACH_S
 """Pairs of a day."""
-pytestmark = pytest.mark.slow
 MODULES = (anytime_failures, anytime_overlap, anytime_slow)
 Floats = NDArray[np.float64]
 LIVE = {"period": "day", "block_s": 1_200.0, "max_query_share": 0.1, "max_client_share": 0.1}
@@ -83,6 +82,7 @@ def judged(rule: str, evidence: Evidence, **changed: object) -> Finding:
     return gate_inputs.judge(rule, evidence, **{**RULES[rule], **changed})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("share", "verdict"), [(0.0, Verdict.PASS), (0.5, Verdict.FAIL)])
 def test_the_right_and_the_wrong_side_of_the_bound(
@@ -96,6 +96,7 @@ def test_the_right_and_the_wrong_side_of_the_bound(
     assert "in 2 whole days and 144 blocks of 1200 s, taken to be independent" in finding.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_only_whole_periods_pass_and_two_are_the_fewest(rule: str) -> None:
     nearly = judged(rule, of(rule, flags(2 * A_DAY, 0.0)))
@@ -111,6 +112,7 @@ def test_only_whole_periods_pass_and_two_are_the_fewest(rule: str) -> None:
     assert nothing.remedy == "2 more days of traffic"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_a_quiet_night_does_not_speak_for_the_day(rule: str) -> None:
     """Nothing fails at night and much by day, and the log begins in the evening."""
@@ -120,12 +122,14 @@ def test_a_quiet_night_does_not_speak_for_the_day(rule: str) -> None:
         assert judged(rule, of(rule, bad[:pairs])).verdict is not Verdict.PASS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_a_course_of_the_day_that_keeps_the_bound_is_no_burst(rule: str) -> None:
     day = (np.arange(6 * A_DAY + 1) % A_DAY < A_DAY // 2) & flags(6 * A_DAY + 1, 0.02)
     assert judged(rule, of(rule, day)).verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "share"), [("anytime_overlap", 0.15), ("anytime_slow", 0.02)])
 def test_near_the_bound_it_says_how_much_more_traffic_would_settle_it(
     rule: str, share: float
@@ -138,12 +142,14 @@ def test_near_the_bound_it_says_how_much_more_traffic_would_settle_it(
     assert after.verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 def test_on_the_bound_no_amount_of_traffic_is_promised() -> None:
     finding = judged("anytime_failures", of("anytime_failures", flags(2 * A_DAY + 1, 0.05)))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "more traffic will not help" in finding.remedy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
     finding = judged(rule, gate_inputs.evidence(5))
@@ -152,6 +158,7 @@ def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
     assert "harness shadow traffic" in finding.remedy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_one_period_beyond_the_bound_fails(rule: str) -> None:
     bad = np.concatenate([flags(20 * A_DAY, 0.0), flags(A_DAY, 0.6), flags(20 * A_DAY, 0.0)])
@@ -160,6 +167,7 @@ def test_one_period_beyond_the_bound_fails(rule: str) -> None:
     assert "on day 21 alone it was" in finding.reason
 
 
+@pytest.mark.slow
 def test_a_later_day_needs_more_to_fail_alone() -> None:
     """So that all days together fail a good candidate as rarely as one alone."""
     good, rule = flags(A_DAY, 0.0), "anytime_failures"
@@ -172,6 +180,7 @@ def test_a_later_day_needs_more_to_fail_alone() -> None:
     assert "on day 1 alone it was" in first.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_a_candidate_that_breaks_after_a_long_good_past_loses_its_pass(rule: str) -> None:
     past = flags(20 * A_DAY, 0.0)
@@ -183,6 +192,7 @@ def test_a_candidate_that_breaks_after_a_long_good_past_loses_its_pass(rule: str
     assert finding.cause is Cause.SAMPLE
 
 
+@pytest.mark.slow
 def test_another_k_is_another_question() -> None:
     seen, at = {50: np.ones(400)}, {50: every(400)}
     evidence = gate_inputs.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
@@ -192,6 +202,7 @@ def test_another_k_is_another_question() -> None:
     assert judged("anytime_overlap", evidence, k=50).verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 def test_the_reason_counts_what_was_left_out_and_how_it_failed() -> None:
     failing = traffic(
         failed=flags(400, 0.2),
@@ -205,6 +216,7 @@ def test_the_reason_counts_what_was_left_out_and_how_it_failed() -> None:
     assert "stale" not in reason
 
 
+@pytest.mark.slow
 def test_a_value_that_is_no_share_is_refused() -> None:
     seen, at = {10: np.full(60, 1.5)}, {10: np.arange(60)}
     evidence = gate_inputs.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
@@ -212,10 +224,12 @@ def test_a_value_that_is_no_share_is_refused() -> None:
         judged("anytime_overlap", evidence)
 
 
+@pytest.mark.slow
 def test_every_live_rule_waits_for_whole_periods() -> None:
     assert all(issubclass(module.Settings, LiveSettings) for module in MODULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_bursts_that_outlast_a_block_are_no_proof(rule: str) -> None:
     bad = np.zeros(40 * A_DAY + 1, dtype=bool)
@@ -229,6 +243,7 @@ def test_bursts_that_outlast_a_block_are_no_proof(rule: str) -> None:
     assert longer.verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_a_busy_hour_does_not_hide_behind_quiet_ones(rule: str) -> None:
     """One hour of each day has most pairs, and in it half are bad."""
@@ -241,6 +256,7 @@ def test_a_busy_hour_does_not_hide_behind_quiet_ones(rule: str) -> None:
     assert judged(rule, of(rule, bad, at)).verdict is Verdict.FAIL
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name", [name for name, course in COURSES.items() if course.share == BOUND]
@@ -249,6 +265,7 @@ def test_traffic_on_the_bound_passes_on_any_day_as_rarely_as_it_says(name: str) 
     assert passed(COURSES[name], 4, 60, bound=BOUND).ever <= chance(0.025, 60)
 
 
+@pytest.mark.slow
 def test_good_traffic_passes_and_an_outage_is_seen_where_blocks_are_as_long() -> None:
     good = COURSES["single failures, a quarter of the bound"]
     assert passed(good, 6, 20, bound=BOUND).last > 0.9
@@ -256,3 +273,65 @@ def test_good_traffic_passes_and_an_outage_is_seen_where_blocks_are_as_long() ->
     short = passed(outages, 2, 60, bound=0.01, block_s=60)
     assert short.ever > 0.2, "the fault that long blocks are against is not there"
     assert passed(outages, 2, 60, bound=0.01).ever <= chance(0.025, 60)
+
+
+PAIRS = 1_400
+
+
+def on(rule: str, settings: dict[str, object] | None = None, **changed: object) -> Finding:
+    """Judge traffic without a fault."""
+    honest = of(rule, flags(PAIRS, 0.0)).of(Traffic)
+    found = replace(honest, attempted=2 * PAIRS, **changed)  # type: ignore[arg-type]
+    return judged(rule, gate_inputs.evidence(5, traffic=found), **(settings or {}))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_the_log_lost_counts_as_the_worst(rule: str) -> None:
+    finding = on(rule, passed_over={LOST: 600})
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "but 600 numbered attempts are not in the log; if all of them were bad" in finding.reason
+    assert "the lines that are missing" in finding.remedy
+    assert on(rule, passed_over={LOST: 2}).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_more_shed_than_compared_is_no_picture(rule: str) -> None:
+    most = int(MOST_SHED * 2 * PAIRS)
+    assert on(rule, passed_over={SHED: most}).verdict is Verdict.PASS
+    finding = on(rule, passed_over={SHED: most + 1})
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert f"{most + 1} of {2 * PAIRS} attempts were shed, more than 50%" in finding.reason
+    assert finding.cause is Cause.SAMPLE
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_query_asked_for_ever_is_no_traffic(rule: str) -> None:
+    finding = on(rule, asked=np.array([PAIRS]))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "; 1 different query, the most asked 100.0% of all" in finding.reason
+    assert "but one query has 100.0% of the pairs, and 10.0% is the most" in finding.reason
+    assert on(rule, asked=np.full(10, PAIRS // 10)).verdict is Verdict.PASS
+    assert on(rule, asked=np.array([200, *([1] * 1_200)])).verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_client_with_a_third_of_the_pairs_is_no_traffic(rule: str) -> None:
+    asked = np.ones(PAIRS, dtype=np.int64)
+    finding = on(rule, asked=asked, largest_client=int(0.3 * PAIRS))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "but one client has 30.0% of the pairs, and 10.0% is the most" in finding.reason
+    assert on(rule, asked=asked, largest_client=PAIRS // 10).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_clients_that_are_unknown_are_assumed_by_the_policy_or_open(rule: str) -> None:
+    asked = np.ones(PAIRS, dtype=np.int64)
+    finding = on(rule, asked=asked, unnamed=7)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert f"but 7 of {PAIRS} pairs name no client" in finding.reason
+    assert "assume_clients" in finding.remedy
+    why: dict[str, object] = {"assume_clients": "a login is needed, and each has a rate limit"}
+    assumed = on(rule, why, asked=asked, unnamed=7)
+    assert assumed.verdict is Verdict.PASS
+    assert "clients are taken to be many: a login is needed" in assumed.reason
+    assert on(rule, why, asked=asked, unnamed=7, largest_client=900).verdict is not Verdict.PASS

@@ -1,4 +1,4 @@
-"""A machine's judgements narrow a difference, and never move it."""
+"""Differences that a machine assists, and how its grades are calibrated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats.bounded import bounded_each
 from harness.stats.inference import Inference
-from harness.stats.prediction import DIFFERENCES, UniqueHits, assisted
+from harness.stats.prediction import DIFFERENCES, UniqueHits, assisted, calibration, expected
 from harness.stats.raters import kappa
 from tests.make.chances import chance
 
@@ -103,3 +103,40 @@ def test_rare_losses_that_a_machine_does_not_see_do_not_pass() -> None:
     family = next(one for one in FAMILIES if one.part == "C.3")
     found = cell(family, 200, 100, "test")
     assert found.false <= chance(family.promised, 100)
+
+
+ALL = np.ones(8, dtype=bool)
+
+
+def hits(query: list[int], human: list[float], machine: list[int]) -> UniqueHits:
+    weight = np.ones(len(query), dtype=np.float64)
+    return UniqueHits(np.array(query), weight, np.array(human), np.array(machine))
+
+
+def test_a_grade_that_people_never_judged_has_no_share() -> None:
+    shown = UniqueHits(
+        np.zeros(3, int), np.ones(3), np.array([1.0, 0.0, np.nan]), np.array([0, 0, 1])
+    )
+    assert calibration(shown, np.array([True, True, False])) == (0.5, None)
+
+
+def test_documents_of_one_grade_differ_by_what_the_others_of_their_query_are() -> None:
+    """A grade of 1 is right in the query of good documents, and wrong in that of bad ones."""
+    shown = hits([0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 1, 0, 1, 0, 0, 0], [1, 1, 1, 0, 1, 0, 0, 1])
+    found = expected(shown, ALL)
+    assert found[0] > found[7] > 0
+    by_grade = np.array([4 / 5] * 3 + [0, 4 / 5, 0, 0, 4 / 5])
+    squares = [((shown.human - one) ** 2).sum() for one in (found, by_grade)]
+    assert squares[0] < squares[1]
+
+
+def test_where_queries_say_nothing_more_each_grade_counts_as_its_share() -> None:
+    shown = hits([0, 1, 2, 3], [1, 0, 1, 0], [1, 1, 0, 0])
+    assert expected(shown, ALL[:4]).tolist() == [0.5] * 4
+
+
+def test_only_judged_documents_teach_and_a_grade_without_any_counts_as_all() -> None:
+    shown = hits([0, 1, 2, 3], [1, 0, 1, np.nan], [0, 0, 0, 1])
+    judged = ~np.isnan(shown.human)
+    assert expected(shown, judged) == pytest.approx(np.array([2 / 3] * 4))
+    assert expected(shown, np.zeros(4, dtype=bool)).tolist() == [0.0] * 4

@@ -1,4 +1,4 @@
-"""The BCa interval of a mean."""
+"""The bootstrap: its draws, its sums and its interval."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ from scipy import stats
 from benchmarks.simulate import steps
 from harness.core.errors import EvidenceError, HarnessError
 from harness.stats import bootstrap
-from harness.stats.bootstrap import bca, bca_each
-
-pytestmark = pytest.mark.slow
+from harness.stats.bootstrap import (
+    WEIGHTS,
+    Purpose,
+    bca,
+    bca_each,
+    drawn_sums,
+    flipped_sums,
+    picks,
+    reweighted_sums,
+    slab_bytes,
+)
 
 
 def as_theirs(units: int) -> float:
@@ -31,6 +39,7 @@ def by_scipy(values: NDArray[np.float64]) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
@@ -50,6 +59,7 @@ def test_is_scipys_on_skewed_and_tied_values_with_light_tails(values: NDArray[np
     assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=0.004)
 
 
+@pytest.mark.slow
 def test_the_reach_is_students_and_of_the_unbiased_spread() -> None:
     values = np.random.default_rng(8).uniform(-1, 1, 12)
     values = np.concatenate([values, -values])
@@ -58,6 +68,7 @@ def test_the_reach_is_students_and_of_the_unbiased_spread() -> None:
     assert (estimate.low, estimate.high) == pytest.approx((-reach, reach), rel=0.03)
 
 
+@pytest.mark.slow
 def test_a_spread_that_rests_on_few_queries_is_trusted_less() -> None:
     few = np.array([0.0] * 44 + [1.0, -1.0, 0.5, -0.5, 0.2, -0.2])
     low, high = by_scipy(few)
@@ -68,6 +79,7 @@ def test_a_spread_that_rests_on_few_queries_is_trusted_less() -> None:
     assert 1.1 < (estimate.high - estimate.low) / (high - low) < wider + 0.05
 
 
+@pytest.mark.slow
 def test_a_skewness_that_rests_on_few_queries_hardly_counts() -> None:
     few = np.array([0.0] * 45 + [1.0, 0.4, 0.3, -0.1, 0.2])
     estimate = bca(few, confidence=0.95, resamples=20_000, seed=5, clusters=None)
@@ -78,6 +90,7 @@ def test_a_skewness_that_rests_on_few_queries_hardly_counts() -> None:
     assert (estimate.low, estimate.high) == pytest.approx((ends[0], ends[1]), abs=0.001)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
     rng = np.random.default_rng(2)
     moved = steps(rng, (50, 500), 0.016, moved=0.2)
@@ -90,6 +103,7 @@ def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
         assert max(above, below) < 0.07
 
 
+@pytest.mark.slow
 def test_same_seed_same_interval_and_other_seed_another() -> None:
     values = np.random.default_rng(0).normal(size=50)
     one = bca(values, confidence=0.95, resamples=1_000, seed=1, clusters=None)
@@ -97,6 +111,7 @@ def test_same_seed_same_interval_and_other_seed_another() -> None:
     assert one != bca(values, confidence=0.95, resamples=1_000, seed=2, clusters=None)
 
 
+@pytest.mark.slow
 def test_more_confidence_is_wider() -> None:
     values = np.random.default_rng(0).normal(size=50)
     narrow = bca(values, confidence=0.8, resamples=4_000, seed=1, clusters=None)
@@ -104,6 +119,7 @@ def test_more_confidence_is_wider() -> None:
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.995, 0.999, 0.999_999])
 def test_an_end_beyond_infinity_is_an_extreme_and_not_the_other_end(confidence: float) -> None:
     """Of three queries, one of which lost all, it said that none is lost: from 0 to 0."""
@@ -112,6 +128,7 @@ def test_an_end_beyond_infinity_is_an_extreme_and_not_the_other_end(confidence: 
         assert found.low < found.value < found.high, values
 
 
+@pytest.mark.slow
 def test_copies_of_a_query_in_one_cluster_add_no_certainty() -> None:
     values = np.random.default_rng(4).normal(size=60)
     alone = bca(values, confidence=0.95, resamples=10_000, seed=1, clusters=None)
@@ -123,6 +140,7 @@ def test_copies_of_a_query_in_one_cluster_add_no_certainty() -> None:
     assert together.n == 240
 
 
+@pytest.mark.slow
 def test_mean_over_uneven_clusters_is_the_mean_over_queries() -> None:
     values = np.array([1.0, 1.0, 1.0, 0.0, 0.5, 0.2])
     estimate = bca(
@@ -132,11 +150,13 @@ def test_mean_over_uneven_clusters_is_the_mean_over_queries() -> None:
     assert 0.0 <= estimate.low < estimate.value < estimate.high <= 1.0
 
 
+@pytest.mark.slow
 def test_no_spread_is_an_interval_without_width() -> None:
     estimate = bca(np.full(9, 0.1), confidence=0.95, resamples=100, seed=1, clusters=None)
     assert (estimate.value, estimate.low, estimate.high) == (0.1, 0.1, 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_few_queries_still_give_a_finite_interval(count: int) -> None:
     values = np.linspace(0, 1, count)
@@ -144,23 +164,27 @@ def test_few_queries_still_give_a_finite_interval(count: int) -> None:
     assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [[], [0.3]])
 def test_nothing_to_learn_from_is_refused(values: list[float]) -> None:
     with pytest.raises(HarnessError, match=f"{len(values)} independent quer(y|ies) "):
         bca(np.array(values), confidence=0.95, resamples=100, seed=1, clusters=None)
 
 
+@pytest.mark.slow
 def test_one_cluster_is_one_query() -> None:
     with pytest.raises(EvidenceError, match="1 independent"):
         bca(np.arange(9.0), confidence=0.95, resamples=100, seed=1, clusters=np.zeros(9, np.int64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [np.nan, np.inf])
 def test_a_value_that_is_no_number_is_refused(broken: float) -> None:
     with pytest.raises(EvidenceError, match="NaN"):
         bca(np.array([0.1, broken, 0.2]), confidence=0.95, resamples=100, seed=1, clusters=None)
 
 
+@pytest.mark.slow
 def test_weights_and_counts_give_the_same_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     """Apart by less than the draws of another seed move them."""
     rng = np.random.default_rng(3)
@@ -187,6 +211,7 @@ def few_columns(count: int = 90) -> NDArray[np.float64]:
     ])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "clusters", [None, np.arange(90) // 4, np.arange(90) // 3, np.arange(4_010) // 4]
 )
@@ -198,6 +223,7 @@ def test_a_column_is_the_same_alone_and_beside_others(clusters: NDArray[np.int64
     assert len({each.low for each in together}) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [90, 1_100])
 def test_neither_blocks_nor_threads_change_a_bit(
     count: int, monkeypatch: pytest.MonkeyPatch
@@ -210,6 +236,7 @@ def test_neither_blocks_nor_threads_change_a_bit(
         assert bca_each(columns, **rules, threads=threads) == whole
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_the_block() -> None:
     values = np.random.default_rng(0).normal(size=100_000)
     tracemalloc.start()
@@ -217,3 +244,104 @@ def test_memory_is_bounded_by_the_block() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 40_000_000
+
+
+def columns(units: int) -> NDArray[np.float64]:
+    return np.random.default_rng(units).normal(size=(units, 3))
+
+
+@pytest.mark.parametrize("units", [1, 5, 64, 700])
+def test_drawn_sums_are_sums_of_what_was_drawn(units: int) -> None:
+    drawn = picks(9, Purpose.QUERIES, first=0, rows=200, units=units)
+    found = drawn_sums(columns(units), resamples=200, seed=9)
+    assert found == pytest.approx(columns(units)[drawn].sum(axis=1), abs=1e-11)
+
+
+@pytest.mark.parametrize("units", [1, 5, 8, 256, 257, 700])
+def test_flipped_sums_are_sums_under_the_signs_drawn(units: int) -> None:
+    slabs = range(-(-units // 256))
+    drawn = np.concatenate(
+        [slab_bytes(9, Purpose.SIGNS, slab=at, first=0, rows=200) for at in slabs], axis=1
+    )
+    bits = np.unpackbits(drawn, axis=1, bitorder="little")[:, :units]
+    found = flipped_sums(columns(units), resamples=200, seed=9)
+    assert found == pytest.approx((2.0 * bits - 1) @ columns(units), abs=1e-11)
+
+
+@pytest.mark.parametrize("units", [1, 4, 127, 128, 500])
+def test_reweighted_sums_are_sums_under_the_weights_drawn(units: int) -> None:
+    slabs = range(-(-units // 128))
+    drawn = np.concatenate(
+        [slab_bytes(9, Purpose.WEIGHTS, slab=at, first=0, rows=200) for at in slabs], axis=1
+    )
+    pairs = np.stack([(drawn >> shift) & 3 for shift in (0, 2, 4, 6)], axis=2)
+    weights = np.array(WEIGHTS)[pairs.reshape(200, -1)[:, :units]]
+    found = reweighted_sums(columns(units), resamples=200, seed=9)
+    assert found == pytest.approx(weights @ columns(units), abs=1e-11)
+
+
+def test_weights_have_the_moments_of_counts() -> None:
+    weights = np.array(WEIGHTS)
+    moments = [float((weights**power).mean()) for power in (1, 2, 3)]
+    assert moments == pytest.approx([0, 1, 1], abs=1e-12)
+
+
+def test_a_block_is_never_smaller_than_a_resample() -> None:
+    units = 300_000
+    found = drawn_sums(np.ones((units, 1)), resamples=2, seed=9, threads=2)
+    assert found.tolist() == [[units], [units]]
+
+
+@pytest.mark.parametrize("units", [3, 8, 300, 5_000])
+def test_a_resample_is_the_same_in_any_block(units: int) -> None:
+    whole = picks(7, Purpose.QUERIES, first=0, rows=12, units=units)
+    parts = [picks(7, Purpose.QUERIES, first=at, rows=4, units=units) for at in (0, 4, 8)]
+    assert (whole == np.concatenate(parts)).all()
+    signs = slab_bytes(7, Purpose.SIGNS, slab=units, first=0, rows=12)
+    assert (signs[5:9] == slab_bytes(7, Purpose.SIGNS, slab=units, first=5, rows=4)).all()
+
+
+def test_every_unit_is_drawn_about_as_often() -> None:
+    drawn = picks(7, Purpose.QUERIES, first=0, rows=4_000, units=50)
+    assert (drawn.min(), drawn.max()) == (0, 49)
+    assert stats.chisquare(np.bincount(drawn.reshape(-1))).pvalue > 1e-4
+    assert stats.chisquare(np.bincount(drawn[:, 49])).pvalue > 1e-4
+
+
+def test_signs_are_fair_and_those_of_two_slabs_differ() -> None:
+    bits = [
+        np.unpackbits(slab_bytes(7, Purpose.SIGNS, slab=at, first=0, rows=500)) for at in (0, 1)
+    ]
+    assert bits[0].mean() == pytest.approx(0.5, abs=0.006)
+    assert (bits[0] == bits[1]).mean() == pytest.approx(0.5, abs=0.006)
+
+
+def test_seeds_and_purposes_share_no_word() -> None:
+    drawn = [
+        picks(seed, purpose, first=0, rows=20, units=1_000)
+        for seed in (0, 1, 2**70)
+        for purpose in (Purpose.QUERIES, Purpose.TIMES)
+    ]
+    for at, one in enumerate(drawn):
+        for other in drawn[at + 1 :]:
+            assert (one == other).mean() < 0.01
+
+
+def test_the_words_are_those_of_today() -> None:
+    """A change here moves every interval and p-value on record."""
+    assert picks(5, Purpose.TIMES, first=2, rows=1, units=100)[0, :6].tolist() == [
+        80,
+        45,
+        44,
+        77,
+        12,
+        15,
+    ]
+    assert slab_bytes(5, Purpose.SIGNS, slab=1, first=3, rows=1)[0, :6].tolist() == [
+        104,
+        244,
+        107,
+        21,
+        116,
+        231,
+    ]

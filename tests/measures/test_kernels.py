@@ -1,0 +1,230 @@
+"""Graded rankings, and the measures of all queries at once."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core.errors import BadFile, UnknownName
+from harness.core.records import Qrels
+from harness.core.run import Row, Run, Status
+from harness.corpus import runs, trec
+from harness.measures import kernels
+from harness.measures.columns import EncodedQrels
+from harness.measures.kernels import Graded, MeasureSpec, running
+from harness.measures.missing_judgements import condense
+from harness.measures.name import COMMON, parse
+from harness.measures.partitions import joined, partial_scores
+from harness.measures.quality import oracle, score
+from tests.make.runs import qrels_of, random_case, run_of
+
+CUT = (
+    "P", "P(rel=3)", "P(judged_only=True)", "R", "R(rel=2)", "R(judged_only=True)", "Success",
+    "Success(rel=2)", "Success(judged_only=True)",
+)  # fmt: skip
+EITHER = (
+    "nDCG", "nDCG(dcg='exp-log2')", "nDCG(gains={1: 9, 2: 3, 3: -1})", "nDCG(judged_only=True)",
+    "RR", "RR(rel=2)", "AP", "AP(rel=2)", "AP(judged_only=True)", "Judged",
+)  # fmt: skip
+WHOLE = (
+    "Rprec", "Rprec(rel=2)", "Rprec(judged_only=True)", "Bpref", "Bpref(rel=2)", "NumRet",
+    "NumRet(rel=2)", "RR(judged_only=True)",
+)  # fmt: skip
+CUTOFFS = (1, 3, 10, 100)
+NAMES = (*(f"{name}@{k}" for name, k in product((*CUT, *EITHER), CUTOFFS)), *EITHER, *WHOLE)
+
+REAL = ("adi", "cacm", "cosqa", "cranfield", "r-mailing-lists", "scifact", "ubuntu-irc", "vaswani")
+
+
+@pytest.mark.slow
+def test_there_is_a_kernel_for_each() -> None:
+    assert [name for name in NAMES if MeasureSpec.of(parse(name)) is None] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ERR@10", "SetP", "IPrec@0.5", "infAP", "NumRel"])
+def test_others_go_to_ir_measures(name: str) -> None:
+    assert MeasureSpec.of(parse(name)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lowest", [0, -1, -3])
+def test_equals_ir_measures_to_the_last_bit(lowest: int) -> None:
+    """Sums run down the ranks as in trec_eval; 1e-12 would do, and this catches more."""
+    for seed in range(3):
+        run, qrels = random_case(seed, lowest=lowest)
+        ours = score(run, qrels, NAMES, run.query_ids)
+        theirs = oracle(run, qrels, NAMES, run.query_ids)
+        for name in NAMES:
+            assert ours[name].by_query == theirs[name].by_query, name
+            assert ours[name].undefined == theirs[name].undefined, name
+
+
+@pytest.mark.slow
+def test_equals_ir_measures_where_queries_are_missing_fail_or_are_negative() -> None:
+    run = run_of(
+        {"good": ["a", "x", "b"], "empty": [], "broke": ["a"], "negative": ["a"], "free": ["a"]},
+        ended={"broke": Status.FAILED},
+    )
+    grades = {"a": 2, "b": 1}
+    judged = dict.fromkeys(("good", "empty", "broke", "absent"), grades) | {"negative": {"a": 0}}
+    asked = (*run.query_ids, "absent")
+    ours = score(run, qrels_of(judged), NAMES, asked)
+    theirs = oracle(run, qrels_of(judged), NAMES, asked)
+    for name in NAMES:
+        assert ours[name].by_query == theirs[name].by_query, name
+        assert ours[name].undefined == theirs[name].undefined, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REAL)
+def test_equals_ir_measures_on_real_judgements(name: str, datasets: Path, tmp_path: Path) -> None:
+    lines = min((datasets / name).glob("qrels/*.tsv")).read_text().splitlines()[1:]
+    (tmp_path / "qrels").write_text("".join("{} 0 {} {}\n".format(*x.split("\t")) for x in lines))
+    qrels = trec.qrels(tmp_path / "qrels")
+    rng = np.random.default_rng(7)
+    documents = sorted({doc for docs in qrels.grades.values() for doc in docs})
+    shown = {
+        q: list(dict.fromkeys([*list(docs)[::2], *rng.permutation(documents)[:40].tolist()]))
+        for q, docs in qrels.grades.items()
+    }
+    run = run_of({q: rng.permutation(docs).tolist() for q, docs in shown.items()})
+    ours, theirs = (f(run, qrels, NAMES, qrels.query_ids) for f in (score, oracle))
+    assert 0 < (ours["nDCG@10"].mean or 0) < 1
+    for measure in NAMES:
+        assert ours[measure].by_query == theirs[measure].by_query, measure
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=60)
+@given(
+    grades=st.dictionaries(st.sampled_from("abcdefgh"), st.integers(-2, 4), min_size=1),
+    shown=st.permutations("abcdefghxyz"),
+    length=st.integers(1, 11),
+)
+def test_values_are_shares(grades: dict[str, int], shown: list[str], length: int) -> None:
+    graded = Graded.of(run_of({"q": shown[:length]}), EncodedQrels.of(qrels_of({"q": grades})))
+    for name in NAMES:
+        asked = MeasureSpec.of(parse(name))
+        if asked is not None and asked.name != "NumRet" and "-1" not in name:
+            assert 0 <= kernels.evaluate(graded, asked)[0] <= 1 + 1e-12, name
+
+
+def triples(graded: Graded) -> set[tuple[str, int, int]]:
+    ids = graded.qrels.query_ids
+    columns = (graded.row.tolist(), graded.rank.tolist(), graded.grade.tolist())
+    return {(ids[row], rank, grade) for row, rank, grade in zip(*columns, strict=True)}
+
+
+def by_hand(run: Run, qrels: Qrels) -> set[tuple[str, int, int]]:
+    return {
+        (q, rank, qrels.grades[q][doc])
+        for q in run.query_ids
+        if q in qrels.grades
+        for rank, doc in enumerate(run.ranking(q))
+        if doc in qrels.grades[q]
+    }
+
+
+@pytest.mark.parametrize("block", [1, 7, 100_000])
+def test_judged_hits_stand_at_their_ranks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "BLOCK", block)
+    run, qrels = random_case(4)
+    fewer = Qrels({q: docs for q, docs in qrels.grades.items() if q not in {"q3", "q17"}})
+    found = Graded.of(run, EncodedQrels.of(fewer))
+    assert triples(found) == by_hand(run, fewer)
+    lengths = dict(zip(found.qrels.query_ids, found.lengths.tolist(), strict=True))
+    assert lengths == {q: len(run.ranking(q)) for q in fewer.query_ids}
+
+
+def test_who_was_not_answered_or_not_asked_shows_nothing() -> None:
+    run = run_of({"broke": ["a"], "good": ["x", "a"]}, ended={"broke": Status.FAILED})
+    qrels = qrels_of({q: {"a": 2} for q in ("absent", "broke", "good")})
+    found = Graded.of(run, EncodedQrels.of(qrels))
+    assert triples(found) == {("good", 1, 2)}
+    assert found.lengths.tolist() == [0, 0, 2]
+
+
+def test_one_vocabulary_needs_no_translation() -> None:
+    qrels = EncodedQrels.of(qrels_of({"q": {"a": 1, "b": 2}}))
+    code = qrels.translation(("b", "x", "a"))
+    docs = np.where(code < 0, 7, code).astype(np.int32)
+    found = Graded.of_rows(qrels, np.array([0]), np.array([0, 3]), docs)
+    assert triples(found) == {("q", 0, 2), ("q", 2, 1)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_condensed_is_the_condensed_run(seed: int) -> None:
+    run, qrels = random_case(seed)
+    coded = EncodedQrels.of(qrels)
+    short = Graded.of(run, coded).condensed()
+    assert triples(short) == by_hand(condense(run, qrels), qrels)
+    positive = Graded.of(run, coded).condensed(lowest=0)
+    assert positive.grade.min() == 0
+    assert positive.lengths.sum() == len(positive.rank) < len(short.rank)
+
+
+def test_running_counts_within_a_row() -> None:
+    assert running(np.array([4, 4, 1, 1, 1, 9])).tolist() == [0, 1, 0, 1, 2, 0]
+    assert running(np.empty(0, dtype=np.int64)).tolist() == []
+
+
+EVERY = (*COMMON, "NumRet", "Bpref", "R(rel=2)@10", "nDCG(gains={1: 0, 2: 5})@10")
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_parts_say_what_the_whole_says(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "PARTITION", size)
+    whole, qrels = random_case(5)
+    rows = [
+        row._replace(status=Status.FAILED, hits=()) if row.query_id == "q3" else row
+        for row in whole.rows()
+        if row.query_id != "q4"
+    ]
+    slow = Row("slow", Status.TIMED_OUT)
+    run = Run.of("arm", [*reversed(rows), slow, Row("free", Status.ANSWERED, rows[0].hits)])
+    grades = {q: dict(docs) for q, docs in qrels.grades.items()}
+    qrels = qrels_of({**grades, "slow": {"d1": 1}, "q7": {"d1": 0}})
+    runs.write_run(run, tmp_path / "run.parquet")
+    assert pq.ParquetFile(tmp_path / "run.parquet").num_row_groups == -(-len(run) // size)
+    coded, path = EncodedQrels.of(qrels), tmp_path / "run.parquet"
+    found = joined([(path, partial_scores(path, coded, EVERY))], coded, EVERY)
+    wanted = score(run, qrels, EVERY, qrels.query_ids)
+    for name in EVERY:
+        assert found[name].by_query == wanted[name].by_query
+        assert found[name].undefined == wanted[name].undefined
+    assert set(wanted["nDCG@10"].undefined) == {
+        "failed",
+        "timed_out",
+        "not_asked",
+        "negative_query",
+    }
+
+
+def test_part_keeps_the_judgements_of_some_queries() -> None:
+    _, qrels = random_case(2)
+    coded = EncodedQrels.of(qrels)
+    part = coded.part(np.array([1, 5, 6]))
+    chosen = {query: qrels.grades[query] for query in part.query_ids}
+    alone = EncodedQrels.of(qrels_of(chosen))
+    assert part.query_ids == alone.query_ids == tuple(coded.query_ids[at] for at in (1, 5, 6))
+    assert part.rows.tolist() == alone.rows.tolist()
+    assert part.grades.tolist() == alone.grades.tolist()
+    assert [part.vocabulary[d] for d in part.docs] == [alone.vocabulary[d] for d in alone.docs]
+
+
+def test_what_is_no_run_is_named(tmp_path: Path) -> None:
+    coded = EncodedQrels.of(qrels_of({"q": {"a": 1}}))
+    (tmp_path / "bad").write_bytes(b"no")
+    with pytest.raises(BadFile, match="not a run"):
+        partial_scores(tmp_path / "bad", coded, ("nDCG@10",))
+    with pytest.raises(UnknownName, match="no kernel named 'ERR@10'"):
+        partial_scores(tmp_path / "bad", coded, ("ERR@10",))

@@ -1,0 +1,347 @@
+"""Unjudged documents: bounds, by query and in columns, and condensed runs."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core.errors import EvidenceError, UnknownName
+from harness.core.records import Qrels
+from harness.core.run import Run
+from harness.measures.completion_bounds import (
+    Bounding,
+    Case,
+    Hits,
+    Ratios,
+    average_precision,
+    effects_of_rr,
+)
+from harness.measures.missing_judgements import (
+    Missing,
+    bounding,
+    cases,
+    condense,
+    judged_by_relevance,
+    missing,
+    narrowing,
+)
+from harness.measures.quality import score
+from tests.make.runs import qrels_of, random_case, run_of
+
+EXACT = (
+    "nDCG@3", "nDCG@5", "nDCG", "nDCG(dcg='exp-log2')@3", "RR@3", "RR", "RR(rel=2)@3",
+    "P@3", "P(rel=2)@3", "R@3", "R(rel=2)@5",
+)  # fmt: skip
+MOST_UNJUDGED = 5
+DOCUMENTS = "abcdefgh"
+
+
+@st.composite
+def a_case(draw: st.DrawFn) -> Case:
+    """Two short rankings of which few documents are unjudged; all grades up to 2 are known."""
+    control, candidate = (
+        tuple(draw(st.lists(st.sampled_from(DOCUMENTS), max_size=5, unique=True))) for _ in "ab"
+    )
+    shown = sorted({*control, *candidate})
+    unjudged = set(draw(st.lists(st.sampled_from(DOCUMENTS), max_size=MOST_UNJUDGED)))
+    grades = {d: draw(st.integers(-1, 2)) for d in shown if d not in unjudged}
+    return Case(control, candidate, {**grades, "x": 2, "y": draw(st.integers(0, 2))})
+
+
+def completions(wanted: Bounding, case: Case) -> list[dict[str, int]]:
+    """Every way to judge what was not judged."""
+    unjudged = wanted.unjudged(case)
+    return [
+        {**case.grades, **dict(zip(unjudged, given, strict=True))}
+        for given in product(wanted.scale, repeat=len(unjudged))
+    ]
+
+
+def tried(measure: str, wanted: Bounding, case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Score control and candidate under every completion."""
+    ways = completions(wanted, case)
+    ids = [f"q{at:05}" for at in range(len(ways))]
+    qrels = Qrels(dict(zip(ids, ways, strict=True)))
+    asked = [
+        score(run_of(dict.fromkeys(ids, shown)), qrels, [measure], ids)[measure].by_query
+        for shown in (case.control, case.candidate)
+    ]
+    control, candidate = (np.array([found[q] for q in ids]) for found in asked)
+    return control, candidate
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("measure", EXACT)
+@settings(max_examples=40, deadline=None)
+@given(case=a_case())
+def test_bounds_are_those_of_all_completions(measure: str, case: Case) -> None:
+    wanted = Bounding.of(measure, (0, 1, 2))
+    control, candidate = tried(measure, wanted, case)
+    for found, values in (
+        (wanted.control(case), control),
+        (wanted.candidate(case), candidate),
+        (wanted.difference(case), candidate - control),
+    ):
+        np.testing.assert_allclose(found, (values.min(), values.max()), rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("measure", ["AP@3", "AP@5", "AP", "AP(rel=2)@5"])
+@settings(max_examples=40, deadline=None)
+@given(case=a_case())
+def test_bounds_of_average_precision_are_exact_for_an_arm_and_hold_for_the_difference(
+    measure: str, case: Case
+) -> None:
+    wanted = Bounding.of(measure, (0, 1, 2))
+    control, candidate = tried(measure, wanted, case)
+    for found, values in ((wanted.control(case), control), (wanted.candidate(case), candidate)):
+        np.testing.assert_allclose(found, (values.min(), values.max()), rtol=0, atol=1e-12)
+    difference = wanted.difference(case)
+    assert difference.worst <= (candidate - control).min() + 1e-12
+    assert difference.best >= (candidate - control).max() - 1e-12
+
+
+def test_a_shared_document_moves_both_arms() -> None:
+    """Both show the same one unjudged document first: whatever it is, nobody gains by it."""
+    case = Case(("a",), ("a",), {"x": 1})
+    wanted = Bounding.of("P@1", (0, 1))
+    assert wanted.control(case) == wanted.candidate(case) == (0.0, 1.0)
+    assert wanted.difference(case) == (0.0, 0.0)
+
+
+def test_the_ideal_moves_with_the_judgements() -> None:
+    """A relevant document that the arm itself does not show makes its nDCG smaller."""
+    found = Bounding.of("nDCG@2", (1,)).control(Case(("x",), ("a",), {"x": 1}))
+    assert found == pytest.approx((1 / (1 + 1 / np.log2(3)), 1.0))
+
+
+def test_a_ratio_by_hand() -> None:
+    wanted, case = Bounding.of("R@2", (0, 1)), Case(("u",), ("a", "v"), {"a": 1, "y": 1})
+    assert (wanted.as_judged(case), wanted.difference(case)) == (1 / 2, (0.0, 2 / 3))
+    assert wanted.defined(case)
+    assert not wanted.defined(case._replace(grades={"a": 0}))
+
+
+def test_average_precision_by_hand() -> None:
+    found = average_precision(["a", "b"], {"b": True}, {"a", "elsewhere"})
+    assert found == pytest.approx((1 / 4, 1.0))
+
+
+def test_the_most_decisive_pair_is_the_one_that_parts_the_arms_most() -> None:
+    control = run_of({"q1": ["a", "b", "s"], "q2": ["x"]}, "old")
+    candidate = run_of({"q1": ["c", "b", "s"], "q2": ["x"]}, "new")
+    qrels = qrels_of({"q1": {"x": 1}, "q2": {"x": 1}})
+    found = narrowing(control, candidate, qrels, "nDCG@3", ["q1", "q2"])
+    order = sorted(found, key=lambda pair: -found[pair])
+    assert {pair[0] for pair in order} == {"q1"}
+    assert {doc for _, doc in order[:2]} == {"a", "c"}
+    assert narrowing(control, candidate, qrels, "P@1", ["q1", "q2"]) == pytest.approx({
+        ("q1", "a"): 0.5,
+        ("q1", "c"): 0.5,
+    })
+
+
+def test_judging_what_is_named_closes_the_bounds() -> None:
+    control, qrels = random_case(5, queries=6, depth=8)
+    candidate, _ = random_case(6, queries=6, depth=8)
+    ids = qrels.query_ids
+    for _ in range(200):
+        found = narrowing(control, candidate, qrels, "nDCG@5", ids)
+        if not found:
+            break
+        query_id, doc_id = max(found, key=lambda pair: found[pair])
+        qrels = qrels_of({**qrels.grades, query_id: {**qrels.grades[query_id], doc_id: 1}})
+    left = missing(control, candidate, qrels, "nDCG@5").of(ids)
+    np.testing.assert_allclose(left.worst, left.best, atol=1e-9)
+
+
+def test_what_has_no_bounds_says_so() -> None:
+    with pytest.raises(UnknownName, match="measure with bounds"):
+        Bounding.of("Judged@10", (1,))
+    run = run_of({"q": ["a"], "r": ["a"]})
+    qrels = qrels_of({"q": {"a": 0}, "r": {"a": 1}})
+    with pytest.raises(EvidenceError, match="no document answers"):
+        missing(run, run, qrels, "RR@10").of(["q"])
+    with pytest.raises(EvidenceError, match="was not judged"):
+        narrowing(run, run, qrels, "RR@10", ["elsewhere"])
+
+
+NOTHING = np.zeros(0, dtype=np.int64)
+
+
+def one_query() -> Hits:
+    """Show an unjudged hit before the relevant one in the control, that alone in the candidate."""
+    return Hits(
+        1,
+        np.array([0, 0]),
+        np.array([1, 2]),
+        np.array([0, 1]),
+        np.array([0.0, 1.0]),
+        np.array([0]),
+        np.array([0]),
+        np.array([1.0]),
+    )
+
+
+def test_a_hit_moves_the_sum_and_the_ideal_list() -> None:
+    ratios = Ratios.of(one_query(), Bounding.of("nDCG@2", (0, 1)))
+    found, second = ratios.effects(), 1 / np.log2(3)
+    assert found.difference == pytest.approx([1 - second])
+    assert found.worst == pytest.approx([(1 - 1 - second) / (1 + second)])
+    assert found.best == found.difference
+    assert found.loss == pytest.approx([(1 - second) * (1 - 1 / (1 + second)) + 1 / (1 + second)])
+    assert found.gain.tolist() == [0.0]
+    assert found.loss[0] == pytest.approx(found.difference[0] - found.worst[0])
+
+
+def test_the_first_relevant_hit_alone_counts() -> None:
+    found = effects_of_rr(one_query(), may_be_relevant=True)
+    assert (found.difference.tolist(), found.worst.tolist()) == ([0.5], [0.0])
+    assert effects_of_rr(one_query(), may_be_relevant=False).worst.tolist() == [0.5]
+
+
+def test_no_hit_is_open_where_all_is_judged() -> None:
+    hits = one_query()._replace(open=NOTHING)
+    found = Ratios.of(hits, Bounding.of("P@2", (0, 1))).effects()
+    assert found.worst == found.best == found.difference
+    assert not len(found.loss)
+
+
+MEASURES = (
+    "nDCG@3", "nDCG@10", "nDCG", "nDCG(dcg='exp-log2')@5", "RR@3", "RR(rel=2)@5", "RR",
+    "P@3", "P(rel=2)@5", "R@5", "R(rel=2)@10", "AP@5",
+)  # fmt: skip
+
+
+def random_pair(seed: int, queries: int = 40) -> tuple[Run, Run, Qrels]:
+    """Two runs over few documents, of which about half are judged, with grades up to 2."""
+    rng = np.random.default_rng(seed)
+    docs = [f"d{at}" for at in range(12)]
+    lists: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
+    grades: dict[str, dict[str, int]] = {}
+    for at in range(queries):
+        query_id = f"q{at:03}"
+        for one in lists:
+            one[query_id] = [docs[d] for d in rng.permutation(12)[: rng.integers(0, 8)]]
+        known = rng.permutation(12)[: rng.integers(1, 10)]
+        grades[query_id] = {docs[d]: int(rng.integers(-1, 3)) for d in known}
+    return run_of(lists[0], "old"), run_of(lists[1], "new"), qrels_of(grades)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_columns_are_the_bounds_of_each_query(measure: str, seed: int) -> None:
+    control, candidate, qrels = random_pair(seed)
+    found, wanted = missing(control, candidate, qrels, measure), bounding(measure, qrels)
+    each = dict(cases(control, candidate, qrels, found.query_ids, wanted.asked.cutoff))
+    for at, query_id in enumerate(found.query_ids):
+        span = wanted.difference(each[query_id])
+        assert (found.worst[at], found.best[at]) == pytest.approx(span, abs=1e-12)
+        here = [doc for doc, row in zip(found.doc_ids, found.query, strict=True) if row == at]
+        assert sorted(here) == list(wanted.unjudged(each[query_id]))
+    now = [score(run, qrels, [measure], found.query_ids)[measure] for run in (control, candidate)]
+    assert now[0].query_ids == found.query_ids
+    np.testing.assert_allclose(found.difference, now[1].values - now[0].values, atol=1e-12)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_some_hits_together_move_no_more_than_the_sum_of_each(measure: str) -> None:
+    """Every set of up to four hits, with every grade: the range of a sample rests on this."""
+    control, candidate, qrels = random_pair(3, queries=25)
+    found, wanted = missing(control, candidate, qrels, measure), bounding(measure, qrels)
+    each = dict(cases(control, candidate, qrels, found.query_ids, wanted.asked.cutoff))
+    grades = [grade for grade in wanted.scale if wanted.gain(grade) > 0]
+    for at, query_id in enumerate(found.query_ids):
+        hits = np.flatnonzero(found.query == at)[:6].tolist()
+        before = wanted.as_judged(each[query_id])
+        for size in range(1, min(4, len(hits)) + 1):
+            for some, levels in product(combinations(hits, size), product(grades, repeat=size)):
+                case = each[query_id]
+                for hit, grade in zip(some, levels, strict=True):
+                    case = case.with_judged(found.doc_ids[hit], grade)
+                change = wanted.as_judged(case) - before
+                assert -change <= found.loss[list(some)].sum() + 1e-12
+                assert change <= found.gain[list(some)].sum() + 1e-12
+
+
+def test_one_hit_of_the_highest_grade_is_what_it_costs() -> None:
+    """The control's unjudged first hit, were it relevant, halves what the candidate has."""
+    control = run_of({"q1": ["new", "x"]}, "old")
+    candidate = run_of({"q1": ["x"]}, "new")
+    found = missing(control, candidate, qrels_of({"q1": {"x": 1}}), "P@2")
+    assert (found.loss.tolist(), found.gain.tolist()) == ([0.5], [0.0])
+    assert (found.difference[0], found.worst[0], found.best[0]) == (0.0, -0.5, 0.0)
+
+
+def test_a_measure_without_bounds_may_be_anything() -> None:
+    control = run_of({"q1": ["x", "y"], "q2": ["x"]}, "old")
+    candidate = run_of({"q1": ["x", "z"], "q2": ["x"]}, "new")
+    qrels = qrels_of({"q1": {"x": 1, "y": 0}, "q2": {"x": 1}})
+    found = missing(control, candidate, qrels, "ERR@10")
+    assert (found.worst.tolist(), found.best.tolist()) == ([-1.0, 0.0], [1.0, 0.0])
+    assert not found.can_be_drawn
+    assert missing(control, candidate, qrels, "ERR@1").counts.tolist() == [0, 0]
+
+
+def test_computed_once_for_the_same_runs_and_judgements() -> None:
+    control, candidate, qrels = random_pair(4)
+    found = missing(control, candidate, qrels, "nDCG@10")
+    assert missing(control, candidate, qrels, "nDCG@10") is found
+    assert missing(control, candidate, Qrels(dict(qrels.grades)), "nDCG@10") is not found
+    assert missing(candidate, control, qrels, "nDCG@10") is not found
+
+
+def docs_of(found: Missing, row: int) -> set[str]:
+    return {doc for doc, of in zip(found.doc_ids, found.query, strict=True) if of == row}
+
+
+def test_some_queries_in_another_order() -> None:
+    control, candidate, qrels = random_pair(5)
+    every = missing(control, candidate, qrels, "nDCG@10")
+    ids = every.query_ids[4::-2]
+    found = every.of(ids)
+    assert isinstance(found, Missing)
+    np.testing.assert_array_equal(found.worst, every.worst[4::-2])
+    for at, query_id in enumerate(ids):
+        assert docs_of(found, at) == docs_of(every, every.query_ids.index(query_id))
+    with pytest.raises(EvidenceError, match="query q9 has no nDCG@10"):
+        every.of(["q9"])
+
+
+def test_measures_that_no_judgement_moves() -> None:
+    assert judged_by_relevance("nDCG@10")
+    assert judged_by_relevance("ERR@10")
+    for name in ("Judged@10", "Jaccard@50", "Empty@10", "tau", "NumRet"):
+        assert not judged_by_relevance(name), name
+
+
+def test_many_queries_at_once_are_quick() -> None:
+    control, qrels = random_case(3)
+    candidate, _ = random_case(4)
+    found = missing(control, candidate, qrels, "nDCG@10")
+    assert (found.worst <= found.difference + 1e-12).all()
+    assert (found.difference <= found.best + 1e-12).all()
+
+
+def test_unjudged_documents_go_and_the_rest_closes_up() -> None:
+    run = run_of({"p": ["x", "a", "y", "b"], "empty": [], "q": ["a", "x"], "other": ["x"]})
+    qrels = qrels_of({"p": {"a": 1, "b": 0}, "q": {"x": 0}})
+    short = condense(run, qrels)
+    assert [short.ranking(q) for q in run.query_ids] == [("a", "b"), (), ("x",), ("x",)]
+    assert [hit.score for hit in short.hits("p")] == [0.5, 0.25]
+    assert run.ranking("p") == ("x", "a", "y", "b")
+
+
+@pytest.mark.parametrize("name", ["nDCG", "AP", "P"])
+def test_equals_the_judged_only_measures_of_ir_measures(name: str) -> None:
+    run, qrels = random_case(5, lowest=0)
+    plain = score(condense(run, qrels), qrels, (f"{name}@10",), run.query_ids)
+    only = score(run, qrels, (f"{name}(judged_only=True)@10",), run.query_ids)
+    ours = plain[f"{name}@10"].by_query
+    theirs = only[f"{name}(judged_only=True)@10"].by_query
+    assert ours == pytest.approx(theirs, abs=1e-12)
+    assert ours != score(run, qrels, (f"{name}@10",), run.query_ids)[f"{name}@10"].by_query

@@ -1,0 +1,320 @@
+"""How many queries are needed, and how much dependent ones are worth."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from benchmarks.simulate import kept
+from benchmarks.verdict_families import losing
+from harness.core.errors import EvidenceError
+from harness.stats.bounded import Span, bounded_each
+from harness.stats.inference import Inference
+from harness.stats.interval import interval, share
+from harness.stats.sample_size import (
+    Codes,
+    Floats,
+    Pilot,
+    Target,
+    assumed,
+    dependence,
+    min_queries,
+    planned,
+    planned_share,
+    queries_needed,
+    unseen_loss,
+    upper_spread,
+)
+
+DIFFERENCES = Span(-1.0, 1.0)
+
+
+def spread(mean: float, deviation: float, count: int) -> Floats:
+    values = np.random.default_rng(0).normal(size=count)
+    values = (values - values.mean()) / values.std(ddof=1)
+    return np.asarray(mean + deviation * values, dtype=np.float64)
+
+
+def needed(values: Floats, bound: float, power: float = 0.8, clusters: Codes | None = None) -> int:
+    found = queries_needed(
+        values, bound=bound, span=DIFFERENCES, confidence=0.95, power=power, clusters=clusters
+    )
+    assert found is not None
+    return found
+
+
+def test_a_large_pilot_comes_to_the_textbook_size() -> None:
+    # (1.960 + 0.842)^2 * 0.1^2 / 0.02^2 = 196, and the bound's room for what was not seen
+    wide, large = needed(spread(0.0, 0.1, 20_000), -0.02), spread(0.0, 0.1, 20_000)
+    assert 196 < wide < 400
+    tight = needed(large, -0.005)
+    assert (2.8016 * 0.1 / 0.005) ** 2 < tight < 1.25 * (2.8016 * 0.1 / 0.005) ** 2
+
+
+def test_a_small_pilot_asks_for_more_than_a_large_one() -> None:
+    assert needed(spread(0.0, 0.1, 30), -0.02) > 1.3 * needed(spread(0.0, 0.1, 3_000), -0.02)
+
+
+def settles(values: Floats) -> bool:
+    inference = Inference(confidence=0.95, resamples=1_000, seed=1)
+    found = interval(values, span=DIFFERENCES, inference=inference, clusters=None)
+    return found.low > -0.12 or found.high < -0.12
+
+
+@pytest.mark.slow
+def test_the_promised_number_has_the_promised_power() -> None:
+    """On average over pilots that settled nothing; from mean and spread alone it was two thirds."""
+    rng = np.random.default_rng(4)
+    settled: list[bool] = []
+    as_seen: list[bool] = []
+    for _ in range(90):
+        pilot = losing(rng, (30,), 0.4)
+        if not settles(pilot):
+            plain = ((1.96 + 0.8416) * pilot.std(ddof=1) / abs(pilot.mean() + 0.12)) ** 2
+            for into, count in ((settled, needed(pilot, -0.12)), (as_seen, math.ceil(plain))):
+                into.append(settles(losing(rng, (max(2, min(count, 5_000)),), 0.4)))
+    assert len(settled) > 60
+    assert np.mean(settled) >= 0.8 - 2 * math.sqrt(0.8 * 0.2 / len(settled))
+    assert np.mean(as_seen) < 0.75
+
+
+@pytest.mark.parametrize("power", [0.5, 0.9])
+def test_more_power_asks_for_more(power: float) -> None:
+    values = spread(0.0, 0.1, 100)
+    assert (needed(values, -0.02, power) > needed(values, -0.02)) is (power > 0.8)
+
+
+def test_a_mean_at_the_bound_takes_very_many() -> None:
+    assert needed(spread(-0.02, 0.1, 40), -0.02) > 40 * 40
+
+
+@pytest.mark.parametrize(("value", "bound"), [(0.5, 0.5), (0.0, -1.0)])
+def test_what_no_number_settles(value: float, bound: float) -> None:
+    values = np.full(5, value)
+    assert (
+        queries_needed(
+            values, bound=bound, span=DIFFERENCES, confidence=0.95, power=0.8, clusters=None
+        )
+        is None
+    )
+
+
+def test_without_spread_the_room_for_the_unseen_decides() -> None:
+    assert needed(np.zeros(50), -0.02) == 188
+
+
+def test_queries_of_one_cluster_count_as_one() -> None:
+    seen = spread(0.0, 0.2, 50)
+    copies, clusters = np.repeat(seen, 3), np.repeat(np.arange(50), 3)
+    assert needed(copies, -0.05, clusters=clusters) == pytest.approx(
+        3 * needed(seen, -0.05), rel=0.02
+    )
+
+
+def test_one_query_has_no_spread() -> None:
+    with pytest.raises(EvidenceError, match="no spread"):
+        Pilot.of(np.array([0.1]), span=DIFFERENCES, clusters=None)
+
+
+ALIKE = Target(0.0, -0.02)
+
+
+def plan(
+    values: Floats,
+    wanted: Target = ALIKE,
+    power: float = 0.8,
+    *,
+    clusters: Codes | None = None,
+    known: bool = False,
+) -> int:
+    found = planned(
+        values,
+        wanted,
+        span=DIFFERENCES,
+        confidence=0.95,
+        power=power,
+        clusters=clusters,
+        known=known,
+    )
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("mean", "moved"), [(0.0, 0.4), (0.016, 0.2)])
+def test_a_plan_from_a_large_pilot_keeps_its_power(mean: float, moved: float) -> None:
+    found = kept(mean, moved, pilot=2_000, bound=mean - 0.05, pilots=2, samples=200)
+    assert 0.8 - 2 * math.sqrt(0.16 / 400) < found.passed < 0.93
+
+
+def test_plans_from_small_pilots_keep_it_on_average() -> None:
+    found = kept(0.0, 0.4, pilot=30, bound=-0.05, pilots=12, samples=40)
+    assert found.passed > 0.8 - 0.12
+    assert found.enough >= 0.5
+
+
+def test_fewer_queries_than_planned_have_less_power() -> None:
+    values = np.random.default_rng(1).normal(0, 0.2, 500).clip(-1, 1)
+    sizes = [plan(values, power=power) for power in (0.5, 0.8, 0.95)]
+    assert sizes == sorted(set(sizes))
+    # (1.960 + 0.842)^2 * spread^2 / 0.02^2, and the bound's room for what was not seen
+    textbook = (2.8016 * float(values.std(ddof=1)) / 0.02) ** 2
+    assert textbook < plan(values, known=True) < 1.6 * textbook
+
+
+def test_a_small_pilot_asks_for_more_by_the_limit_of_its_spread() -> None:
+    rng = np.random.default_rng(2)
+    values = rng.normal(0, 0.2, 20).clip(-1, 1)
+    pilot = Pilot.of(values, span=DIFFERENCES, clusters=None)
+    assert upper_spread(pilot) > 1.1 * pilot.spread
+    assert plan(values) > 1.2 * plan(values, known=True)
+
+
+def test_the_limit_of_a_spread_covers_the_true_one_in_four_pilots_of_five() -> None:
+    rng = np.random.default_rng(3)
+    draws = rng.normal(0, 0.1, (400, 25)).clip(-1, 1)
+    limits = [upper_spread(Pilot.of(row, span=DIFFERENCES, clusters=None)) for row in draws]
+    assert 0.74 < float(np.mean(np.array(limits) > 0.1)) < 0.86
+
+
+def test_queries_in_clusters_are_planned_by_their_worth() -> None:
+    once = np.random.default_rng(4).normal(0, 0.2, 200).clip(-1, 1)
+    values, clusters = np.repeat(once, 3), np.repeat(np.arange(200), 3)
+    assert plan(values, clusters=clusters, known=True) > 2.5 * plan(once, known=True)
+
+
+def test_both_sides_ask_for_more_than_one() -> None:
+    values = np.random.default_rng(5).normal(0, 0.2, 300).clip(-1, 1)
+    assert plan(values, Target(0.0, 0.02, both_sides=True)) > plan(values, Target(0.0, -0.02))
+
+
+def test_a_truth_on_the_bound_has_no_plan() -> None:
+    values = np.random.default_rng(6).normal(0, 0.2, 50).clip(-1, 1)
+    for wanted in (Target(-0.02, -0.02), Target(0.02, 0.02, both_sides=True)):
+        assert (
+            planned(
+                values,
+                wanted,
+                span=DIFFERENCES,
+                confidence=0.95,
+                power=0.8,
+                clusters=None,
+            )
+            is None
+        )
+
+
+def test_an_assumed_spread_is_that_of_the_sample_made_for_it() -> None:
+    values = assumed(0.25, truth=0.0, span=DIFFERENCES)
+    assert (values.mean(), values.std()) == pytest.approx((0.0, 0.25), abs=1e-3)
+    assert plan(values, known=True) > plan(assumed(0.1, truth=0.0, span=DIFFERENCES), known=True)
+    assert assumed(0.01, truth=0.1, span=DIFFERENCES).std() == pytest.approx(0.01, abs=1e-3)
+    for spread in (1.2, 0.001):
+        with pytest.raises(EvidenceError, match=f"cannot have a standard deviation of {spread}"):
+            assumed(spread, truth=0.0, span=DIFFERENCES)
+
+
+def test_a_share_is_planned_by_its_exact_interval() -> None:
+    assert planned_share(0.0, ceiling=0.01, confidence=0.95, power=0.8) == 368
+    count = planned_share(0.002, ceiling=0.01, confidence=0.95, power=0.8)
+    assert count is not None
+    bad = np.random.default_rng(7).binomial(count, 0.002, 2_000)
+    passes = {k: share(int(k), count, confidence=0.95).high < 0.01 for k in np.unique(bad)}
+    assert float(np.mean([passes[k] for k in bad])) == pytest.approx(0.82, abs=0.05)
+    assert planned_share(0.01, ceiling=0.01, confidence=0.95, power=0.8) is None
+
+
+@pytest.mark.parametrize("largest", [0.0, 0.001])
+def test_a_pilot_without_a_difference_takes_the_fewest(largest: float) -> None:
+    """Clusters of a given share grow with the queries, and must not drive the plan away."""
+    values, span = np.zeros(50), Span(-1.0, 1.0)
+    found = planned(
+        values, Target(0.0, -0.02), span=span, confidence=0.95, power=0.8, clusters=None,
+        largest=largest,
+    )  # fmt: skip
+    assert found == 188
+
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARES = Span(0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("margin", "queries"), [(0.01, 377), (0.02, 188), (0.03, 125), (0.05, 74), (0.1, 36), (0.2, 17)]
+)
+def test_the_fewest_that_can_pass_follow_from_the_margin(margin: float, queries: int) -> None:
+    assert min_queries(0.0, -margin, span=DIFFERENCES, level=0.025) == queries
+    for count, clears in ((queries, True), (queries - 1, False)):
+        zeros = np.zeros((count, 1))
+        low = bounded_each(zeros, span=DIFFERENCES, level=0.025, clusters=None).low[0]
+        assert (low > -margin) is np.bool_(clears)
+
+
+def test_large_clusters_take_more_queries_or_hide_the_bound() -> None:
+    one, level = np.zeros((1, 1)), 0.025
+    assert min_queries(0.0, -0.02, span=DIFFERENCES, level=level, largest=0.001) < 190
+    for large in (0.005, 0.01):
+        ends = bounded_each(
+            one, span=DIFFERENCES, level=level, clusters=None, largest=large, times=10_000
+        )
+        assert float(ends.low[0]) == pytest.approx(-unseen_loss(large, level), rel=0.05)
+    with pytest.raises(EvidenceError, match=r"clusters of 1\.00% .* lower largest_cluster"):
+        min_queries(0.0, -0.02, span=DIFFERENCES, level=level, largest=0.01)
+
+
+def test_a_floor_is_shown_by_perfect_agreement() -> None:
+    assert min_queries(1.0, 0.8, span=SHARES, level=0.025) == 17
+
+
+def test_a_bound_that_nothing_shows_is_refused() -> None:
+    with pytest.raises(EvidenceError, match="no number of queries"):
+        min_queries(0.0, 0.0, span=DIFFERENCES, level=0.025)
+
+
+def test_what_the_page_says_of_it_is_so() -> None:
+    page = (ROOT / "docs" / "statistics.md").read_text("utf-8")
+    margins, counts = (
+        re.findall(r"[\d.]+", row)
+        for row in re.findall(r"^\| (?:margin|queries) \|(?: [\d.]+ \|)+$", page, re.MULTILINE)
+    )
+    assert len(margins) > 5
+    for margin, count in zip(margins, counts, strict=True):
+        assert int(count) == min_queries(0.0, -float(margin), span=DIFFERENCES, level=0.025)
+
+
+def test_copies_count_once() -> None:
+    values, groups = np.random.default_rng(1).normal(size=2_000), np.repeat(np.arange(2_000), 4)
+    found = dependence(np.repeat(values, 4), groups)
+    assert (found.queries, found.clusters, found.largest) == (8_000, 2_000, 4)
+    assert found.design_effect == pytest.approx(4, rel=1e-3)
+    assert found.effective == pytest.approx(2_000, rel=1e-3)
+
+
+def test_clusters_of_strangers_cost_nothing() -> None:
+    values, groups = np.random.default_rng(2).normal(size=8_000), np.repeat(np.arange(2_000), 4)
+    assert dependence(values, groups).design_effect == pytest.approx(1, abs=0.1)
+
+
+def test_without_clusters_the_effect_is_one() -> None:
+    found = dependence(np.array([0.0, 0.5, 1.0]), None)
+    assert (found.clusters, found.largest) == (3, 1)
+    assert found.design_effect == pytest.approx(1)
+
+
+@pytest.mark.parametrize("values", [np.zeros(4), np.full(4, 0.5)])
+def test_values_without_spread_are_taken_for_copies(values: NDArray[np.float64]) -> None:
+    found = dependence(values, np.array([0, 0, 0, 1]))
+    assert found.effective == 16 / 10
+
+
+def test_one_cluster_is_worth_one_query() -> None:
+    assert dependence(np.array([0.1, 0.9]), np.zeros(2, np.int64)).effective == 1
+
+
+def test_no_value_is_refused() -> None:
+    with pytest.raises(EvidenceError, match="no value came"):
+        dependence(np.empty(0), None)

@@ -1,0 +1,402 @@
+"""Confidence sequences, blocks and e-values."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core.errors import EvidenceError
+from harness.core.scores import Estimate
+from harness.stats.bounded import Span
+from harness.stats.sequential import (
+    BLOCK_SHARES,
+    NS_PER_S,
+    BettingSequence,
+    Blocks,
+    Floats,
+    Stakes,
+    blocks,
+    blocks_needed,
+    evalues_each,
+    gains,
+    p_above,
+    times_needed,
+)
+
+
+def after(values: list[float], confidence: float = 0.95) -> BettingSequence:
+    betting_sequence = BettingSequence(confidence=confidence, least=0, most=1)
+    for value in values:
+        betting_sequence.update(value)
+    return betting_sequence
+
+
+def capital(values: list[float], mean: float, side: int) -> float:
+    """Capital of one gambler as the paper writes it, one value after the other."""
+    wealth, total, squares = 1.0, 0.5, 0.25
+    for at, value in enumerate(values, start=1):
+        bet = math.sqrt(2 * math.log(2 / 0.05) / (squares / at * at * math.log(1 + at)))
+        room = mean if side > 0 else 1 - mean
+        bet = bet if room == 0 else min(bet, 0.75 / room)
+        wealth *= 1 + side * bet * (value - mean)
+        total += value
+        squares += (value - total / (at + 1)) ** 2
+    return wealth
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), min_size=1, max_size=40))
+def test_an_end_is_where_a_gambler_gets_rich(values: list[float]) -> None:
+    lows, highs = [0.0], [1.0]
+    for count in range(1, len(values) + 1):
+        seen, step = values[:count], 1 / 1_000
+        found = after(seen).interval()
+        lows.append(found.low)
+        highs.append(found.high)
+        if found.low > max(lows[:-1]):
+            assert capital(seen, found.low, 1) >= 40 > capital(seen, found.low + step, 1)
+        if found.high < min(highs[:-1]):
+            assert capital(seen, found.high, -1) >= 40 > capital(seen, found.high - step, -1)
+    assert lows == sorted(lows)
+    assert highs == sorted(highs, reverse=True)
+
+
+def test_it_closes_in_on_the_mean() -> None:
+    values = np.random.default_rng(2).beta(2, 6, 2_000).tolist()
+    early, late = after(values[:50]).interval(), after(values).interval()
+    assert early.low <= late.low < 0.25 < late.high <= early.high
+    assert late.high - late.low < 0.05
+    assert late.value == pytest.approx(np.mean(values))
+    assert late.n == 2_000
+
+
+def test_a_small_spread_is_used() -> None:
+    rng = np.random.default_rng(2)
+    calm = after(rng.uniform(0.45, 0.55, 300).tolist()).interval()
+    wild = after(rng.choice([0.0, 1.0], 300).tolist()).interval()
+    assert calm.high - calm.low < 0.4 * (wild.high - wild.low)
+
+
+def test_only_failures_and_only_successes_reach_the_edge() -> None:
+    assert after([0.0] * 400).interval().high < 0.03
+    assert after([0.0] * 400).interval().low == 0.0
+    assert after([1.0] * 400).interval().low > 0.97
+    assert after([1.0] * 400).interval().high == 1.0
+
+
+def test_another_range_is_the_same_sequence_stretched() -> None:
+    values = np.random.default_rng(3).uniform(0, 1, 200)
+    plain = after(values.tolist()).interval()
+    wide = BettingSequence(confidence=0.95, least=-1, most=1)
+    for value in values:
+        wide.update(float(2 * value - 1))
+    found = wide.interval()
+    assert found.value == pytest.approx(2 * plain.value - 1)
+    assert (found.low, found.high) == pytest.approx((2 * plain.low - 1, 2 * plain.high - 1))
+
+
+def test_more_confidence_is_wider() -> None:
+    values = np.random.default_rng(3).uniform(0, 1, 200).tolist()
+    sure, unsure = after(values, 0.99).interval(), after(values, 0.8).interval()
+    assert sure.low < unsure.low < unsure.high < sure.high
+
+
+def test_many_streams_bet_as_each_alone() -> None:
+    values = np.random.default_rng(3).uniform(0, 1, (30, 4))
+    together, alone = Stakes(0.95, streams=4), [Stakes(0.95, streams=1) for _ in range(4)]
+    for row in values:
+        bets = np.concatenate([one.next() for one in alone])
+        assert together.next().tolist() == bets.tolist()
+        together.learn(row)
+        for one, value in zip(alone, row, strict=True):
+            one.learn(np.array([value]))
+
+
+def test_looking_after_every_query_is_wrong_as_rarely_as_it_says() -> None:
+    """The truth is left out at any of 1,000 looks by at most 5 % of 600 streams, chance aside."""
+    rng = np.random.default_rng(5)
+    for mean in (0.03, 0.5):
+        stakes, out = Stakes(0.95, streams=600), np.zeros(600, dtype=bool)
+        higher, lower = np.zeros(600), np.zeros(600)
+        for _ in range(1_000):
+            values = (rng.random(600) < mean).astype(np.float64)
+            ahead, behind = gains(stakes.next(), values, np.array([mean]))
+            higher, lower = higher + ahead, lower + behind
+            out |= np.maximum(higher, lower) >= math.log(stakes.wealth)
+            stakes.learn(values)
+        assert out.mean() <= 0.05 + 2.6 * math.sqrt(0.05 * 0.95 / 600)
+        assert out.any()
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
+def test_a_value_out_of_range_is_refused(value: float) -> None:
+    with pytest.raises(EvidenceError, match="outside"):
+        after([0.5, value])
+
+
+def test_what_cannot_be_a_sequence_is_refused() -> None:
+    with pytest.raises(EvidenceError, match="no sequence"):
+        BettingSequence(confidence=0.95, least=1, most=1)
+    with pytest.raises(EvidenceError, match="no sequence"):
+        BettingSequence(confidence=1.0, least=0, most=1)
+    with pytest.raises(EvidenceError, match="no value"):
+        after([]).interval()
+
+
+STREAM = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 9)), max_size=60)
+
+
+def cut(
+    values: np.ndarray, seconds: np.ndarray, block_s: float = 3, period_s: float = 20
+) -> Blocks:
+    return blocks(values, NS_PER_S * seconds, block_s=block_s, period_s=period_s)
+
+
+def even(means: list[float], periods: int, each: int = 1) -> Blocks:
+    """Give blocks of one size, so many periods of the same course."""
+    sizes = np.full(len(means) * periods, each)
+    slot = np.tile(np.arange(len(means)), periods)
+    period = np.repeat(np.arange(periods), len(means))
+    return Blocks(np.tile(means, periods) * sizes, sizes, period, slot, periods)
+
+
+@given(STREAM)
+def test_blocks_are_those_cut_by_hand(stream: list[tuple[float, int]]) -> None:
+    values = np.array([value for value, _ in stream])
+    at = np.cumsum(np.array([gap for _, gap in stream], dtype=np.int64))
+    found = cut(values, at)
+    whole = (at[-1] - at[0]) // 20 if stream else 0
+    by_hand: dict[tuple[int, int], list[float]] = {}
+    for value, when in zip(values.tolist(), (at - at[0]).tolist() if stream else [], strict=True):
+        if when < 20 * whole:
+            by_hand.setdefault((when // 20, when % 20 // 3), []).append(value)
+    assert found.periods == whole
+    assert [*zip(found.period.tolist(), found.slot.tolist(), strict=True)] == [*by_hand]
+    assert found.sums.tolist() == [sum(one) for one in by_hand.values()]
+    assert found.sizes.tolist() == [len(one) for one in by_hand.values()]
+
+
+@given(STREAM, st.integers(0, 60))
+def test_what_comes_later_changes_no_period(stream: list[tuple[float, int]], kept: int) -> None:
+    values = np.array([value for value, _ in stream])
+    at = np.cumsum(np.array([gap for _, gap in stream], dtype=np.int64))
+    part, whole = cut(values[:kept], at[:kept]), cut(values, at)
+    assert whole.sums[: len(part.sums)].tolist() == part.sums.tolist()
+    assert whole.sizes[: len(part.sums)].tolist() == part.sizes.tolist()
+
+
+def test_the_capital_is_the_product_by_hand() -> None:
+    found = even([0.5, 1.0, 0.25], periods=2, each=4)
+    low, mean = 0.3, found.mean
+    assert mean == pytest.approx(1.75 / 3)
+    made = np.mean([
+        np.prod([1 + share * (x / low - 1) for x in [0.5, 1.0, 0.25] * 2]) for share in BLOCK_SHARES
+    ])
+    at = 1 - 2 / made
+    assert found.surely(low, above=True, confidence=at - 1e-9)
+    assert not found.surely(low, above=True, confidence=at + 1e-9)
+    assert found.interval(at).low == pytest.approx(low)
+
+
+def test_the_interval_of_what_is_turned_around_is_turned_around() -> None:
+    rng = np.random.default_rng(1)
+    sizes, period = rng.integers(1, 9, 40), np.repeat([0, 1], 20)
+    sums, slot = sizes * rng.random(40), np.tile(np.arange(20), 2)
+    up = Blocks(sums, sizes, period, slot, 2).interval(0.9)
+    down = Blocks(sizes - sums, sizes, period, slot, 2).interval(0.9)
+    assert (down.low, down.high) == pytest.approx((1 - up.high, 1 - up.low))
+    assert up.low < up.value < up.high
+
+
+def test_a_block_counts_by_its_values() -> None:
+    busy = Blocks(np.array([0.0, 90.0]), np.array([10, 90]), np.zeros(2, int), np.arange(2), 1)
+    assert busy.mean == 0.9
+
+
+def test_a_larger_block_later_ends_who_stakes_too_much() -> None:
+    """A stake beyond the capital would be a debt, and no bound."""
+    sizes = np.array([1] * 60 + [9] * 2)
+    late = Blocks(sizes * 1.0, sizes, np.repeat([0, 1], 31), np.tile(np.arange(31), 2), 2)
+    assert late.interval(0.95).low < even([1.0] * 31, 2).interval(0.95).low
+
+
+def test_equal_blocks_without_a_fault() -> None:
+    for room in (0.01, 0.05, 0.3):
+        needed = blocks_needed(room, 0.95)
+        assert even([0.0] * needed, 1).surely(room, above=False, confidence=0.95)
+        short = math.floor(math.log(0.025) / math.log1p(-room))
+        assert not even([0.0] * short, 1).surely(room, above=False, confidence=0.95)
+
+
+def test_periods_that_are_needed_settle_it() -> None:
+    seen = even([0.0] * 30 + [0.1] * 2, 2)
+    needed = seen.periods_needed(0.05, 0.95)
+    assert needed is not None
+    assert needed > 2
+    assert even([0.0] * 30 + [0.1] * 2, needed).surely(0.05, above=False, confidence=0.95)
+    assert even([0.05] * 10, 2).periods_needed(0.05, 0.95) is None
+
+
+def test_memory_is_of_bursts_and_not_of_the_course_of_a_day() -> None:
+    rng = np.random.default_rng(2)
+
+    def memory(rows: Floats) -> tuple[float, float]:
+        periods, places = rows.shape
+        sizes = np.ones(rows.size, dtype=np.int64)
+        period = np.repeat(np.arange(periods), places)
+        return Blocks(
+            rows.ravel(), sizes, period, np.tile(np.arange(places), periods), periods
+        ).memory
+
+    alone = rng.random((10, 200))
+    assert abs(memory(alone)[1]) < 3
+    course = alone / 2 + np.linspace(0, 0.5, 200)
+    assert abs(memory(course)[1]) < 3
+    bursts = np.repeat(rng.random((10, 20)), 10, axis=1)
+    assert memory(bursts)[0] > 0.7
+    assert memory(bursts)[1] > 3
+    assert memory(np.zeros((3, 4))) == (0.0, 0.0)
+
+
+def test_a_value_that_is_no_share_is_refused() -> None:
+    with pytest.raises(EvidenceError, match=r"1\.5 lies outside"):
+        cut(np.array([1.5]), np.zeros(1, dtype=np.int64))
+
+
+UNIT, DIFFERENCES = Span(0.0, 1.0), Span(-1.0, 1.0)
+SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)
+VALUES = st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), min_size=2, max_size=60)
+
+
+def interval(values: list[float], span: Span = UNIT, clusters: list[int] | None = None) -> Estimate:
+    column = np.array(values).reshape(-1, 1)
+    codes = None if clusters is None else np.array(clusters)
+    return evalues_each(column, span=span, confidence=0.95, clusters=codes)[0]
+
+
+def mixed_capital(values: list[float], mean: float) -> float:
+    """Let six gamblers bet a sixth of 1 each, on one query after the other."""
+    return sum(
+        math.prod(1 - share + share * value / mean for value in values) for share in SHARES
+    ) / len(SHARES)
+
+
+@given(VALUES)
+def test_an_end_is_where_the_gamblers_get_rich(values: list[float]) -> None:
+    estimate = interval(values)
+    if estimate.low > 1e-6:
+        assert mixed_capital(values, estimate.low * 0.999) >= 40
+        assert (
+            estimate.low >= np.mean(values) - 1e-9
+            or mixed_capital(values, estimate.low * 1.001) < 40
+        )
+    turned = [1 - value for value in values]
+    if estimate.high < 1 - 1e-6:
+        assert mixed_capital(turned, (1 - estimate.high) * 0.999) >= 40
+
+
+@given(VALUES, st.randoms(use_true_random=False))
+def test_the_order_of_the_queries_changes_nothing(values: list[float], dice: random.Random) -> None:
+    shuffled = list(values)
+    dice.shuffle(shuffled)
+    one, other = interval(values), interval(shuffled)
+    assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=1e-9)
+
+
+@given(VALUES)
+def test_the_mean_lies_within(values: list[float]) -> None:
+    estimate = interval(values)
+    assert estimate.low <= estimate.value <= estimate.high
+    assert estimate.value == pytest.approx(np.mean(values))
+    assert estimate.n == len(values)
+
+
+def test_another_span_is_the_same_stretched() -> None:
+    values = np.random.default_rng(1).uniform(0, 1, 200)
+    plain, wide = interval(values.tolist()), interval((2 * values - 1).tolist(), DIFFERENCES)
+    assert (wide.low, wide.high) == pytest.approx((2 * plain.low - 1, 2 * plain.high - 1))
+
+
+def test_no_difference_at_all_leaves_room_for_what_was_not_seen() -> None:
+    assert interval([0.0] * 260, DIFFERENCES).low < -0.02 < interval([0.0] * 280, DIFFERENCES).low
+
+
+def test_a_cluster_counts_once() -> None:
+    values = np.random.default_rng(2).uniform(-1, 1, 60).tolist()
+    copies = [value for value in values for _ in range(4)]
+    codes = [at for at in range(60) for _ in range(4)]
+    one, four = interval(values, DIFFERENCES), interval(copies, DIFFERENCES, codes)
+    assert (four.low, four.high) == pytest.approx((one.low, one.high))
+    assert four.n == 240
+
+
+def test_a_large_bad_cluster_does_not_hide_behind_many_small_ones() -> None:
+    """The mean over clusters loses little; the mean over queries is the one that is shown."""
+    values, codes = [0.0] * 400 + [-1.0] * 40, [*range(400), *[400] * 40]
+    estimate = interval(values, DIFFERENCES, codes)
+    assert estimate.value == pytest.approx(-40 / 440)
+    assert estimate.low <= estimate.value
+
+
+def test_columns_do_not_see_each_other() -> None:
+    values = np.random.default_rng(3).uniform(-1, 1, (50, 7))
+    together = evalues_each(values, span=DIFFERENCES, confidence=0.95, clusters=None)
+    for at, found in enumerate(together):
+        assert found == interval(values[:, at].tolist(), DIFFERENCES)
+
+
+def test_the_p_value_is_below_the_level_where_the_low_end_is_above_the_bound() -> None:
+    values = np.random.default_rng(4).uniform(-0.2, 0.3, 150)
+    low = interval(values.tolist(), DIFFERENCES).low
+    for bound, rich in ((low - 1e-6, True), (low + 1e-6, False)):
+        found = p_above(values, bound, span=DIFFERENCES, clusters=None)
+        assert (found <= 0.025) is rich
+    assert p_above(values, 0.5, span=DIFFERENCES, clusters=None) == 1
+
+
+def test_as_many_queries_as_are_needed_are_enough_and_fewer_are_not() -> None:
+    values = np.random.default_rng(5).choice([-0.3, 0.0, 0.3], 100, p=[0.1, 0.8, 0.1])
+    for bound in (-0.1, 0.1):
+        times = times_needed(values, bound, span=DIFFERENCES, confidence=0.95, clusters=None)
+        assert times is not None
+        above = math.ceil(times)
+        enough = interval(values.tolist() * above, DIFFERENCES)
+        assert enough.low > bound if bound < 0 else enough.high < bound
+    same = np.array([0.1, -0.1] * 10)
+    assert times_needed(same, 0.0, span=DIFFERENCES, confidence=0.95, clusters=None) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [([0.5], "1 independent query has no spread"), ([0.5, 1.5], "are not all within 0 and 1")],
+)
+def test_what_has_no_interval_is_refused(values: list[float], says: str) -> None:
+    with pytest.raises(EvidenceError, match=says):
+        interval(values)
+
+
+def test_large_clusters_that_lose_count_by_their_queries() -> None:
+    """Half of the rare clusters of eight lose everything: the mean over queries is -0.02."""
+    rng, passed, trials = np.random.default_rng(6), 0, 100
+    for _ in range(trials):
+        large = rng.random(1_000) < 0.04 / (8 * 0.96 + 0.04)
+        codes = np.repeat(np.arange(1_000), np.where(large, 8, 1))[:1_000]
+        values = np.where(large & (rng.random(1_000) < 0.5), -1.0, 0.0)[codes].reshape(-1, 1)
+        (one,) = evalues_each(values, span=DIFFERENCES, confidence=0.95, clusters=codes)
+        passed += one.low > -0.02
+    assert passed <= 0.08 * trials
+
+
+def test_clusters_that_may_come_are_as_wide_as_clusters_that_were_seen() -> None:
+    values = np.zeros((800, 1))
+    alone, stated, seen = (
+        evalues_each(values, span=DIFFERENCES, confidence=0.95, clusters=codes, largest=largest)[0]
+        for codes, largest in ((None, 0.0), (None, 0.005), (np.repeat(np.arange(200), 4), 0.0))
+    )
+    assert alone.low > stated.low
+    assert stated.low == pytest.approx(seen.low, rel=0.05)

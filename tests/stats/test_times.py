@@ -1,0 +1,396 @@
+"""Percentiles of times, of processes, caches and series."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.signal import lfilter
+from scipy.special import ndtri
+
+from benchmarks.simulate_times import AT_BOUND, EQUAL, fast_enough, missed
+from harness.core.errors import EvidenceError
+from harness.core.scores import Estimate
+from harness.stats import times as stats_times
+from harness.stats.times import (
+    aa_ratio,
+    effective_sample_size,
+    fewest_for,
+    order_interval,
+    percentile,
+    repeat_ratio,
+    seen_ratio,
+    series_interval,
+    shared_ratio,
+)
+
+
+def times(seed: int, shape: tuple[int, int], factor: float = 1.0) -> NDArray[np.int64]:
+    rng = np.random.default_rng(seed)
+    per_query = rng.lognormal(13, 0.5, (shape[0], 1))
+    return (factor * per_query * rng.lognormal(0, 0.1, shape)).astype(np.int64)
+
+
+def test_percentile_is_over_all_times() -> None:
+    elapsed = np.array([[10, 20], [30, 40]], dtype=np.int64)
+    assert stats_times.percentile_ns(elapsed, 50) == 25.0
+    assert stats_times.percentile_ns(elapsed, 100) == 40.0
+
+
+def test_order_interval_matches_the_binomial_table() -> None:
+    # n = 20, median, 95 %: ranks 6 and 15 (coverage 0.9586), as printed in textbooks
+    elapsed = np.arange(1, 21, dtype=np.int64).reshape(20, 1)
+    found = stats_times.order_interval(elapsed, 50, confidence=0.95)
+    assert found is not None
+    assert (found.low, found.high, found.n) == (6.0, 15.0, 20)
+
+
+def test_order_interval_covers_the_true_percentile() -> None:
+    rng = np.random.default_rng(1)
+    inside = 0
+    for _ in range(400):
+        found = stats_times.order_interval(
+            rng.integers(1, 1_000_001, (200, 1)), 95, confidence=0.95
+        )
+        assert found is not None
+        inside += found.low <= 950_000 <= found.high
+    assert 372 <= inside <= 398
+
+
+def test_too_few_times_have_no_interval_for_a_far_percentile() -> None:
+    assert stats_times.order_interval(times(1, (300, 1)), 99.9, confidence=0.95) is None
+    assert stats_times.order_interval(times(1, (5, 1)), 50, confidence=0.95) is None
+
+
+@pytest.mark.parametrize("broken", [0, -5])
+def test_a_time_that_wrapped_has_no_quantile(broken: int) -> None:
+    elapsed = times(1, (10, 2))
+    elapsed[3, 1] = broken
+    with pytest.raises(EvidenceError, match="not above 0"):
+        stats_times.order_interval(elapsed, 50, confidence=0.95)
+
+
+def test_no_times_are_refused() -> None:
+    with pytest.raises(EvidenceError, match="no times"):
+        stats_times.percentile_ns(np.empty((0, 3), dtype=np.int64), 50)
+
+
+Times = NDArray[np.int64]
+
+
+def started(
+    seed: int, queries: int = 200, *, factor: float = 1.0, apart: float = 0.0, count: int = 4
+) -> Times:
+    """Draw times of ``count`` processes that are ``apart`` in the spread of their logarithms."""
+    rng = np.random.default_rng(seed)
+    hard = np.random.default_rng(99).lognormal(13, 0.5, queries)
+    level = np.exp(apart * rng.normal(size=(count, 1)))
+    noise = rng.lognormal(0, 0.05, (count, queries))
+    return np.asarray(factor * hard * level * noise, dtype=np.int64)
+
+
+def ratio(candidate: Times, control: Times, percent: float = 50.0) -> Estimate:
+    return stats_times.ratio(candidate, control, percent, confidence=0.95)
+
+
+def width(estimate: Estimate) -> float:
+    return math.log(estimate.high / estimate.low)
+
+
+def test_the_percentile_is_over_all_times() -> None:
+    elapsed = np.array([[10, 20], [30, 40]], dtype=np.int64)
+    assert percentile(elapsed, 50, confidence=0.95).value == pytest.approx(25)
+
+
+def test_equal_processes_leave_the_interval_of_the_order_statistics() -> None:
+    """Of 20 queries the 6th and the 15th hold the median at 95.9 %, as textbooks print it."""
+    elapsed = np.tile(np.arange(1, 21, dtype=np.int64), (3, 1))
+    found = percentile(elapsed, 50, confidence=0.95)
+    assert (found.low, found.high) == pytest.approx((6, 15))
+    assert found.n == 20
+
+
+def test_a_ratio_finds_a_planted_factor() -> None:
+    control = started(1)
+    for percent in (50.0, 95.0):
+        estimate = ratio(3 * control, control, percent)
+        assert estimate.value == pytest.approx(3)
+        assert estimate.low < 3 < estimate.high
+        assert estimate.n == 200
+
+
+def test_a_ratio_shares_the_level_between_its_arms() -> None:
+    """Of 20 queries the 5th and the 16th hold the median at 98.8 %: each arm errs in 1.25 %."""
+    elapsed = np.tile(np.arange(1, 21, dtype=np.int64), (3, 1))
+    found = ratio(elapsed, elapsed)
+    assert (found.low, found.high) == pytest.approx((5 / 16, 16 / 5))
+
+
+def test_a_query_counts_once_however_many_processes_timed_it() -> None:
+    """The last of 20 queries by each of four processes, and not the 20th of 80 calls."""
+    calls = np.arange(1, 81, dtype=np.int64).reshape(20, 4).T
+    found = percentile(calls, 50, confidence=0.95)
+    assert found.low <= 21
+    assert found.high >= 60
+
+
+def test_a_slowdown_is_of_each_query_against_its_own_time() -> None:
+    control = started(1)
+    shuffled = 3 * control[:, ::-1]
+    found = stats_times.slowdown(3 * control, control, 95, confidence=0.95)
+    assert (found.value, found.low, found.high) == pytest.approx((3, 3, 3))
+    assert stats_times.slowdown(shuffled, control, 95, confidence=0.95).value > 6
+
+
+def test_the_mean_is_of_these_queries_alone() -> None:
+    control = started(1)
+    rare = control.copy()
+    rare[:, 0] *= 1_000
+    found = stats_times.mean_ratio(rare, control, confidence=0.95)
+    assert found.value > 3
+    assert width(found) < 0.2
+
+
+def test_processes_that_differ_widen_every_interval() -> None:
+    """Queries alone would say that 200 are many."""
+    steady, moving = started(1), started(1, apart=0.1)
+    control = started(2)
+    assert width(ratio(moving, control)) > 1.2 * width(ratio(steady, control))
+    narrow, wide = (percentile(each, 50, confidence=0.95) for each in (steady, moving))
+    assert width(wide) > 1.2 * width(narrow)
+
+
+def test_more_processes_narrow_it() -> None:
+    few, many = (
+        stats_times.mean_ratio(
+            started(1, apart=0.1, count=n),
+            started(2, count=n),
+            confidence=0.95,
+        )
+        for n in (3, 12)
+    )
+    assert width(few) > 1.4 * width(many)
+
+
+def test_one_process_knows_nothing_of_others() -> None:
+    estimate = ratio(started(1)[:1], started(2)[:1])
+    assert (estimate.low, estimate.high) == (0, math.inf)
+    alone = percentile(started(1)[:1], 50, confidence=0.95)
+    assert (alone.low, alone.high) == (0, math.inf)
+    with pytest.raises(EvidenceError, match="race in two or more"):
+        aa_ratio(started(1)[:1], 50)
+
+
+@pytest.mark.parametrize(
+    ("percent", "fewest", "of_two"), [(50, 6, 7), (95, 72, 86), (99, 368, 437)]
+)
+def test_an_end_needs_a_query_beyond_the_percentile(
+    percent: float, fewest: int, of_two: int
+) -> None:
+    """The share of samples that lie wholly below it must be at most a fortieth."""
+    assert fewest_for(percent, 0.95) == fewest
+    assert fewest_for(percent, 0.95, arms=2) == of_two
+    assert (percent / 100) ** fewest <= 0.025 < (percent / 100) ** (fewest - 1)
+    enough, few = started(1, fewest), started(1, fewest - 1)
+    assert percentile(enough, percent, confidence=0.95).high < math.inf
+    assert percentile(few, percent, confidence=0.95).high == math.inf
+    assert (percentile(few, percent, confidence=0.95).low > 0) is (percent > 50)
+    for queries, ends in ((of_two, True), (of_two - 1, False)):
+        both = started(1, queries)
+        assert (ratio(both, both, percent).high < math.inf) is ends
+
+
+def test_a_process_that_is_slower_is_seen() -> None:
+    elapsed = started(1)
+    elapsed[2] = elapsed[2] * 1.5
+    assert aa_ratio(elapsed, 95).high == pytest.approx(1.5, rel=0.1)
+    assert 1 <= aa_ratio(started(1), 95).high < 1.2
+
+
+def test_a_time_that_wrapped_is_refused() -> None:
+    control = started(1)
+    candidate = control.copy()
+    candidate[3, 1] = -5
+    with pytest.raises(EvidenceError, match="not above 0"):
+        ratio(candidate, control)
+
+
+def test_times_of_two_races_are_refused() -> None:
+    with pytest.raises(EvidenceError, match="not of one race"):
+        ratio(started(1), started(1, 100))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ratio", "percentile"])
+@pytest.mark.parametrize("apart", [0.0, 0.1])
+def test_intervals_hold_as_often_as_they_say(kind: str, apart: float) -> None:
+    """300 samples of three processes; 5 % may miss, and 8.5 % is four standard errors more."""
+    assert missed(kind, 50.0, queries=80, apart=apart, trials=300) <= 0.085
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", AT_BOUND)
+def test_slow_queries_pass_as_rarely_as_promised(family: str) -> None:
+    """200 races at the bound; 2.5 % may pass, and 6.5 % is four standard errors more."""
+    draw, asked = AT_BOUND[family]
+    assert fast_enough(draw, asked, max(100, asked.fewest()), trials=200) <= 0.065
+
+
+@pytest.mark.parametrize("gate", EQUAL)
+def test_equal_candidates_pass(gate: str) -> None:
+    draw, asked = EQUAL[gate]
+    assert fast_enough(draw, asked, 400, trials=20) >= 0.8
+
+
+def cached(seed: int, queries: int = 60) -> NDArray[np.int64]:
+    rng = np.random.default_rng(seed)
+    hard = np.random.default_rng(99).lognormal(13, 0.5, queries)
+    return np.asarray(hard * rng.lognormal(0, 0.1, (4, queries)), dtype=np.int64)
+
+
+TURNS = (np.arange(60) + np.arange(4)[:, None]) % 3
+
+
+def test_without_a_cache_a_text_takes_as_long_again() -> None:
+    estimate = repeat_ratio(cached(1), cached(2)[:, :20], confidence=0.95)
+    assert estimate is not None
+    assert estimate.low < 1 < estimate.high
+    assert estimate.n == 20
+    apart = shared_ratio(cached(1), TURNS, confidence=0.95)
+    assert apart is not None
+    assert apart.low < 1 < apart.high
+    assert apart.n == 60
+
+
+def test_a_memo_is_seen_text_by_text() -> None:
+    """Each text is compared with itself: the first twenty are ten cached as hard here."""
+    first = cached(1)
+    first[:, :20] *= 10
+    estimate = repeat_ratio(first, first[:, :20] // 100, confidence=0.95)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.01, rel=0.01)
+
+
+def test_half_a_memo_is_half_way_on_the_scale_of_factors() -> None:
+    first = cached(1)[:, :40]
+    again = first.copy()
+    again[:, ::2] //= 10_000
+    estimate = repeat_ratio(first, again, confidence=0.95)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.01, rel=0.05)
+
+
+def test_a_cache_that_arms_share_shows_in_who_came_second() -> None:
+    first = np.where(TURNS > 0, cached(1) // 1_000, cached(1))
+    estimate = shared_ratio(first, TURNS, confidence=0.95)
+    assert estimate is not None
+    assert estimate.high < 0.002
+
+
+def test_where_nobody_came_second_nothing_is_said() -> None:
+    assert shared_ratio(cached(1), np.zeros((4, 60), dtype=np.int64), confidence=0.95) is None
+    assert repeat_ratio(cached(1), cached(1)[:, :1], confidence=0.95) is None
+
+
+@pytest.mark.parametrize("of", [slice(None), slice(1, None)])
+def test_what_was_kept_is_seen_in_every_process(of: slice) -> None:
+    """Each asks variants of its own; the first may be the one that asks at the depth of a memo."""
+    first = cached(1)
+    count = len(first[of])
+    unseen = first[:, :20].copy()
+    unseen[of] = unseen[of] * round(50 ** (len(first) / count))
+    estimate = seen_ratio(first, unseen, confidence=0.95)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.02, rel=0.01)
+    assert estimate.n == 20
+    honest = seen_ratio(first, cached(2)[:, :20], confidence=0.95)
+    assert honest is not None
+    assert honest.low < 1 < honest.high
+    assert seen_ratio(first, unseen[:, :0], confidence=0.95) is None
+    assert seen_ratio(first, unseen[:, :1], confidence=0.95) is None
+
+
+def in_series(series: int, count: int, clinging: float, seed: int) -> NDArray[np.int64]:
+    """Lognormal times around 1 ms whose logarithms are AR(1), shape (series, count)."""
+    fresh = np.random.default_rng(seed).normal(size=(series, count + 200))
+    level = lfilter([math.sqrt(1 - clinging**2)], [1, -clinging], fresh, axis=1)[:, 200:]
+    return (1e6 * np.exp(0.3 * level)).astype(np.int64)
+
+
+@pytest.mark.parametrize(("percent", "clinging"), [(50, 0.0), (50, 0.6), (95, 0.3)])
+def test_holds_the_true_percentile_as_often_as_it_says(percent: float, clinging: float) -> None:
+    truth = 1e6 * math.exp(0.3 * float(ndtri(percent / 100)))
+    found = [
+        series_interval(row, percent, confidence=0.95) for row in in_series(400, 1_000, clinging, 3)
+    ]
+    held = np.mean([one is not None and one.low <= truth <= one.high for one in found])
+    assert 0.95 - 3 * 0.011 <= held <= 0.95 + 3 * 0.011
+
+
+def test_taking_them_for_independent_would_be_too_sure() -> None:
+    truth, held = 1e6, 0
+    for row in in_series(300, 1_000, 0.8, 4):
+        estimate = order_interval(row.reshape(-1, 1), 50, confidence=0.95)
+        assert estimate is not None
+        held += estimate.low <= truth <= estimate.high
+    assert held / 300 < 0.7
+
+
+def test_a_series_that_clings_is_worth_less() -> None:
+    worth = [
+        np.mean([
+            effective_sample_size(row <= 1_000_000) for row in in_series(100, 2_000, clinging, 5)
+        ])
+        for clinging in (0.0, 0.5, 0.9)
+    ]
+    assert worth[0] > 1_600
+    assert worth[1] == pytest.approx(2_000 / 2.03, rel=0.25)
+    assert worth[2] < 300
+
+
+def test_independent_times_pay_for_the_blocks_alone() -> None:
+    ratios, worth = [], []
+    for row in in_series(200, 2_000, 0.0, 8):
+        plain = order_interval(row.reshape(-1, 1), 50, confidence=0.95)
+        estimate = series_interval(row, 50, confidence=0.95)
+        assert plain is not None
+        assert estimate is not None
+        ratios.append((estimate.high - estimate.low) / (plain.high - plain.low))
+        worth.append(effective_sample_size(row <= estimate.value))
+    wider = float(stats.t.ppf(0.975, 13.5)) / 1.96
+    assert np.mean(ratios) == pytest.approx(wider, abs=0.06)
+    assert np.median(worth) == pytest.approx(2_000, rel=0.15)
+
+
+def test_more_confidence_is_wider_and_brackets_the_value() -> None:
+    (row,) = in_series(1, 2_000, 0.5, 6)
+    narrow = series_interval(row, 90, confidence=0.8)
+    wide = series_interval(row, 90, confidence=0.99)
+    assert narrow is not None
+    assert wide is not None
+    assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
+    assert wide.n == 2_000
+
+
+def test_equal_times_have_no_width() -> None:
+    estimate = series_interval(np.full(500, 7, dtype=np.int64), 50, confidence=0.95)
+    assert estimate is not None
+    assert (estimate.low, estimate.value, estimate.high) == (7, 7, 7)
+
+
+def test_too_few_times_or_too_few_worth_have_none() -> None:
+    (row,) = in_series(1, 500, 0.0, 7)
+    assert series_interval(row, 99, confidence=0.95) is None
+    (sticky,) = in_series(1, 500, 0.99, 7)
+    assert series_interval(sticky, 95, confidence=0.95) is None
+    assert series_interval(row, 95, confidence=0.95) is not None
+
+
+def test_times_without_an_order_are_refused() -> None:
+    with pytest.raises(EvidenceError, match="one series"):
+        series_interval(np.ones((5, 2), dtype=np.int64), 50, confidence=0.95)
+    with pytest.raises(EvidenceError, match="no in_series"):
+        series_interval(np.empty(0, dtype=np.int64), 50, confidence=0.95)
