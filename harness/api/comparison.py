@@ -287,7 +287,6 @@ def difference(
         resamples=sure.resamples,
         seed=sure.seed,
         clusters=codes(paired.query_ids, intents),
-        threads=sure.threads,
     )
     return Difference(*arms, paired, estimate, p)
 

@@ -78,7 +78,7 @@ class Decided:
         )
 
 
-def decide(policy: str | Path, out: str | Path, *, control: str = "", threads: int = 1) -> Decided:
+def decide(policy: str | Path, out: str | Path, *, control: str = "") -> Decided:
     """Judge what ``harness run --out`` left in ``out``, as ``harness gate`` does.
 
     With ``control`` the policy's one step judges every other arm. No index is opened and no
@@ -90,7 +90,7 @@ def decide(policy: str | Path, out: str | Path, *, control: str = "", threads: i
         BadFile: ``harness run`` did not write the folder.
         EvidenceError: evidence is stale, was changed since, or is of other arms.
     """
-    judged_by = load_policy(Path(policy)).on(threads)
+    judged_by = load_policy(Path(policy))
     layout = left_by_run(Path(out))
     steps = gate.decide_again(
         layout, judged_by, Path(policy), control=control, now=datetime.now(UTC)

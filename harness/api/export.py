@@ -191,10 +191,9 @@ def _scores(layout: Layout, wanted: ExportRequest) -> Mapping[str, Mapping[str, 
 def _about(
     layout: Layout, wanted: ExportRequest, sure: Inference, board: Leaderboard
 ) -> dict[str, object]:
-    """Describe what is exported and how sure it was to be, but for what moves no number."""
-    said = {**asdict(wanted), **asdict(sure), "arms": tuple(board.scores), "data": layout.root.name}
-    del said["threads"]
-    return said
+    """Describe what is exported and how sure it was to be."""
+    named = {"arms": tuple(board.scores), "data": layout.root.name}
+    return {**asdict(wanted), **asdict(sure), **named}
 
 
 def _tables(board: Leaderboard, to: Path) -> None:

@@ -18,7 +18,6 @@ from harness.cli.options import (
     Seed,
     SetOrFolder,
     Split,
-    Threads,
     policy_of,
 )
 from harness.cli.project import Project
@@ -394,7 +393,6 @@ def verify(
     deep: Annotated[
         bool, typer.Option("--deep/--no-deep", help="Compute every measure by ir-measures too.")
     ] = True,
-    threads: Threads = 1,
 ) -> Result:
     """Derive a decision again from its raw evidence, recompute every digest below it, and compare.
 
@@ -414,7 +412,7 @@ def verify(
 
     project, sections = Project.here(), []
     for layout in of.layouts():
-        found = [*verify_with_files(layout, of.source, project.root, threads=threads, deep=deep)]
+        found = [*verify_with_files(layout, of.source, project.root, deep=deep)]
         if requery:
             found += _requeried(layout, requery, seed, arm or (), project.cache)
         found.append(_signature(layout, signed_by))

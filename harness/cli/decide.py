@@ -19,7 +19,6 @@ from harness.cli.options import (
     SetOrFolder,
     Split,
     Step,
-    Threads,
     Top,
     listed,
     policy_of,
@@ -237,7 +236,6 @@ def gate(
     policy: PolicyFile = None,
     control: Control = "",
     step: Step = "",
-    threads: Threads = 1,
     *,
     exit_zero: Annotated[
         bool, typer.Option(help="Exit 0 whatever the verdict, so that a pipeline goes on.")
@@ -267,7 +265,7 @@ def gate(
         project = Project.own()
         _known(step, [one.name for one in project.policy().steps])
         for name in project.datasets(of.dataset):
-            subject = project.subject(name, threads)
+            subject = project.subject(name)
             found[name] = write(project.layout(name), subject, now=at).decisions
     return decided(found, step=step, exits=not exit_zero)
 

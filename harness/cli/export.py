@@ -17,7 +17,6 @@ from harness.cli.options import (
     Measures,
     Ran,
     Shares,
-    Threads,
     ToFolder,
     Top,
     listed,
@@ -38,7 +37,6 @@ def export(
     figures: Annotated[
         str, typer.Option(help="Formats with commas between: png, svg, pdf. None by default.")
     ] = "",
-    threads: Threads = 1,
 ) -> Result:
     """Write runs, values by query, tables with marks of significance and figures.
 
@@ -63,7 +61,7 @@ def export(
         figures=listed(figures),
     )
     reads = (of.source or layout.root, *project.sources)
-    how = params.inference(threads)
+    how = params.inference()
     files = write(layout, wanted, how, to, reads=reads, project=project.root.name)
     return said(*map(str, files))
 
@@ -131,7 +129,6 @@ def measure(
     *,
     measures: Measures = "nDCG@10,RR@10",
     to: MayWrite = None,
-    threads: Threads = 1,
     shares: Shares,
 ) -> Result:
     """Score a run that does not fit in memory, file by file.
@@ -161,7 +158,7 @@ def measure(
     lines = []
     with shares.used(project.cache):
         found = stage(files, qrels, names, project.cache.absolute() / "measured" / given)
-        inference = project.params.score.inference(threads)
+        inference = project.params.score.inference()
         for name, scores in found.items():
             lost = ", ".join(f"{len(ids)} {why}" for why, ids in scores.undefined.items())
             rest = f"; without a value: {lost}" if lost else ""

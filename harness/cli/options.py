@@ -70,9 +70,6 @@ Fields = Annotated[
 Forms = Annotated[
     bool, typer.Option("--forms", help="Slice queries by form: identifier, keyword, language.")
 ]
-Threads = Annotated[
-    int, typer.Option(min=1, max=1024, help="How many draw resamples; no number depends on it.")
-]
 AskedTwice = Annotated[
     str,
     typer.Option(

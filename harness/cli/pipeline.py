@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Result, app, command, group, said, tell
-from harness.cli.options import ArmName, AskedTwice, Dataset, Shares, Threads
+from harness.cli.options import ArmName, AskedTwice, Dataset, Shares
 from harness.cli.project import Project, own
 from harness.core.errors import HarnessError
 from harness.core.printable import many
@@ -130,7 +130,7 @@ def _replayed(run: Run) -> Iterator[str]:
 
 
 @command(stage)
-def score(dataset: Dataset = "", threads: Threads = 1, *, shares: Shares) -> Result:
+def score(dataset: Dataset = "", *, shares: Shares) -> Result:
     """Compute every measure of every arm for every query, and means with intervals.
 
     ir-measures is the definition. Judgements that name unknown documents count; unjudged
@@ -142,12 +142,12 @@ def score(dataset: Dataset = "", threads: Threads = 1, *, shares: Shares) -> Res
     params = project.params
     for name in project.datasets(dataset):
         with shares.used(project.cache):
-            score(project.layout(name), params.arms, params.score, threads=threads)
+            score(project.layout(name), params.arms, params.score)
     return said(f"scored {many(len(params.arms), 'arm')}")
 
 
 @command(stage)
-def compare(dataset: Dataset = "", threads: Threads = 1) -> Result:
+def compare(dataset: Dataset = "") -> Result:
     """Compare control and candidate of every step of the policy: overlap, order, classes.
 
     Needs no judgements. Beside each agreement stands that of the control with itself.
@@ -156,7 +156,7 @@ def compare(dataset: Dataset = "", threads: Threads = 1) -> Result:
     from harness.pipeline.evidence import pairs_of
 
     project = Project.own()
-    policy, params = project.policy().on(threads), project.params.compare
+    policy, params = project.policy(), project.params.compare
     pairs = list(dict.fromkeys(pairs_of(policy).values()))
     for name in project.datasets(dataset):
         compare(project.layout(name), pairs, params, policy.rules, how=policy.clusters)

@@ -150,12 +150,12 @@ class Project:
         """Return where ``harness history add`` keeps the log of a data set's experiments."""
         return self.place / "history" / "experiments" / f"{dataset}.jsonl"
 
-    def subject(self, dataset: str, threads: int = 1) -> Subject:
-        """Return what the report of a data set is about, and on how many threads to draw."""
+    def subject(self, dataset: str) -> Subject:
+        """Return what the report of a data set is about."""
         from harness.corpus import card
         from harness.pipeline.evidence import Subject, pairs_of
 
-        policy = self.policy().on(threads)
+        policy = self.policy()
         about = card.read(self.root / "datasets" / dataset)
         return Subject(
             pairs=pairs_of(policy),

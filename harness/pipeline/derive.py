@@ -58,7 +58,7 @@ def derive(layout: Layout, about: Mapping[str, Any], subject: Subject) -> Derive
     at = moment_of(about["provenance"]["decided_at"])
     with scratch() as folder:
         again = _beside(layout, folder, before)
-        score(again, subject.arms, subject.score, threads=subject.rules.threads)
+        score(again, subject.arms, subject.score)
         quality = _same(
             layout.per_query, *(_scores(of.per_query, ["arm"]) for of in (layout, again))
         )
@@ -143,7 +143,7 @@ def _refuse(path: Path, difference: Difference | None) -> None:
         raise EvidenceError(f"{path}: {difference}")
 
 
-def judged_in(layout: Layout, threads: int) -> tuple[dict[str, Any], Subject]:
+def judged_in(layout: Layout) -> tuple[dict[str, Any], Subject]:
     """Read what the decision in ``layout`` says of its one data set, and what it judged and how."""
     hint = f"Decide anew: harness gate --dataset {layout.root.name}"
     beside = receipts.check_all(layout.decision_receipt, hint)
@@ -163,7 +163,7 @@ def judged_in(layout: Layout, threads: int) -> tuple[dict[str, Any], Subject]:
     except (KeyError, TypeError, ValidationError) as exc:
         raise BadFile(layout.decision, f"does not state its settings ({exc!r})", hint) from exc
     steps = [Judged(one["step"], one["control"], one["candidate"]) for one in about["steps"]]
-    policy = as_applied(load_policy(policy_file).on(threads), steps)
+    policy = as_applied(load_policy(policy_file), steps)
     pin = about["evidence"]["pin"]["command"]
     return about, Subject(
         pairs=pairs_of(policy),

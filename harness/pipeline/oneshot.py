@@ -135,8 +135,6 @@ class RunRequest:
     source: str
     command: str
     """The command line, for the report."""
-    threads: int = 1
-    """How many draw resamples."""
     aa: str = ""
     """Queries of the second replay; empty for those of ``params``."""
     missing: trec.Missing = trec.Missing.LOST
@@ -153,7 +151,7 @@ def oneshot(
     tell: Callable[[str], object],
 ) -> tuple[StepDecision, ...]:
     """Run the stages on prepared data in ``layout`` and write what came out into ``out``."""
-    template = load_policy(wanted.policy_file).on(wanted.threads)
+    template = load_policy(wanted.policy_file)
     template = template.until(wanted.until) if wanted.until else template
     given = _given(wanted, template, cache)
     names = (*given, *wanted.runs)
@@ -172,7 +170,7 @@ def oneshot(
         _replayed(layout, arm, cache, asking, tell)
     _take_in(layout, wanted, tell)
     tell("scoring and comparing")
-    score(layout, names, params.score, threads=wanted.threads)
+    score(layout, names, params.score)
     if wanted.runs:
         tied, ends = ties(layout, [*wanted.runs], params.score.measures)
         write_json(out / TIES, ends)

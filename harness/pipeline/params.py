@@ -63,11 +63,9 @@ class ScoreParams(_Section):
     resamples: int = Field(ge=1_000, le=MOST_RESAMPLES)
     seed: int
 
-    def inference(self, threads: int = 1) -> Inference:
-        """Return what intervals are drawn by; no number depends on ``threads``."""
-        return Inference(
-            confidence=self.confidence, resamples=self.resamples, seed=self.seed, threads=threads
-        )
+    def inference(self) -> Inference:
+        """Return what intervals are drawn by."""
+        return Inference(confidence=self.confidence, resamples=self.resamples, seed=self.seed)
 
 
 class CompareParams(_Section):

@@ -131,11 +131,8 @@ FEWEST = 2
 """An interval needs at least two queries."""
 
 
-def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: int = 1) -> Means:
-    """Write the values by query, and the means of all queries and of each slice.
-
-    Intervals are drawn on so many threads, and are the same on any number.
-    """
+def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
+    """Write the values by query, and the means of all queries and of each slice."""
     data = Prepared.open(layout.data)
     for arm in arms:
         check_run(layout, arm)
@@ -145,7 +142,7 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: 
     layout.write(Layout.per_query, found)
     clusters = data.clusters()
     by_arm = {arm: found[(arm,)] for arm in arms}
-    inference = params.inference(threads)
+    inference = params.inference()
     means = estimates(by_arm, clusters, inference)
     layout.write(Layout.scores, means)
     write_text(layout.means_plot, as_csv(means, params.measures))

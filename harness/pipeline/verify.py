@@ -51,7 +51,7 @@ class Verified(NamedTuple):
     said: str
 
 
-def verify(layout: Layout, *, threads: int = 1, deep: bool = True) -> tuple[Verified, ...]:
+def verify(layout: Layout, *, deep: bool = True) -> tuple[Verified, ...]:
     """Compute the decision in ``layout`` again from its raw evidence, and compare.
 
     Receipts tell of bytes; the data's manifest and the decision itself tell of content. Whoever
@@ -61,7 +61,7 @@ def verify(layout: Layout, *, threads: int = 1, deep: bool = True) -> tuple[Veri
     """
     hint = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
     read_decision(layout)
-    about, subject = judged_in(layout, threads)
+    about, subject = judged_in(layout)
     arms = judged_arms(layout)
     files = tuple(dict.fromkeys(rests_on(layout, arms, subject.policy_file)))
     custody_receipts.check(layout.decision_receipt, files, hint)
@@ -115,10 +115,10 @@ def _stated(about: dict[str, Any]) -> str:
 
 
 def verify_with_files(
-    layout: Layout, left: Path | None, root: Path, *, threads: int = 1, deep: bool = True
+    layout: Layout, left: Path | None, root: Path, *, deep: bool = True
 ) -> tuple[Verified, ...]:
     """Verify a decision, and the files beside it: in ``left`` by one run, or in the project."""
-    found = verify(layout, threads=threads, deep=deep)
+    found = verify(layout, deep=deep)
     if left:
         return (*found, *verify_exports(left, layout))
     return (*found, *verify_sources(root, layout), *verify_pages(root / "reports", layout))

@@ -257,10 +257,6 @@ class Policy:
         before = [step for step in self.steps[:at] if step.taken and step.candidate == control]
         return before[-1] if self.chained and before else None
 
-    def on(self, threads: int) -> Policy:
-        """Draw on so many threads; no verdict changes."""
-        return replace(self, rules=replace(self.rules, threads=threads))
-
     def until(self, name: str) -> Policy:
         """Leave out the steps after ``name``."""
         known = [step.name for step in self.steps]

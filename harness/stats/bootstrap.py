@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator
 from enum import IntEnum
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,52 +70,42 @@ def _words(seed: int, purpose: Purpose, counter: tuple[int, int], lines: int) ->
 Columns = NDArray[np.float64]
 """Shape (units, columns)."""
 PICKS_AT_ONCE = 160_000
-SLABS_AT_ONCE = 3
-"""Slabs whose sums stay in the cache together; threads meet twice for so many."""
 BYTE_STATES = 256
 SIGNS = (-1.0, 1.0)
 WEIGHTS = (-0.7422271989685592, -0.7422271989685592, -0.20550565907877782, 1.6899600570158961)
 """Two of four are the root near -0.74 of x**3 - x - 1/3; moments 0, 1 and 1 give the others."""
-Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Does its first argument with each of its second, as ``map`` does."""
 
 
-def drawn_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1) -> Columns:
+def drawn_sums(columns: Columns, *, resamples: int, seed: int) -> Columns:
     """Sum of as many units as there are, drawn with replacement; shape (resamples, columns).
 
     All columns share the draw.
     """
     units = len(columns)
     found = np.empty((resamples, columns.shape[1]))
-
-    def work(block: range) -> None:
+    for block in _blocks(resamples, units):
         first, rows = block.start, len(block)
         drawn = picks(seed, Purpose.QUERIES, first=first, rows=rows, units=units)
-        found[first : block.stop] = _Sums(rows, units).of(drawn, columns)
-
-    with _spread(threads) as each:
-        list(each(work, _blocks(resamples, units, threads)))
+        found[first : block.stop] = _summed(drawn, columns)
     return found
 
 
-def flipped_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1) -> Columns:
+def flipped_sums(columns: Columns, *, resamples: int, seed: int) -> Columns:
     """Sum of the units under random signs; shape (resamples, columns).
 
     All columns share the signs.
     """
-    return _by_bytes(columns, SIGNS, Purpose.SIGNS, resamples=resamples, seed=seed, threads=threads)
+    return _by_bytes(columns, SIGNS, Purpose.SIGNS, resamples=resamples, seed=seed)
 
 
-def reweighted_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1) -> Columns:
+def reweighted_sums(columns: Columns, *, resamples: int, seed: int) -> Columns:
     """Sum of the units under random weights; shape (resamples, columns).
 
     A weight has mean 0, variance 1 and third moment 1. For many units, so has the count of a unit
     drawn with replacement, less 1. So sums around their mean have the first three moments of
     ``drawn_sums``. All columns share the weights.
     """
-    return _by_bytes(
-        columns, WEIGHTS, Purpose.WEIGHTS, resamples=resamples, seed=seed, threads=threads
-    )
+    return _by_bytes(columns, WEIGHTS, Purpose.WEIGHTS, resamples=resamples, seed=seed)
 
 
 def _by_bytes(
@@ -128,7 +115,6 @@ def _by_bytes(
     *,
     resamples: int,
     seed: int,
-    threads: int,
 ) -> Columns:
     """Sum of the units, each times one of ``levels``, all alike probable.
 
@@ -137,23 +123,13 @@ def _by_bytes(
     """
     found = np.zeros((resamples, columns.shape[1]))
     units = LINE_BYTES * _units_a_byte(levels)
-    slabs = range(-(-len(columns) // units))
-
-    def made(slab: int) -> Columns:
-        return _sums_by_byte(columns[slab * units : (slab + 1) * units], levels)
-
-    with _spread(threads) as each:
-        for start in slabs[::SLABS_AT_ONCE]:
-            sums = list(each(made, slabs[start : start + SLABS_AT_ONCE]))
-
-            def work(block: range, first: int = start, sums: Sequence[Columns] = sums) -> None:
-                rows, widths = len(block), [len(one) // BYTE_STATES for one in sums]
-                adding = {width: _ByteSums(rows, width) for width in set(widths)}
-                for slab, (width, one) in enumerate(zip(widths, sums, strict=True), start=first):
-                    drawn = slab_bytes(seed, purpose, slab=slab, first=block.start, rows=rows)
-                    found[block.start : block.stop] += adding[width].of(drawn[:, :width], one)
-
-            list(each(work, _blocks(resamples, LINE_BYTES, threads)))
+    for slab, first in enumerate(range(0, len(columns), units)):
+        sums = _sums_by_byte(columns[first : first + units], levels)
+        tables = np.arange(0, len(sums), BYTE_STATES, dtype=np.int32)
+        for block in _blocks(resamples, LINE_BYTES):
+            rows = len(block)
+            drawn = slab_bytes(seed, purpose, slab=slab, first=block.start, rows=rows)
+            found[block.start : block.stop] += _summed(drawn[:, : len(tables)] | tables, sums)
     return found
 
 
@@ -178,52 +154,22 @@ def _sums_by_byte(columns: Columns, levels: tuple[float, ...]) -> Columns:
     return np.ascontiguousarray(sums.reshape(len(sums), -1).T)
 
 
-class _Sums:
-    """Adds up the units that each row names, in the order in which it names them.
+def _summed(named: NDArray[np.int32], columns: Columns) -> Columns:
+    """Add up the ``columns`` that each row of ``named`` names, in the order in which it names them.
 
-    A row is one of a sparse matrix of ones, which is made once for many tables of its shape.
+    A row is one of a sparse matrix of ones.
     """
-
-    def __init__(self, rows: int, width: int) -> None:
-        self._named = np.empty((rows, width), dtype=np.int32)
-        self._ones = np.ones(self._named.size)
-        self._ends = np.arange(0, self._named.size + 1, width, dtype=np.int32)
-
-    def of(self, named: NDArray[np.int32], columns: Columns) -> Columns:
-        """Return the sums of the ``columns`` that each row of ``named`` names, one row each."""
-        parts = (self._ones, named.reshape(-1), self._ends)
-        return np.asarray(csr_array(parts, shape=(len(named), len(columns))) @ columns)
+    rows, width = named.shape
+    ends = np.arange(0, named.size + 1, width, dtype=np.int32)
+    parts = np.ones(named.size), named.reshape(-1), ends
+    return np.asarray(csr_array(parts, shape=(rows, len(columns))) @ columns)
 
 
-class _ByteSums(_Sums):
-    """The same for bytes, of which each column has a table of 256 units of its own."""
-
-    def __init__(self, rows: int, width: int) -> None:
-        super().__init__(rows, width)
-        self._tables = np.tile(np.arange(width, dtype=np.int32) * BYTE_STATES, (rows, 1))
-
-    def of(self, named: NDArray[Any], columns: Columns) -> Columns:
-        np.copyto(self._named, named)
-        self._named |= self._tables
-        return super().of(self._named, columns)
-
-
-def _blocks(resamples: int, picks: int, threads: int) -> Iterator[range]:
-    """Split the resamples evenly, of so many picks each, into blocks that keep threads busy."""
-    fewest = -(-resamples * picks // PICKS_AT_ONCE)
-    count = min(resamples, -(-fewest // threads) * threads)
+def _blocks(resamples: int, picks: int) -> Iterator[range]:
+    """Split the resamples evenly, of so many picks each, into blocks that stay in the cache."""
+    count = min(resamples, -(-resamples * picks // PICKS_AT_ONCE))
     ends = [resamples * at // count for at in range(count + 1)]
     yield from (range(start, stop) for start, stop in pairwise(ends))
-
-
-@contextmanager
-def _spread(threads: int) -> Iterator[Each]:
-    """Return a ``map`` that works on so many threads."""
-    if threads == 1:
-        yield map
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        yield pool.map
 
 
 FEWEST = 2
@@ -243,7 +189,6 @@ def bca(
     resamples: int,
     seed: int,
     clusters: Codes | None,
-    threads: int = 1,
 ) -> Estimate:
     """Mean of ``values``, shape (queries,), with its two-sided interval; see ``bca_each``."""
     (found,) = bca_each(
@@ -252,7 +197,6 @@ def bca(
         resamples=resamples,
         seed=seed,
         clusters=clusters,
-        threads=threads,
     )
     return found
 
@@ -264,7 +208,6 @@ def bca_each(
     resamples: int,
     seed: int,
     clusters: Codes | None,
-    threads: int = 1,
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its BCa interval.
 
@@ -283,8 +226,7 @@ def bca_each(
     With ``clusters``, shape (queries,), queries of one code are drawn together and left out
     together, and the mean is the ratio of the drawn sums to the drawn sizes. A column without
     spread gives an interval of width 0, so callers must require enough queries first. All columns
-    share one draw. A column's interval does not depend on the other columns or the number of
-    threads.
+    share one draw. A column's interval does not depend on the other columns.
 
     Raises:
         EvidenceError: fewer than two queries (or clusters), or a value is not finite.
@@ -298,7 +240,7 @@ def bca_each(
             f"{many(units, 'independent query has')} no spread to learn from; ask at least {FEWEST}"
         )
     totals = np.array([column.sum() for column in _rows(sums)])
-    means = _resampled(sums, sizes, totals, resamples=resamples, seed=seed, threads=threads)
+    means = _resampled(sums, sizes, totals, resamples=resamples, seed=seed)
     left_out = (totals - sums) / (sizes.sum() - sizes)[:, None]
     return tuple(
         _interval(*column, confidence)
@@ -326,9 +268,7 @@ def _rows(columns: Floats) -> Floats:
     return np.ascontiguousarray(columns.T)
 
 
-def _resampled(
-    sums: Floats, sizes: Floats, totals: Floats, *, resamples: int, seed: int, threads: int
-) -> Floats:
+def _resampled(sums: Floats, sizes: Floats, totals: Floats, *, resamples: int, seed: int) -> Floats:
     """Means of ``resamples`` resamples, shape (resamples, columns)."""
     counted = len(sums) < WEIGHTED_FROM
     middle = np.zeros(len(totals)) if counted else totals / sizes.sum()
@@ -336,7 +276,7 @@ def _resampled(
     around = sums - sizes[:, None] * middle
     columns = around if alike else np.column_stack([around, sizes])
     resampled = drawn_sums if counted else reweighted_sums
-    moved = resampled(columns, resamples=resamples, seed=seed, threads=threads)
+    moved = resampled(columns, resamples=resamples, seed=seed)
     size = moved[:, -1:] + (0 if counted else sizes.sum())
     found: Floats = middle + moved[:, : len(totals)] / (sizes.sum() if alike else size)
     return found

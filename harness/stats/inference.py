@@ -25,8 +25,6 @@ class Inference:
     seed: int
     largest_cluster: float = 0.0
     """Largest share of the queries that one cluster may have, even if none so large was seen."""
-    threads: int = 1
-    """Number of threads; no number and no verdict depends on it."""
 
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:

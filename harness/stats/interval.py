@@ -143,7 +143,6 @@ def interval_each(
             resamples=inference.resamples,
             seed=inference.seed,
             clusters=clusters,
-            threads=inference.threads,
         )
     ends = bounded_each(
         values,

@@ -26,7 +26,6 @@ def sign_flip(
     resamples: int,
     seed: int,
     clusters: Codes | None,
-    threads: int = 1,
 ) -> float:
     """p-value of "the mean of ``differences``, shape (queries,), is ``shift``".
 
@@ -39,7 +38,6 @@ def sign_flip(
         resamples=resamples,
         seed=seed,
         clusters=clusters,
-        threads=threads,
     )
     return found
 
@@ -52,7 +50,6 @@ def sign_flip_each(
     resamples: int,
     seed: int,
     clusters: Codes | None,
-    threads: int = 1,
 ) -> tuple[float, ...]:
     """p-value of each column of the paired sign-flip randomization test of "the mean is ``shift``".
 
@@ -65,7 +62,7 @@ def sign_flip_each(
     sign. A column with up to 20 others is enumerated. For the rest signs are drawn ``resamples``
     times, with one added to both counts (Phipson and Smyth, 2010), so that no p-value is 0. Nothing
     but zeros: p is 1. All columns share the signs, and a column's p-value is the same beside any
-    others, on any number of threads.
+    others.
 
     Raises:
         EvidenceError: differences are missing, or one is not finite.
@@ -85,7 +82,7 @@ def sign_flip_each(
             drawn.append(at)
     if drawn:
         columns = sums[:, drawn]
-        flipped = flipped_sums(columns, resamples=resamples, seed=seed, threads=threads)
+        flipped = flipped_sums(columns, resamples=resamples, seed=seed)
         for at, column, every in zip(drawn, columns.T, flipped.T, strict=True):
             count = _beyond(every, float(column.sum()), ties[at], alternative)
             found[at] = (count + 1) / (resamples + 1)

@@ -225,15 +225,15 @@ def test_a_column_is_the_same_alone_and_beside_others(clusters: NDArray[np.int64
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [90, 1_100])
-def test_neither_blocks_nor_threads_change_a_bit(
+def test_no_block_changes_a_bit_of_the_interval(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     columns = few_columns(count)
     rules: Any = {"confidence": 0.95, "resamples": 900, "seed": 3, "clusters": None}
     whole = bca_each(columns, **rules)
-    for block, threads in ((97, 1), (1_000, 2), (90 * 333, 2)):
+    for block in (97, 1_000, 90 * 333):
         monkeypatch.setattr(bootstrap, "PICKS_AT_ONCE", block)
-        assert bca_each(columns, **rules, threads=threads) == whole
+        assert bca_each(columns, **rules) == whole
 
 
 @pytest.mark.slow
@@ -288,7 +288,7 @@ def test_weights_have_the_moments_of_counts() -> None:
 
 def test_a_block_is_never_smaller_than_a_resample() -> None:
     units = 300_000
-    found = drawn_sums(np.ones((units, 1)), resamples=2, seed=9, threads=2)
+    found = drawn_sums(np.ones((units, 1)), resamples=2, seed=9)
     assert found.tolist() == [[units], [units]]
 
 
