@@ -450,24 +450,7 @@ def test_an_imported_run_that_was_cut_short_is_not_compared_with_a_longer_one() 
     assert not said(FOUND, ends)
 
 
-TIES = """\
-[policy]
-name = "toy"
-version = 1
-seed = 3
-confidence = 0.95
-resamples = 1000
-power = 0.8
-evidence_days = 7
-attempts = 1
-largest_cluster = 0.001
-
-[policy.premises]
-drawn = "made so"
-needs = "made so"
-judges = "made so"
-starts = "made so"
-slowest = "made so"
+TIES = f"""{HEAD}\
 [[step]]
 name = "step"
 control = "old"
