@@ -11,7 +11,6 @@ import pytest
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.core.errors import BadPolicy, EvidenceError
 from harness.core.gate import Outcome
-from harness.policy.load import load_policy
 from harness.migrate.standing import (
     START,
     Action,
@@ -27,6 +26,7 @@ from harness.migrate.standing import (
     applied,
     standing,
 )
+from harness.policy.load import load_policy
 from tests.make.decisions import GATE, POLICY, SETUP, day, decision, evidence
 from tests.policy.test_load import GOOD, MAIL
 

@@ -18,12 +18,12 @@ from harness.core.gate import StepDecision
 from harness.core.scores import Estimate
 from harness.gates.base import rules
 from harness.gates.base.rules import GateSettings
+from harness.pipeline.params import Params
 from harness.policy.load import load_policy
 from harness.policy.model import Demands, Header, Policy, StepTable
 from harness.policy.plan import MOVED
 from harness.shadow.alarms import Bounds
 from harness.shadow.comparison import Settings
-from harness.pipeline.params import Params
 from harness.stats.bounded import Span
 from harness.stats.sample_size import Target, min_queries, planned_equal
 from tests.make.held import held_to
