@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import compress
 from typing import ClassVar
 
 from pydantic import Field
@@ -68,17 +69,13 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
 
 def _impostors(sides: tuple[ArmResult, ...]) -> Iterator[str]:
     for side in sides:
-        run = side.run
-        by = Counter(
-            who
-            for who, status in zip(run.served_by, run.status, strict=True)
-            if status == Status.ANSWERED and who != side.manifest.fingerprint
-        )
+        run, own = side.run, side.manifest.fingerprint
+        answered = (run.status == Status.ANSWERED).tolist()
+        by = Counter(who for who in compress(run.served_by, answered) if who != own)
         for who, count in sorted(by.items()):
             yield (
                 f"{count} of {len(run)} answers of {side.arm} were served by"
-                f" {who[:PREFIX] or 'an engine without a name'}, not by its own"
-                f" {side.manifest.fingerprint[:PREFIX]}"
+                f" {who[:PREFIX] or 'an engine without a name'}, not by its own {own[:PREFIX]}"
             )
 
 

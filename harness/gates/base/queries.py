@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import ClassVar
 
 import numpy as np
@@ -152,7 +153,6 @@ def too_few(
 
 
 COMPARED = frozenset(Class) - UNCOMPARED
-ANSWERED = Status.ANSWERED
 NEVER_TRIED = "never tried"
 
 
@@ -170,11 +170,8 @@ def class_of(evidence: Evidence) -> Mapping[str, str]:
     if unknown:
         raise EvidenceError(f"no such class of agreement: {some(tuple(sorted(unknown)))}")
     for run in (evidence.control.run, evidence.candidate.run):
-        silent = tuple(
-            query_id
-            for query_id, status in zip(run.query_ids, run.status, strict=True)
-            if status != Status.ANSWERED and found.get(query_id) in COMPARED
-        )
+        unanswered = compress(run.query_ids, (run.status != Status.ANSWERED).tolist())
+        silent = tuple(query_id for query_id in unanswered if found.get(query_id) in COMPARED)
         if silent:
             raise EvidenceError(
                 f"{run.arm} did not answer {many(len(silent), 'query')} that count as compared"
@@ -193,11 +190,11 @@ def class_of(evidence: Evidence) -> Mapping[str, str]:
 
 def _nothing_passed_over(evidence: Evidence, found: Mapping[str, str]) -> None:
     """Refuse queries that both arms answered and that were skipped, shed, stale or never tried."""
-    answered = (
-        {q for q, status in zip(run.query_ids, run.status, strict=True) if status == ANSWERED}
+    control, candidate = (
+        frozenset(compress(run.query_ids, (run.status == Status.ANSWERED).tolist()))
         for run in (evidence.control.run, evidence.candidate.run)
     )
-    both = frozenset.intersection(*map(frozenset, answered))
+    both = control & candidate
     passed = tuple(sorted(q for q in both if found.get(q) not in COMPARED))
     if passed:
         whys = ", ".join(sorted({found.get(q, NEVER_TRIED) for q in passed}))
