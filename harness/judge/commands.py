@@ -55,7 +55,7 @@ def pool(
     layout = of.layout()
     if order not in set(Order):
         raise UnknownName("order of a pool", order, Order)
-    seed = Project.here().params.score.inference(1).seed
+    seed = Project.here().params.score.inference().seed
     found = write(layout, Compared(control, candidate, measure), Order(order), size, to, seed)
     queries = many(found.queries, "query")
     if order == Order.SAMPLE:
@@ -234,7 +234,7 @@ def labels(
         if margin is None or not (control and candidate and measure):
             raise HarnessError("--machine asks for --control, --candidate, --measure and --margin")
         judging = Judging(control, candidate, measure, file, machine, margin)
-        found = difference(of.layout(), judging, Project.here().params.score.inference(1))
+        found = difference(of.layout(), judging, Project.here().params.score.inference())
         return Result(said(*_assisted(found, judging)).doc, CODES[found.verdict.value])
     if not by:
         raise HarnessError("say who judged: --by NAME, or --by machine:NAME; it is kept")
@@ -284,7 +284,7 @@ def report(files: Files) -> Result:
     """
     from harness.judge.panel import agreement, read
 
-    confidence = Project.here().params.score.inference(1).confidence
+    confidence = Project.here().params.score.inference().confidence
     return said(*_agreed(agreement(read(files), confidence)))
 
 

@@ -221,7 +221,7 @@ def _check_pages(out: Path, layouts: Sequence[Layout], hint: str) -> tuple[Path,
 
     Whatever was left beside a page after it was written (a load, a history) is tried both ways.
     """
-    reports = [as_decided(layout, judged_in(layout, 1)[1], out) for layout in layouts]
+    reports = [as_decided(layout, judged_in(layout)[1], out) for layout in layouts]
     found: dict[str, str] = {}
     for one in _as_linked(reports):
         written = {name: _sha256(text) for name, text in texts(one).items()}
