@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.command import Result, app, command
-from harness.cli.options import MayWrite, Threads, listed
+from harness.cli.options import MayWrite, listed
 from harness.core.errors import HarnessError
 
 WRITTEN = (".md", ".tex", ".csv")
@@ -41,7 +41,6 @@ def table(
     seed: Annotated[int, typer.Option(min=0, help="Seed of what is drawn.")] = 20_260_101,
     confidence: Annotated[float, typer.Option(help="1 minus the significance level.")] = 0.95,
     to: MayWrite = None,
-    threads: Threads = 1,
 ) -> Result:
     """Score runs against judgements, and print the table of a paper with marks.
 
@@ -74,7 +73,7 @@ def table(
         test=test,  # type: ignore[arg-type]  # checked there
         correction=correction,  # type: ignore[arg-type]  # checked there
         missing=missing,
-        sure=Inference(confidence=confidence, resamples=resamples, seed=seed, threads=threads),
+        sure=Inference(confidence=confidence, resamples=resamples, seed=seed),
     )
     if to:
         text = {".md": found.to_markdown, ".tex": found.to_latex, ".csv": found.to_csv}

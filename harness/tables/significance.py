@@ -135,7 +135,6 @@ def _permutation(differences: Floats, sure: Inference) -> Floats:
         resamples=sure.resamples,
         seed=sure.seed,
         clusters=None,
-        threads=sure.threads,
     )
     return np.array(found)
 
