@@ -65,7 +65,6 @@ MOST_ARMS = 3
 
 ONLY_HELP = {
     "python benchmarks/capacity.py": "it embeds, and indexes a hundred thousand messages",
-    "python benchmarks/gate_time.py": "it needs a second checkout with a measured data set",
     "python benchmarks/field.py": "it runs every arm on six collections",
     "python benchmarks/mail_search.py": "five rounds at least, of every engine",
     "python benchmarks/measures.py": "its peers have an environment of their own",
