@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +14,6 @@ from pydantic import ValidationError
 
 from engines import contract, stacks
 from engines.contract import line_of_key, line_of_value, opened_whole, with_values
-from engines.stacks import remote, text
 from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import BadPolicy, InvalidArm, UnknownName
 from harness.core.formats import toml_file
@@ -25,6 +23,8 @@ from harness.core.records import Document, Scalar
 
 FOLDER = Path(__file__).parent / "arms"
 KEYS = {"summary", "stack", "settings", "tuning"}
+TEXT = ("blend", "dense", "fts5", "hybrid", "nearest", "rerank", "tantivy")
+"""Stacks of one module, which makes the engine."""
 PACKAGES = {
     "code": "code.arm",
     "documents": "documents.arm",
@@ -172,13 +172,8 @@ def _written_in(path: Path) -> Iterator[None]:
 
 def known_stacks() -> Mapping[str, str]:
     """Every built-in stack, and its module below ``engines.stacks``."""
-    here = {module.name: f"text.{module.name}" for module in iter_modules(text.__path__)}
-    elsewhere = {
-        f"remote/{module.name}": f"remote.{module.name}"
-        for module in iter_modules(remote.__path__)
-        if not module.ispkg
-    }
-    return {**dict(sorted({**here, **PACKAGES}.items())), **dict(sorted(elsewhere.items()))}
+    here = {name: f"text.{name}" for name in TEXT}
+    return {**dict(sorted({**here, **PACKAGES}.items())), "remote/mcp": "remote.mcp"}
 
 
 def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from string import punctuation
@@ -46,8 +47,6 @@ REST_S = 30.0
 """How long a node that failed is only the last resort."""
 BATCH, TAKEN = 1000, '{"success":true}'
 """Documents of one request, and what a node says to each."""
-SERVERS_OWN = 500
-"""The first status of a fault that is the node's own."""
 LOAD_S, PROBE_S, TURN_S = 600.0, 5.0, 0.05
 """For one request that loads or exports, for what a node says of itself, and between two."""
 MOST_EXPORTED = 4 << 30
@@ -272,7 +271,11 @@ class Nodes:
         lacks = " The node lacks the collection. Run: harness stage index"
         hint = {401: key, 403: key, 404: lacks, 429: ""}.get(status)
         why = f"HTTP {status} from {node}: {quoted}{hint or ''}"
-        raise Refused(why) if hint is None and status < SERVERS_OWN else NodeFailed(why)
+        raise (
+            Refused(why)
+            if hint is None and status < HTTPStatus.INTERNAL_SERVER_ERROR
+            else NodeFailed(why)
+        )
 
     def search(self, search: Mapping[str, Any], documents: int) -> tuple[list[Match], int]:
         """Run one search on a node that holds all; return its hits and the failed attempts."""

@@ -33,6 +33,8 @@ from tests.source import modules
 
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen")
 
+pytestmark = pytest.mark.slow
+
 
 def engine(**given: Any) -> Tantivy:  # noqa: ANN401  settings of any type
     usual: dict[str, Any] = {
@@ -70,7 +72,6 @@ QUESTIONS = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bm25_over", ["document", "fields"])
 def test_threads_and_memory_change_no_answer(tmp_path: Path, bm25_over: str) -> None:
     documents = tied(2_000)
@@ -96,7 +97,6 @@ def test_threads_and_memory_change_no_answer(tmp_path: Path, bm25_over: str) -> 
                 assert list(answers)[0].hits  # noqa: RUF015  a set of one
 
 
-@pytest.mark.slow
 def test_the_order_is_that_of_a_full_sort(tmp_path: Path) -> None:
     tantivy_engine = engine(writer_threads=2)
     tantivy_engine.build(tied(500), tmp_path)
@@ -111,7 +111,6 @@ def test_the_order_is_that_of_a_full_sort(tmp_path: Path) -> None:
                 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 3, 40, 799, 800, 801])
 def test_where_all_tie_the_first_ids_are_shown(index: Path, k: int) -> None:
     same = [
@@ -140,7 +139,6 @@ class Counting:
         return self.searcher.search(query, limit, **more)
 
 
-@pytest.mark.slow
 def test_it_asks_again_only_where_the_last_place_is_tied(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +168,6 @@ def refused(index: Path) -> None:
         pass
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("file", ["meta.json", IDS])
 @pytest.mark.parametrize("damage", [None, b"", b"{", b"null", b"\xff"])
 def test_a_damaged_description_is_not_ready(built: Path, file: str, damage: bytes | None) -> None:
@@ -181,7 +178,6 @@ def test_a_damaged_description_is_not_ready(built: Path, file: str, damage: byte
     refused(built)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["store", "term", "idx", "pos", "fast", "fieldnorm"])
 @pytest.mark.parametrize("damage", ["gone", "cut", "empty"])
 def test_a_damaged_part_is_not_ready(built: Path, kind: str, damage: str) -> None:
@@ -193,14 +189,12 @@ def test_a_damaged_part_is_not_ready(built: Path, kind: str, damage: str) -> Non
     refused(built)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ids", ['["a"]', '{"a": 1}'])
 def test_ids_that_do_not_fit_are_not_ready(built: Path, ids: str) -> None:
     (built / IDS).write_text(ids)
     refused(built)
 
 
-@pytest.mark.slow
 def test_how_it_is_written_is_no_part_of_the_identity(tmp_path: Path) -> None:
     made = []
     ways: tuple[dict[str, Any], ...] = ({}, {"writer_threads": 2}, {"joined": "words"})
@@ -211,7 +205,6 @@ def test_how_it_is_written_is_no_part_of_the_identity(tmp_path: Path) -> None:
     assert made[0] != made[2]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [
@@ -228,7 +221,6 @@ def test_settings_that_cannot_be_are_refused(given: dict[str, Any]) -> None:
         engine(**given)
 
 
-@pytest.mark.slow
 def test_over_fields_any_weight_will_do() -> None:
     weighed = engine(bm25_over="fields", title_weight=1.5, text_weight=0.5)
     assert weighed.settings.weights == {"title": 1.5, "text": 0.5}
@@ -246,7 +238,6 @@ def titled() -> list[Document]:
     return [Document("a", "moss fern", "stone gravel"), Document("b", "", "fern moss")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bm25_over", ["document", "fields"])
 @pytest.mark.parametrize(
     ("text", "shown"),
@@ -264,7 +255,6 @@ def test_no_phrase_reaches_over_the_end_of_a_title(
     assert [hit.doc_id for hit in hits] == shown
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -281,14 +271,12 @@ def test_a_stop_word_keeps_its_place_in_a_phrase(index: Path, text: str, shown: 
     assert [hit.doc_id for hit in hits] == shown
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["the", "to be or not to be", '"of the"', "+the", "the -king"])
 def test_stop_words_alone_ask_for_nothing(index: Path, text: str) -> None:
     documents = [Document("a", "", "the king of england, to be")]
     assert search(index, documents, text, language="english") == ()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bm25_over", ["document", "fields"])
 def test_a_title_weighs_more_than_the_text(index: Path, bm25_over: str) -> None:
     documents = [Document("a", "moss", "stone"), Document("b", "stone", "moss")]
@@ -335,7 +323,6 @@ def change(index: tantivy.Index, do: Callable[[tantivy.IndexWriter], object]) ->
     index.reload()
 
 
-@pytest.mark.slow
 def test_a_mistyped_number_loses_its_batch_and_all_that_follows(bare: tantivy.Index) -> None:
     writer = bare.writer(HEAP, 1)
     good = tantivy.Document.from_dict({"u": 1, "t": "moss"}, bare.schema)
@@ -354,7 +341,6 @@ def test_a_mistyped_number_loses_its_batch_and_all_that_follows(bare: tantivy.In
     assert bare.searcher().num_docs == 2
 
 
-@pytest.mark.slow
 def test_ours_types_every_document_by_the_schema() -> None:
     """``test_tantivy_lifecycle`` shows that a wrong value loses no other message."""
     ways = [
@@ -365,7 +351,6 @@ def test_ours_types_every_document_by_the_schema() -> None:
     assert set(ways) == {"tantivy.Document.from_dict"}
 
 
-@pytest.mark.slow
 def test_an_unsigned_key_deletes_nothing(bare: tantivy.Index) -> None:
     change(bare, lambda w: w.delete_documents_by_term("u", 7))
     assert bare.searcher().num_docs == 1
@@ -374,27 +359,23 @@ def test_an_unsigned_key_deletes_nothing(bare: tantivy.Index) -> None:
     assert bare.searcher().num_docs == 0
 
 
-@pytest.mark.slow
 def test_ours_deletes(mail: Case) -> None:
     assert mail.ids("moss") == [3, 2]
     mail.engine.update_incremental([delete(3)])
     assert mail.ids("moss") == [2]
 
 
-@pytest.mark.slow
 def test_an_unknown_field_is_dropped_without_a_word(bare: tantivy.Index) -> None:
     add(bare, u=8, tt="moss")
     assert bare.searcher().num_docs == 2
     assert not bare.searcher().search(bare.parse_query("moss", ["t"]), 5).hits
 
 
-@pytest.mark.slow
 def test_ours_fills_the_fields_that_there_are(mail: Case) -> None:
     meta = json.loads((mail.engine.root / INDEX / "meta.json").read_text(encoding="utf-8"))
     assert {field["name"] for field in meta["schema"]} == set(fields(MAIL[0], mail.engine.weights))
 
 
-@pytest.mark.slow
 def test_none_wanted_is_a_panic_that_is_no_exception(bare: tantivy.Index) -> None:
     with pytest.raises(BaseException, match="Limit must be greater than 0") as caught:
         bare.searcher().search(ALL, 0)
@@ -402,7 +383,6 @@ def test_none_wanted_is_a_panic_that_is_no_exception(bare: tantivy.Index) -> Non
     assert type(caught.value).__name__ == "PanicException"
 
 
-@pytest.mark.slow
 def test_ours_gives_none_where_none_are_wanted(bare: tantivy.Index, mail: Case) -> None:
     assert best(bare.searcher(), ALL, 0, schema=bare.schema, ids="u") == []
     for ranking in RankingMode:
@@ -410,7 +390,6 @@ def test_ours_gives_none_where_none_are_wanted(bare: tantivy.Index, mail: Case) 
             assert mail.ids(text, ranking=ranking, depth=0) == []
 
 
-@pytest.mark.slow
 def test_snippets_count_bytes_and_ours_makes_none(bare: tantivy.Index) -> None:
     add(bare, u=8, t="é é fox")
     query = bare.parse_query("fox", ["t"])
@@ -424,7 +403,6 @@ def test_snippets_count_bytes_and_ours_makes_none(bare: tantivy.Index) -> None:
     assert not [file for file, source in sources().items() if "SnippetGenerator" in source]
 
 
-@pytest.mark.slow
 def test_an_index_forgets_its_tokenizer_and_ours_tells_it_again(mail: Case) -> None:
     opened = tantivy.Index.open(str(mail.engine.root / INDEX))
     with pytest.raises(ValueError, match="tokenizer"):
@@ -435,7 +413,6 @@ def test_an_index_forgets_its_tokenizer_and_ours_tells_it_again(mail: Case) -> N
     assert 9 in again.ids("moss")
 
 
-@pytest.mark.slow
 def test_one_writer_and_what_it_needs(bare: tantivy.Index, tmp_path: Path) -> None:
     writer = bare.writer(HEAP, 1)
     with pytest.raises(ValueError, match="LockBusy"):
@@ -451,7 +428,6 @@ def test_one_writer_and_what_it_needs(bare: tantivy.Index, tmp_path: Path) -> No
         tantivy.Index(bare.schema, path=str(tmp_path / "nowhere"))
 
 
-@pytest.mark.slow
 def test_ours_writes_twice_and_makes_its_folder(tmp_path: Path) -> None:
     made = built_traps_tantivy(tmp_path / "not" / "there", MAIL, threads=2)
     for at in (8, 9):
@@ -460,7 +436,6 @@ def test_ours_writes_twice_and_makes_its_folder(tmp_path: Path) -> None:
     assert (made.engine.root / HASH).exists()
 
 
-@pytest.mark.slow
 def test_addresses_have_no_hash_and_searchers_no_pickle(bare: tantivy.Index) -> None:
     """So hits are kept by number, and a process that replays opens its own index."""
     address = bare.searcher().search(ALL, 1).hits[0][1]
@@ -470,7 +445,6 @@ def test_addresses_have_no_hash_and_searchers_no_pickle(bare: tantivy.Index) -> 
         pickle.dumps(bare.searcher())
 
 
-@pytest.mark.slow
 def test_deleted_documents_count_in_weights_and_a_rebuild_forgets_them(tmp_path: Path) -> None:
     made = built_traps_tantivy(tmp_path / "mail", [one(at, "moss") for at in range(10)])
     made.engine.update_incremental([delete(at) for at in range(5)])
@@ -483,7 +457,6 @@ def test_deleted_documents_count_in_weights_and_a_rebuild_forgets_them(tmp_path:
     assert searcher.doc_freq("subject", "moss") == 5
 
 
-@pytest.mark.slow
 def test_an_order_by_field_gives_the_key_for_a_score_and_ours_both(
     bare: tantivy.Index, mail: Case
 ) -> None:
@@ -495,7 +468,6 @@ def test_an_order_by_field_gives_the_key_for_a_score_and_ours_both(
     assert {c.message_id: c.raw_score for c in by_time} == scores
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "read_as"),
     [
@@ -511,21 +483,18 @@ def test_the_parser_reads_something_else(bare: tantivy.Index, typed: str, read_a
     assert read_as in repr(bare.parse_query(typed, ["t"]))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("typed", ['"cra"*', "-b", "(b", '"b', "foo:", "foo:b", "`b`", "a:b:c"])
 def test_the_parser_refuses(bare: tantivy.Index, typed: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         bare.parse_query(typed, ["t"])
 
 
-@pytest.mark.slow
 def test_the_lenient_parser_finds_nothing_for_an_unknown_field(bare: tantivy.Index) -> None:
     query, errors = bare.parse_query_lenient("foo:b", ["t"])
     assert repr(query) == "Query(EmptyQuery)"
     assert len(errors) == 1
 
 
-@pytest.mark.slow
 def test_a_term_is_taken_as_it_is(bare: tantivy.Index) -> None:
     found = [
         bare.searcher().search(tantivy.Query.term_query(bare.schema, "t", word), 5).hits
@@ -534,7 +503,6 @@ def test_a_term_is_taken_as_it_is(bare: tantivy.Index) -> None:
     assert [len(hits) for hits in found] == [1, 0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
@@ -558,7 +526,6 @@ def test_ours_reads_what_was_typed(mail: Case, typed: str, found: list[int]) -> 
     assert sorted(mail.ids(typed)) == found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("typed", ['"salt"*', "(salt", '"salt', "salt:", "`salt`", "SALT"])
 def test_the_arm_reads_what_was_typed(tmp_path: Path, typed: str) -> None:
     index = tmp_path / "index"
@@ -569,7 +536,6 @@ def test_the_arm_reads_what_was_typed(tmp_path: Path, typed: str) -> None:
         assert [hit.doc_id for hit in searcher.search(typed, 5).hits] == ["bread"]
 
 
-@pytest.mark.slow
 def test_the_arm_leaves_out_what_was_refused(tmp_path: Path) -> None:
     index = tmp_path / "index"
     index.mkdir()
@@ -580,7 +546,6 @@ def test_the_arm_leaves_out_what_was_refused(tmp_path: Path) -> None:
     assert shown == {document.doc_id for document in DOCUMENTS} - {"bread"}
 
 
-@pytest.mark.slow
 def test_nothing_of_ours_asks_the_parser() -> None:
     asking = [file for file, source in sources().items() if ".parse_query" in source]
     assert asking == []
