@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import gc
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,40 +31,17 @@ from engines import registry as arms
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.corpus.prepared import Prepared
 from harness.shadow.comparison import Comparison, Shadowed
-from harness.shadow.limits import MILLION, Limits, Recording, Sampler
-from harness.shadow.worker import ProcessWorker, ThreadWorker, Worker
+from harness.shadow.files import read_settings
+from harness.shadow.limits import MILLION, Sampling
+from harness.shadow.worker import ProcessWorker
 
 CONTROL, CANDIDATE = "fts5", "tantivy"
 SEED, K = 20_261_122, 10
 SECOND = 1_000_000_000
-LIMITS = Limits(
-    in_flight=1,
-    queue=64,
-    budget_ns=60 * SECOND,
-    late_ns=SECOND,
-    hang_ns=2 * SECOND,
-    start_ns=60 * SECOND,
-    memory_bytes=1 << 30,
-    backoff_ns=SECOND,
-    backoff_most_ns=60 * SECOND,
-    abandoned=2,
-    close_ns=10 * SECOND,
-)
-RECORDING = Recording(
-    batch=16,
-    linger_ns=SECOND // 4,
-    backlog=10_000,
-    rotate_bytes=64 << 20,
-    sync_ns=10 * SECOND,
-    persistence=0.9,
-)
+SETTINGS = read_settings(Path(__file__).resolve().parent.parent / "policy" / "shadow.toml")
+LIMITS = SETTINGS.limits.model_copy(update={"budget_s": 60.0, "hang_ms": 2_000.0})
 ALONE, AGAIN = "alone", "alone, again"
-WAYS = {
-    "thread, every query": (False, MILLION),
-    "thread, one in ten": (False, 97_003),
-    "process, every query": (True, MILLION),
-    "process, one in ten": (True, 97_003),
-}
+WAYS = {"every query": MILLION, "one in ten": 97_003}
 
 
 @contextmanager
@@ -74,16 +51,12 @@ def opened(name: str, index: Path) -> Iterator[Searcher]:
         yield searcher
 
 
-def compared(folder: Path, index: Path, *, process: bool, rate: int) -> Comparison:
+def compared(folder: Path, index: Path, rate: int) -> Comparison:
     """Open the candidate in the shadow."""
     opens = partial(opened, CANDIDATE, index)
-    start: Callable[[], Worker] = partial(ThreadWorker, opens, start_ns=LIMITS.start_ns)
-    if process:
-        start = partial(
-            ProcessWorker, opens, start_ns=LIMITS.start_ns, memory_bytes=LIMITS.memory_bytes
-        )
-    sampler = Sampler(rate=rate, seed=SEED)
-    return Comparison(folder, start, sampler=sampler, limits=LIMITS, recording=RECORDING)
+    sampling = Sampling(rate=rate, seed=SEED)
+    settings = SETTINGS.model_copy(update={"sampling": sampling, "limits": LIMITS})
+    return Comparison(folder, partial(ProcessWorker, opens, LIMITS), settings)
 
 
 def block(searcher: Searcher | Shadowed, texts: Sequence[str], gap_s: float) -> list[int]:
@@ -163,10 +136,8 @@ def main() -> None:
             arms.load(name, root / "cache").engine.build(data.documents(), root / name)
         control = stack.enter_context(opened(CONTROL, root / CONTROL))
         comparisons = {
-            name: stack.enter_context(
-                compared(root / name, root / CANDIDATE, process=process, rate=rate)
-            )
-            for name, (process, rate) in WAYS.items()
+            name: stack.enter_context(compared(root / name, root / CANDIDATE, rate))
+            for name, rate in WAYS.items()
         }
         ways: dict[str, Searcher | Shadowed] = {ALONE: control, AGAIN: control}
         ways |= {name: Shadowed(control, one) for name, one in comparisons.items()}
@@ -182,7 +153,7 @@ def main() -> None:
                 if number:
                     times[name].append(found)
         report(times, comparisons)
-        added = path_ns(comparisons["process, every query"], 2_000)
+        added = path_ns(comparisons["every query"], 2_000)
         print(f"added to the caller's path: {added / 1e3:.1f} us")  # noqa: T201
 
 

@@ -231,7 +231,7 @@ def mail_server(
     served = arms.load(arm, project.cache)
     observed = None
     if shadow_log or has("shadow"):
-        live, may_change = part("shadow", "receiving"), switch_file is not None
+        live, may_change = part("shadow", "commands"), switch_file is not None
         place = live.log_folder(project, served, shadow_log, switch(), may_change=may_change)
         if place is not None:
             log = live.log_of(place, shadow_settings, layout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
@@ -143,9 +144,9 @@ class Share:
     """The alarm on the mean of values between ``least`` and 1."""
 
     def __init__(
-        self, name: str, arm: str, about: str, *, confidence: float, least: float, bound: float
+        self, said: tuple[str, str, str], confidence: float, bound: float, least: float = 0
     ) -> None:
-        self._said = (name, arm, about)
+        self._said = said
         self._sequence = BettingSequence(confidence=confidence, least=least, most=1)
         self._bound = bound
         self._estimate: Estimate | None = None
@@ -167,7 +168,7 @@ class Share:
         return Alarm(name, arm, state, about, self._estimate, self._bound, self._since)
 
 
-class Empty:
+class Empty(Share):
     """The candidate finds nothing more often than the control, over compared pairs.
 
     Each pair counts +1, 0 or -1: what both find nothing for says nothing.
@@ -175,52 +176,38 @@ class Empty:
 
     def __init__(self, bound: EmptyBound, confidence: float) -> None:
         about = "finds nothing where the control finds something, less the reverse"
-        self._share = Share(
-            "empty", "candidate", about, confidence=confidence, least=-1, bound=bound.max_excess
-        )
+        super().__init__(("empty", "candidate", about), confidence, bound.max_excess, least=-1)
 
     def see(self, observation: Observation) -> None:
         """Take one attempt."""
         control, candidate = observation.control, observation.candidate
         if observation.compared and control and candidate:
             value = (not candidate.hits) - (not control.hits)
-            self._share.take(value, observation.number)
-
-    def alarm(self) -> Alarm:
-        """Return how things stand."""
-        return self._share.alarm()
+            self.take(value, observation.number)
 
 
-class Duplicates:
+class Duplicates(Share):
     """An arm shows a document twice in one answer."""
 
     def __init__(self, arm: str, bound: DuplicatesBound, confidence: float) -> None:
         self._arm = arm
         about = "answers that show a document twice"
-        self._share = Share(
-            "duplicates", arm, about, confidence=confidence, least=0, bound=bound.max_share
-        )
+        super().__init__(("duplicates", arm, about), confidence, bound.max_share)
 
     def see(self, observation: Observation) -> None:
         """Take one attempt."""
         if seen := answer_of(observation, self._arm):
-            self._share.take(float(seen.duplicates > 0), observation.number)
-
-    def alarm(self) -> Alarm:
-        """Return how things stand."""
-        return self._share.alarm()
+            self.take(float(seen.duplicates > 0), observation.number)
 
 
-class Churn:
+class Churn(Share):
     """An arm answers a query otherwise than the last time, though its index has not moved."""
 
     def __init__(self, arm: str, bound: ChurnBound, confidence: float) -> None:
         self._arm, self._remember = arm, bound.remember
         self._last: OrderedDict[tuple[str, int], tuple[str, str]] = OrderedDict()
         about = "repeated queries that got another answer from the same index"
-        self._share = Share(
-            "churn", arm, about, confidence=confidence, least=0, bound=bound.max_share
-        )
+        super().__init__(("churn", arm, about), confidence, bound.max_share)
 
     def see(self, observation: Observation) -> None:
         """Take one attempt; queries asked for another number of hits are other queries."""
@@ -231,13 +218,9 @@ class Churn:
         before = self._last.pop(key, None)
         self._last[key] = seen.generation, seen.answer
         if before is not None and before[0] == seen.generation:
-            self._share.take(float(before[1] != seen.answer), observation.number)
+            self.take(float(before[1] != seen.answer), observation.number)
         if len(self._last) > self._remember:
             self._last.popitem(last=False)
-
-    def alarm(self) -> Alarm:
-        """Return how things stand."""
-        return self._share.alarm()
 
 
 def answer_of(observation: Observation, arm: str) -> Seen | None:
@@ -261,112 +244,98 @@ class Change:
 
 
 class Windows(Generic[Value]):
-    """Cuts a stream of values into windows, and keeps the first and the one that fills."""
+    """The alarm on change: later windows of a stream of values against the first.
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    ``change`` compares two windows, with a seed.
+    """
+
+    def __init__(
+        self,
+        said: tuple[str, str, str],
+        bound: ScoresBound | MixBound,
+        change: Callable[[tuple[Value, ...], tuple[Value, ...], int], Change],
+    ) -> None:
+        self._said, self._bound, self._compare = said, bound, change
         self._first: tuple[Value, ...] = ()
         self._filling: list[Value] = []
-        self.later = 0
-        """Windows that were held against the first."""
+        self._later = self._times = 0
+        self._change: Change | None = None
+        self._raised = False
+        self._since: int | None = None
 
-    def take(self, value: Value) -> tuple[tuple[Value, ...], tuple[Value, ...]] | None:
-        """Return the first window and a later one, when that is full."""
+    def take(self, value: Value, number: int) -> None:
+        """Take the value of attempt ``number``, and compare a window that it fills."""
         self._filling.append(value)
-        if len(self._filling) < self._size:
-            return None
+        if len(self._filling) < self._bound.window:
+            return
         full = tuple(self._filling)
         self._filling.clear()
         if not self._first:
             self._first = full
-            return None
-        self.later += 1
-        return self._first, full
-
-    @property
-    def lacking(self) -> int:
-        """Values until the next comparison."""
-        whole = self._size if self._first else 2 * self._size
-        return whole - len(self._filling)
-
-
-class Latest:
-    """What the comparison of the latest window says, and how many have raised the alarm."""
-
-    def __init__(self, bound: float, p_value: float) -> None:
-        self._bound, self._p_value = bound, p_value
-        self._change: Change | None = None
-        self._raised = False
-        self._times = 0
-        self._since: int | None = None
-
-    def take(self, change: Change, number: int) -> None:
-        """Take the comparison that attempt ``number`` completed."""
-        self._change = change
-        self._raised = change.size > self._bound and change.p_value <= self._p_value
+            return
+        self._later += 1
+        self._change = self._compare(self._first, full, self._later)
+        significant = self._change.p_value <= self._bound.p_value
+        self._raised = significant and self._change.size > self._bound.max_distance
         self._times += self._raised
         if self._raised and self._since is None:
             self._since = number
 
-    def alarm(self, name: str, arm: str, about: str, windows: Windows[Value]) -> Alarm:
-        """Return how things stand."""
+    def alarm(self) -> Alarm:
+        """Return how things stand: what the latest window says."""
+        bound, window = self._bound.max_distance, self._bound.window
         if self._change is None:
-            note = f"{windows.lacking} more until two windows can be compared"
-            return Alarm(name, arm, State.EARLY, about, None, self._bound, None, note)
-        size = self._change.size
-        note = f"p {self._change.p_value:.4f}; raised by {self._times} of {windows.later} windows"
-        state = State.RAISED if self._raised else State.QUIET
-        estimate = Estimate(size, size, size, windows.later)
-        return Alarm(name, arm, state, about, estimate, self._bound, self._since, note)
+            lacking = (window if self._first else 2 * window) - len(self._filling)
+            note = f"{lacking} more until two windows can be compared"
+            name, arm, about = self._said
+            return Alarm(name, arm, State.EARLY, about, None, bound, None, note)
+        size, state = self._change.size, State.RAISED if self._raised else State.QUIET
+        note = f"p {self._change.p_value:.4f}; raised by {self._times} of {self._later} windows"
+        estimate = Estimate(size, size, size, self._later)
+        name, arm, about = self._said
+        return Alarm(name, arm, state, about, estimate, bound, self._since, note)
 
 
-class Scores:
+class Scores(Windows[float]):
     """The first scores of an arm are not what they were: they fell, rose, or became all alike.
 
     Native scores, whose scale and sign differ from engine to engine, so only their order counts.
     """
 
     def __init__(self, arm: str, bound: ScoresBound, watch: Watched) -> None:
-        self._arm, self._watch = arm, watch
-        self._windows: Windows[float] = Windows(bound.window)
-        self._latest = Latest(bound.max_distance, bound.p_value)
+        self._arm = arm
+        about = "distance of the distribution of first native scores from the first window"
+        super().__init__(
+            ("scores", arm, about),
+            bound,
+            lambda first, later, at: gap(
+                *map(np.asarray, (first, later)), seed=(watch.seed, at), resamples=watch.resamples
+            ),
+        )
 
     def see(self, observation: Observation) -> None:
         """Take one attempt; what found nothing has no score."""
         seen = answer_of(observation, self._arm)
-        if seen is None or seen.top_raw is None:
-            return
-        if (pair := self._windows.take(seen.top_raw)) is not None:
-            seed = self._watch.seed, self._windows.later
-            change = gap(*map(np.asarray, pair), seed=seed, resamples=self._watch.resamples)
-            self._latest.take(change, observation.number)
-
-    def alarm(self) -> Alarm:
-        """Return how things stand."""
-        about = "distance of the distribution of first native scores from the first window"
-        return self._latest.alarm("scores", self._arm, about, self._windows)
+        if seen is not None and seen.top_raw is not None:
+            self.take(seen.top_raw, observation.number)
 
 
-class Mix:
+class Mix(Windows[str]):
     """People ask for other things: the slices of a later window against the first."""
 
     def __init__(self, bound: MixBound, watch: Watched) -> None:
-        self._watch = watch
-        self._windows: Windows[str] = Windows(bound.window)
-        self._latest = Latest(bound.max_distance, bound.p_value)
+        about = "Jensen-Shannon divergence of the mix of slices from the first window"
+        super().__init__(
+            ("mix", "", about),
+            bound,
+            lambda first, later, at: distance(
+                first, later, seed=(watch.seed, at), resamples=watch.resamples
+            ),
+        )
 
     def see(self, observation: Observation) -> None:
         """Take one attempt, compared or not."""
-        named = " + ".join(sorted(observation.slices)) or UNNAMED
-        if (pair := self._windows.take(named)) is not None:
-            seed = self._watch.seed, self._windows.later
-            change = distance(*pair, seed=seed, resamples=self._watch.resamples)
-            self._latest.take(change, observation.number)
-
-    def alarm(self) -> Alarm:
-        """Return how things stand."""
-        about = "Jensen-Shannon divergence of the mix of slices from the first window"
-        return self._latest.alarm("mix", "", about, self._windows)
+        self.take(" + ".join(sorted(observation.slices)) or UNNAMED, observation.number)
 
 
 def gap(

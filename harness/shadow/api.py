@@ -210,7 +210,7 @@ def load_shadow_log(
         EvidenceError: two folders have the same log.
     """
     kept = Kept(read_bounds(Path(bounds)))
-    suppressions = read_suppressions(Path(accepted)) if accepted else Suppressions(())
+    suppressions = read_suppressions(Path(accepted)) if accepted else Suppressions()
     Follower([Path(one) for one in (folder, *more)]).feed(kept)
     day = today or datetime.now(UTC).date()
     judged = Judged.of(kept.diverging.traces(), suppressions, today=day)

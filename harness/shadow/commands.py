@@ -1,39 +1,327 @@
-"""``harness shadow``: watch, replay, report and take in a live comparison."""
+"""``harness shadow``: receive, run, watch, replay, report and take in a live comparison."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, date, datetime
+from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.command import CODES, Result, command, out, said, shown
+from harness.cli.command import CODES, Result, command, group, out, said, shown, tell
 from harness.cli.exit_codes import called
-from harness.cli.options import By, Candidate, Control, Evidence, Reason, ToFolder, Top
+from harness.cli.options import (
+    LOCALHOST,
+    By,
+    Candidate,
+    Control,
+    Dataset,
+    Evidence,
+    Host,
+    Http,
+    Port,
+    Reason,
+    ToFolder,
+    Top,
+)
 from harness.cli.project import Project, own
-from harness.core.errors import UnknownName
+from harness.core.errors import HarnessError, UnknownName
 from harness.core.printable import counted, one_line
 from harness.core.printable import many as count_of
-from harness.shadow.receiving import (
-    BoundsFile,
-    Folders,
-    RegisterFile,
-    bounds_file,
-    live,
-    suppressions_file,
-    today,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from engines.registry import Arm
+    from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+    from harness.pipeline.layout import Layout
     from harness.report.doc import Block, Section, Table
-    from harness.shadow.stage import Replayed
+    from harness.shadow.comparison import ShadowLog
+    from harness.shadow.divergences import Again, Standing
+    from harness.shadow.run import Ran
     from harness.shadow.words import Shadowed
+
+
+live = group(
+    "shadow", "Mirror queries to a candidate; watch the log, replay divergences, report, accept."
+)
+FOLDER = Path("out", "shadow-log")
+"""Below the project, with a folder for each arm."""
+Folders = Annotated[
+    list[Path], typer.Argument(help="Folders of logs; one for each process that wrote.")
+]
+BoundsFile = Annotated[
+    Path | None, typer.Option("--bounds", help="What is watched. [policy/watch.toml]")
+]
+RegisterFile = Annotated[
+    Path | None, typer.Option("--register", help="What is accepted. [policy/accepted.toml]")
+]
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option("--shadow-settings", help="What a live comparison may cost. [policy/shadow.toml]"),
+]
+ReadingFile = Annotated[
+    Path, typer.Option(help="Where queries and results are: that, or the engine's own file.")
+]
+Server = Annotated[str, typer.Option(help="Address of a server; of MCP, or a command.")]
+BOUNDS, REGISTER = Path("policy", "watch.toml"), Path("policy", "accepted.toml")
+SETTINGS = Path("policy", "shadow.toml")
+
+
+def own_log(folder: Path, *reads: Path | None) -> None:
+    """Make ``folder`` one of a log, which may be there and grow, and refuse any other."""
+    from harness.core.folders import SHADOW_LOG
+    from harness.shadow.log import is_log
+
+    own(folder, SHADOW_LOG, *reads, known=is_log)
+
+
+def bounds_file(given: Path | None) -> Path:
+    """Find the file of bounds: the one that was named, or the project's."""
+    return given or Project.here().root / BOUNDS
+
+
+def settings_file(given: Path | None) -> Path:
+    """Find the file of settings: the one that was named, the project's, or the program's."""
+    own = Project.here().root / SETTINGS
+    return given or (own if own.is_file() else Project.brought().root / SETTINGS)
+
+
+def suppressions_file(given: Path | None, *, writes: bool = False) -> Path:
+    """Find the suppression list: the one that was named, or the project's."""
+    return given or (Project.own() if writes else Project.here()).root / REGISTER
+
+
+def today() -> date:
+    """Day in UTC."""
+    return datetime.now(UTC).date()
+
+
+def log_folder(
+    project: Project, arm: Arm, given: Path | None, switch: KillSwitch | None, *, may_change: bool
+) -> Path | None:
+    """Name the folder of the log: ``given``, or that of the arm; None where no shadow can be.
+
+    ``may_change`` says that the switch may turn to ``shadow`` while the server runs.
+    """
+    from engines.stacks.agent_mail.arm import Mail
+    from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+
+    own = arm.engine.settings.search_engine if isinstance(arm.engine, Mail) else ""
+    if given is not None or not (may_change or (switch or own) == KillSwitch.SHADOW):
+        return given
+    return project.place / FOLDER / arm.name
+
+
+def log_of(folder: Path, settings: Path | None, layout: Layout) -> ShadowLog:
+    """Make the folder one of a log, and read what the comparison may cost."""
+    from harness.shadow.comparison import ShadowLog
+    from harness.shadow.files import read_settings
+
+    given = settings_file(settings)
+    own_log(folder, layout.root, layout.cache, given)
+    tell(f"what is served under shadow is compared in {folder}")
+    return ShadowLog(folder, read_settings(given))
+
+
+@command(live)
+def receive(
+    *,
+    control: Server,
+    candidate: Server,
+    reading: ReadingFile,
+    to: ToFolder,
+    candidate_reading: Annotated[
+        Path | None,
+        typer.Option(help="Engine's own file of a candidate with another API. [--reading]"),
+    ] = None,
+    port: Port = 0,
+    host: Host = LOCALHOST,
+    per_second: Annotated[
+        float, typer.Option(min=0.001, help="Most requests a second to the control.")
+    ] = 50.0,
+    workers: Annotated[int, typer.Option(min=1, help="Requests to the control at once.")] = 4,
+    repeat: Annotated[
+        float, typer.Option(min=0, max=1, help="Share that is sent to the control a second time.")
+    ] = 0.1,
+    client_header: Annotated[
+        str, typer.Option(help="Header that names the client; a salted digest is logged.")
+    ] = "x-real-ip",
+    shadow_settings: SettingsFile = None,
+) -> Result:
+    """Receive mirrored requests, ask the control and the candidate, and compare their answers.
+
+    Nothing of it stands in the path of users: a load balancer sends copies and ignores the answer,
+    which is 204 before any work. Only requests that the reading names are sent. What it
+    cannot keep up with is dropped and counted. SIGTERM and SIGINT end it in order.
+
+    Example: harness shadow receive --control http://127.0.0.1:9200 --candidate
+    http://127.0.0.1:9201 --reading examples/shadow/http.toml --out out/shadow --port 9400
+    """
+    from harness.shadow.comparison import ShadowLog
+    from harness.shadow.files import http_reading, read_settings
+    from harness.shadow.receiver import Asking, shadow_receive
+
+    settings_of = settings_file(shadow_settings)
+    how, settings = http_reading(reading), read_settings(settings_of)
+    own_log(to, reading, candidate_reading, settings_of)
+    counts, dropped = shadow_receive(
+        control,
+        candidate,
+        readings=(how, http_reading(candidate_reading) if candidate_reading else how),
+        address=(host, port),
+        asking=Asking(per_second, workers, repeat, client_header, settings.sampling),
+        log=ShadowLog(to, settings),
+        ready=lambda url: tell(f"serving {url}"),
+    )
+    return said(
+        f"{counted(counts.attempted, 'attempt')}; lost: {counts.lost:,}",
+        *(f"dropped: {count:,} ({why})" for why, count in sorted(dropped.items())),
+        f"The log: {to}",
+    )
+
+
+@command(live, serves=True)
+def mcp(
+    *,
+    control: Server,
+    candidate: Server,
+    reading: ReadingFile,
+    to: ToFolder,
+    control_token: Annotated[
+        Path | None,
+        typer.Option(help="File with the control's token. [HARNESS_CONTROL_TOKEN, a token]"),
+    ] = None,
+    candidate_token: Annotated[
+        Path | None,
+        typer.Option(help="File with the candidate's. [HARNESS_CANDIDATE_TOKEN, a token]"),
+    ] = None,
+    http: Http = None,
+    host: Host = LOCALHOST,
+    shadow_settings: SettingsFile = None,
+) -> None:
+    """Proxy an MCP server, mirror its calls to a candidate server, and compare the answers.
+
+    Speaks over standard input and output, or over HTTP with --http. A call of a tool that the
+    reading names is made of the candidate too, when the client is answered; its
+    answer is shown to no one.
+
+    Example: harness shadow mcp --control http://127.0.0.1:8765/mcp --candidate
+    http://127.0.0.1:8766/mcp --reading examples/shadow/mcp.toml --out out/shadow --http 8080
+    """
+    from harness.shadow.comparison import ShadowLog
+    from harness.shadow.files import read_reading, read_settings
+    from harness.shadow.mcp import McpServer, shadow_mcp, token_for
+
+    settings_of = settings_file(shadow_settings)
+    own_log(to, reading, settings_of)
+    how, log = read_reading(reading), ShadowLog(to, read_settings(settings_of))
+    tokens = (
+        token_for(control_token, os.environ.get("HARNESS_CONTROL_TOKEN")),
+        token_for(candidate_token, os.environ.get("HARNESS_CANDIDATE_TOKEN")),
+    )
+    servers = McpServer.of(control, tokens[0]), McpServer.of(candidate, tokens[1])
+    at = None if http is None else (host, http)
+    shadow_mcp(*servers, how, log, at, ready=lambda url: tell(f"serving {url}"))
+
+
+NS_PER_MS = 1e6
+
+
+@command(live)
+def run(
+    *,
+    dataset: Dataset,
+    control: Control,
+    candidate: Candidate,
+    to: ToFolder,
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="Queries as JSON lines with _id and text. [those of the data set]"),
+    ] = None,
+    reading: Annotated[
+        Path | None,
+        typer.Option(help="Where --queries, an access log or a recording, has its texts."),
+    ] = None,
+    titles: Annotated[
+        bool, typer.Option("--titles", help="Ask the titles of the documents instead.")
+    ] = False,
+    count: Annotated[
+        int, typer.Option(min=0, help="Number of queries; they repeat from the first. [each once]")
+    ] = 0,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Queries a second. [as fast as nothing is shed]")
+    ] = 0.0,
+    k: Annotated[int, typer.Option(min=0, help="Requested hits. [params.yaml]")] = 0,
+    shadow_settings: SettingsFile = None,
+) -> Result:
+    """Run queries on the control, mirror them to the candidate, and write the log of both.
+
+    With --reading, --queries is an access log, a HAR file or a recording of GoReplay, of which the
+    requests that the reading names are run. Without --rate the next query waits while the candidate
+    has too many before it. Exit code 3 where nothing could be compared. Look at the log with
+    harness shadow watch.
+
+    Example: harness shadow run --dataset python-docs --control fts5 --candidate tantivy
+    --out out/shadow
+    """
+    from harness.corpus import beir
+    from harness.corpus.prepared import Prepared
+    from harness.shadow import run as stage
+    from harness.shadow.comparison import ShadowLog
+    from harness.shadow.files import http_reading, read_settings
+    from harness.shadow.recording import recorded
+
+    project = Project.here()
+    layout = project.layout(dataset)
+    if titles and queries:
+        raise HarnessError("--titles and --queries exclude each other; leave one of them out")
+    settings_of = settings_file(shadow_settings)
+    own_log(to, layout.root, layout.cache, queries, reading, settings_of)
+    settings = read_settings(settings_of)
+    if queries and reading:
+        asked = tuple(recorded(queries, http_reading(reading)))
+    elif queries:
+        asked = tuple(beir.queries(queries))
+    else:
+        own = stage.titles(layout) if titles else Prepared.open(layout.data).queries()
+        asked = stage.mixed(own, settings.sampling.seed)
+    ran = stage.shadow_run(
+        layout,
+        (control, candidate),
+        project.cache,
+        ShadowLog(to, settings),
+        asked,
+        count=count or len(asked),
+        k=k or project.params.replay.k,
+        per_second=rate,
+    )
+    return Result(said(*_ran(ran, to)).doc, 0 if _compared(ran) else CODES["inconclusive"])
+
+
+def _compared(ran: Ran) -> int:
+    return ran.counts.attempted - sum(ran.counts.shed.values()) - ran.counts.lost
+
+
+def _ran(ran: Ran, folder: Path) -> Iterator[str]:
+    import numpy as np
+
+    counts = ran.counts
+    middle, slow = np.percentile(ran.control_ns, (50, 99)) / NS_PER_MS
+    shed = ", ".join(f"{number:,} ({reason})" for reason, number in counts.shed.items()) or "0"
+    asked = f"{counted(counts.served, 'query')}, {ran.per_second:,.1f} a second"
+    took = f"the control took {middle:.2f} ms in the median, {slow:.2f} ms at its p99"
+    left = f"lost: {counts.lost:,}; faults of our own: {counts.faults:,}"
+    yield f"{asked}; {took}."
+    yield f"{counted(counts.attempted, 'attempt')}; shed: {shed}; {left}."
+    if not ran.written:
+        yield "Not all of it was written in time; what waited is skipped."
+    yield f"The log: {folder}"
+
 
 HOLD = 1
 REPLAY_QUERY, WATCH_QUERY = 60, 50
@@ -63,21 +351,14 @@ def accept(
     Example: harness shadow accept --class tie_order --reason "ties are broken by id" --by Ada
     --until 2027-03-31
     """
-    from harness.agreement import Class
     from harness.core.names import labelled
     from harness.shadow.divergences import ACCEPTABLE, Accepted
     from harness.shadow.files import accept as write
 
     if kind and kind not in ACCEPTABLE:
         raise UnknownName("class that can be accepted", kind, sorted(ACCEPTABLE))
-    entry = Accepted(
-        reason=labelled("a reason", reason),
-        by=labelled("who accepts", by),
-        until=until.date(),
-        kind=Class(kind) if kind else None,
-        slice=in_slice,
-        query=query,
-    )
+    reason, by = labelled("a reason", reason), labelled("who accepts", by)
+    entry = Accepted.of(reason, by, until.date(), kind=kind, slice=in_slice, query=query)
     path = suppressions_file(suppressions, writes=True)
     write(path, entry, today=today())
     return said(f"{path}: {entry.about} is accepted until {entry.until}")
@@ -103,11 +384,12 @@ def replay(
 
     Example: harness shadow replay out/shadow --dataset python-docs --control fts5 --candidate tantivy
     """  # noqa: E501  the example on one line can be copied
+    from harness.shadow.divergences import BLOCKING
     from harness.shadow.files import read_suppressions
     from harness.shadow.stage import shadow_replay
 
     project = Project.here()
-    replayed = shadow_replay(
+    found = shadow_replay(
         folders,
         of.layout(),
         control,
@@ -118,39 +400,35 @@ def replay(
         time_limit_s=project.params.replay.time_limit_s,
         limit=limit,
     )
-    return shown(*_replayed(replayed, top), code=HOLD if replayed.blocking else 0)
+    blocking = sum(standing in BLOCKING for _, standing in found)
+    return shown(*_replayed(found, blocking, top), code=HOLD if blocking else 0)
 
 
-def _replayed(replayed: Replayed, top: int) -> Iterator[Block]:
+def _replayed(
+    found: Sequence[tuple[Again, Standing | None]], blocking: int, top: int
+) -> Iterator[Block]:
     from harness.report.doc import Text, table
-    from harness.shadow import divergences
-    from harness.shadow.divergences import Now
+    from harness.shadow.divergences import BLOCKING, Now
 
-    counts = divergences.counted(one for one, _ in replayed.found)
+    counts = {name: sum(one.now is name for one, _ in found) for name in Now}
     of = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    yield Text(f"{counted(len(replayed.found), 'query')} diverged: {of}.")
-    moved = sum(one.control_moved for one, _ in replayed.found)
+    yield Text(f"{counted(len(found), 'query')} diverged: {of}.")
+    moved = sum(one.control_moved for one, _ in found)
     if moved:
         yield Text(
             f"On {moved:,} of them the control itself shows something else than it did: its index"
             " or its settings are not those of the live comparison."
         )
-    rest = [(one, standing) for one, standing in replayed.found if one.now is not Now.FIXED]
-    rest.sort(key=lambda pair: pair[0] not in replayed.blocking)
-    rows = []
-    for one, standing in rest[:top]:
-        latest = one.question.latest
-        query = one_line(latest.text, REPLAY_QUERY)
-        rows.append((
-            query,
-            one.question.times,
-            str(latest.outcome),
-            str(one.outcome),
-            standing or "",
-        ))
+    rest = [(one, standing) for one, standing in found if one.now is not Now.FIXED]
+    rest.sort(key=lambda pair: pair[1] not in BLOCKING)
+    rows = [
+        (one_line(one.question.latest.text, REPLAY_QUERY), one.question.times,
+         str(one.question.latest.outcome), str(one.outcome), standing or "")
+        for one, standing in rest[:top]
+    ]  # fmt: skip
     if rows:
         yield table("", ("query", "times", "was", "is", "register"), rows)
-    yield Text(f"{len(replayed.blocking):,} block the next step.")
+    yield Text(f"{blocking:,} block the next step.")
 
 
 @command(live)

@@ -10,22 +10,20 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
 from time import monotonic, perf_counter_ns, sleep, time_ns
-from types import TracebackType
 from typing import Self
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.engine import Answer, Manifest, Searcher, TakesParams
 from harness.core.records import Scalar
-from harness.shadow.limits import MILLION, Limits, LoadShedder, Reason, Recording, Sampler
+from harness.shadow.limits import NS_PER_MS, LoadShedder, Reason, Sampler, Settings
 from harness.shadow.log import OFF, Between, Log, write
-from harness.shadow.pair import Attempt, Generation, Pair, Served, Trouble, comparable, told
+from harness.shadow.pair import Attempt, Generation, Served, comparable, told, trouble
 from harness.shadow.record import Kind, client_key
 from harness.shadow.recorder import Recorder, Slices
-from harness.shadow.worker import Lane, Open, ProcessWorker, ThreadWorker, Worker
+from harness.shadow.worker import Lane, Open, ProcessWorker, Worker
 
 OFF_BY_FILE = "there is a file 'off' in the folder of the log"
 PAUSE_S = 0.005
+MIB = 1 << 20
 CAUSES = 16
 """Causes of queries that were not taken, at once; a client may make up any number of them."""
 OTHER_CAUSES = "other causes"
@@ -62,19 +60,19 @@ class Comparison:
         self,
         folder: Path,
         start: Callable[[], Worker],
-        *,
-        sampler: Sampler,
-        limits: Limits,
-        recording: Recording,
+        settings: Settings,
         slices: Slices | None = None,
     ) -> None:
-        log = Log(folder, rotate_bytes=recording.rotate_bytes, sync_ns=recording.sync_ns)
+        limits, recording = settings.limits, settings.recording
+        log = Log(
+            folder,
+            rotate_bytes=int(recording.rotate_mib * MIB),
+            sync_ns=round(recording.sync_ms * NS_PER_MS),
+        )
         self.folder = folder
         self._off_file = folder / OFF
-        self._sampler = sampler
-        self._gate = LoadShedder(
-            in_flight=limits.in_flight, queue=limits.queue, budget_ns=limits.budget_ns
-        )
+        self._sampler = Sampler(rate=settings.sampling.rate, seed=settings.sampling.seed)
+        self._gate = LoadShedder(limits)
         self._salt = log.salt
         self._numbering = Lock()
         self._first = log.number, log.served
@@ -83,20 +81,11 @@ class Comparison:
         self._faults = 0
         self._not_taken: Counter[str] = Counter()
         """By cause, since they were last written down."""
-        self._close_s = limits.close_ns / 1e9
-        self._left = 0
-        self._abandoned = limits.abandoned
+        self._close_s = limits.close_s
         self._queue: SimpleQueue[Attempt | None] = SimpleQueue()
         self._recorder = Recorder(log, recording, slices=slices, tick=self._tick)
         self._lanes = [
-            Lane(
-                self._queue,
-                start=start,
-                limits=limits,
-                done=self._done,
-                tell=self._recorder.put,
-                leaves=self._leaves,
-            )
+            Lane(self._queue, start=start, limits=limits, done=self._done, tell=self._recorder.put)
             for _ in range(limits.in_flight)
         ]
         self._look_at_file()
@@ -126,7 +115,7 @@ class Comparison:
     def _tell_not_taken(self) -> None:
         found, self._not_taken = self._not_taken, Counter()
         for cause, times in found.items():
-            self._recorder.put(Trouble(0, time_ns(), "shadow", Kind.NOT_TAKEN, cause, times))
+            self._recorder.put(trouble(Kind.NOT_TAKEN, cause, times=times))
 
     def _offer(self, served: Served, generation: Callable[[], str]) -> None:
         kept = comparable(served)
@@ -143,17 +132,11 @@ class Comparison:
         if reason is None:
             self._queue.put(attempt)
         else:
-            self._recorder.put(Pair(attempt, None, served.generation, shed=reason))
+            self._recorder.put(attempt._replace(after=served.generation, shed=reason))
 
-    def _done(self, pair: Pair) -> None:
-        self._recorder.put(pair)
-        self._gate.done((pair.candidate and pair.candidate.elapsed_ns) or 0)
-
-    def _leaves(self) -> None:
-        """Bear a thread that hangs, or switch off where there are too many."""
-        self._left += 1
-        if self._left > self._abandoned:
-            self.switch_off(f"{self._left} threads of the candidate hang")
+    def _done(self, attempt: Attempt) -> None:
+        self._recorder.put(attempt)
+        self._gate.done((attempt.candidate and attempt.candidate.elapsed_ns) or 0)
 
     def _tick(self) -> None:
         with self._faulting:
@@ -170,7 +153,7 @@ class Comparison:
     def switch_off(self, cause: str) -> None:
         """Shed every pair from now on; those that wait are still compared."""
         self._gate.switch_off(cause)
-        self._recorder.put(Trouble(0, time_ns(), "shadow", Kind.DISABLED, cause))
+        self._recorder.put(trouble(Kind.DISABLED, cause))
 
     @property
     def off(self) -> str:
@@ -227,12 +210,7 @@ class Comparison:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -318,91 +296,6 @@ def _said(exc: BaseException) -> str:
         return type(exc).__name__
 
 
-NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
-MOST_MS = 86_400_000
-"""A day; of times in seconds it bounds slips of the hand alone."""
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Sampling(_Table):
-    """Which queries are compared."""
-
-    rate: int = Field(ge=0, le=MILLION)
-    """So many of a million."""
-    seed: int = Field(ge=0)
-
-
-class LimitsTable(_Table):
-    """``harness.shadow.limits.Limits``."""
-
-    in_flight: int = Field(ge=1, le=MILLION)
-    queue: int = Field(ge=0, le=MILLION)
-    budget_s: float = Field(gt=0, le=MOST_MS)
-    late_ms: float = Field(gt=0, le=MOST_MS)
-    hang_ms: float = Field(gt=0, le=MOST_MS)
-    start_s: float = Field(gt=0, le=MOST_MS)
-    memory_mib: int = Field(ge=1, le=MILLION)
-    backoff_ms: float = Field(gt=0, le=MOST_MS)
-    backoff_most_ms: float = Field(gt=0, le=MOST_MS)
-    abandoned: int = Field(ge=0, le=MILLION)
-    close_s: float = Field(gt=0, le=MOST_MS)
-
-
-class RecordingTable(_Table):
-    """``harness.shadow.limits.Recording``."""
-
-    batch: int = Field(ge=1, le=MILLION)
-    linger_ms: float = Field(ge=0, le=MOST_MS)
-    backlog: int = Field(ge=1, le=MILLION)
-    rotate_mib: int = Field(ge=1, le=MILLION)
-    sync_ms: float = Field(ge=0, le=MOST_MS)
-    persistence: float = Field(gt=0, lt=1)
-
-
-class Settings(_Table):
-    """The whole file."""
-
-    sampling: Sampling
-    limits: LimitsTable
-    recording: RecordingTable
-
-    def bounds(self) -> Limits:
-        """Return the limits in nanoseconds and bytes.
-
-        Raises:
-            HarnessError: two of them contradict each other.
-        """
-        given = self.limits
-        return Limits(
-            in_flight=given.in_flight,
-            queue=given.queue,
-            budget_ns=round(given.budget_s * NS_PER_S),
-            late_ns=round(given.late_ms * NS_PER_MS),
-            hang_ns=round(given.hang_ms * NS_PER_MS),
-            start_ns=round(given.start_s * NS_PER_S),
-            memory_bytes=given.memory_mib << 20,
-            backoff_ns=round(given.backoff_ms * NS_PER_MS),
-            backoff_most_ns=round(given.backoff_most_ms * NS_PER_MS),
-            abandoned=given.abandoned,
-            close_ns=round(given.close_s * NS_PER_S),
-        )
-
-    def writing(self) -> Recording:
-        """Return how it is written down in nanoseconds and bytes."""
-        given = self.recording
-        return Recording(
-            batch=given.batch,
-            linger_ns=round(given.linger_ms * NS_PER_MS),
-            backlog=given.backlog,
-            rotate_bytes=given.rotate_mib << 20,
-            sync_ns=round(given.sync_ms * NS_PER_MS),
-            persistence=given.persistence,
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class ShadowLog:
     """Where a live comparison is written, and what it may cost."""
@@ -411,32 +304,14 @@ class ShadowLog:
     settings: Settings
 
     def compared(
-        self, opens: Open, *, between: Between, process: bool, slices: Slices | None = None
+        self, opens: Open, *, between: Between, slices: Slices | None = None
     ) -> Comparison:
-        """Run a candidate in the shadow, in a process of its own or on a thread.
+        """Run a candidate in the shadow, in a process of its own, so ``opens`` must be picklable.
 
         The log names the two of ``between``.
-
-        For a process ``opens`` must be picklable; a thread is for a candidate that is elsewhere.
-
-        Raises:
-            HarnessError: two limits contradict each other.
-            EvidenceError: another process writes a log to the folder.
-            BadFile: the folder cannot be written to.
         """
-        limits, sampling = self.settings.bounds(), self.settings.sampling
-        start: Callable[[], Worker] = partial(ThreadWorker, opens, start_ns=limits.start_ns)
-        if process:
-            start = partial(
-                ProcessWorker, opens, start_ns=limits.start_ns, memory_bytes=limits.memory_bytes
-            )
         made = Comparison(
-            self.folder,
-            start,
-            sampler=Sampler(rate=sampling.rate, seed=sampling.seed),
-            limits=limits,
-            recording=self.settings.writing(),
-            slices=slices,
+            self.folder, partial(ProcessWorker, opens, self.settings.limits), self.settings, slices
         )
         write(self.folder, between)
         return made

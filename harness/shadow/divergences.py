@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
+from typing import Annotated, NamedTuple, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from harness.agreement import UNCOMPARED, Class, Pair, classify
 from harness.core.engine import Searcher
+from harness.core.errors import EvidenceError
 from harness.core.records import Query
 from harness.core.run import Row, Run
 from harness.replay.drive import observe
-from harness.shadow.record import AGREED, DIVERGING, Divergence, Observation, query_key
+from harness.shadow.record import (
+    AGREED,
+    DIVERGING,
+    KEY_DIGITS,
+    Divergence,
+    Observation,
+    query_key,
+)
 
 ACCEPTABLE = frozenset(Class) - UNCOMPARED - AGREED
 """Classes that can be accepted. A failure can be for one query only, never as a class."""
@@ -36,19 +54,44 @@ class Standing(StrEnum):
 BLOCKING = frozenset({Standing.EXPIRED, Standing.OPEN})
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """One entry. What it names must all fit: a class, a slice, one query, or several of these."""
+def _acceptable(value: object) -> object:
+    if not isinstance(value, str) or value not in ACCEPTABLE:
+        raise ValueError(f"can be accepted are {', '.join(sorted(ACCEPTABLE))}")
+    return Class(value)
 
-    reason: str
-    by: str
+
+class Accepted(BaseModel):
+    """One entry, a table ``[[accepted]]``: what it names must all fit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: Annotated[Class | None, BeforeValidator(_acceptable)] = Field(default=None, alias="class")
+    slice: str = Field(default="", min_length=1)
+    """Empty for every slice."""
+    query: str = Field(default="", pattern=f"^[0-9a-f]{{{KEY_DIGITS}}}$")
+    """Key of the only query that is meant; empty for every query."""
+    reason: str = Field(pattern=r"\S")
+    by: str = Field(pattern=r"\S")
     until: date
     """The last day, UTC, on which it counts."""
-    kind: Class | None = None
-    slice: str = ""
-    """Empty for every slice."""
-    query: str = ""
-    """Key of the only query that is meant; empty for every query."""
+
+    @model_validator(mode="after")
+    def _about_something(self) -> Self:
+        if not (self.kind or self.query):
+            raise ValueError("name a class or a query; a slice alone would accept everything in it")
+        return self
+
+    @classmethod
+    def of(cls, reason: str, by: str, until: date, **about: str) -> Accepted:
+        """Make an entry of the fields that say something."""
+        named = {name.replace("kind", "class"): text for name, text in about.items() if text}
+        try:
+            return cls.model_validate({"reason": reason, "by": by, "until": until, **named})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            what = first["msg"].removeprefix("Value error, ")
+            raise EvidenceError(f"{where}: {what}" if where else what) from error
 
     def fits(self, kind: Class, slices: Collection[str], query: str) -> bool:
         """Return whether a divergence is one that the entry is about, whatever the day."""
@@ -76,11 +119,12 @@ class Accepted:
         return "\n".join(["[[accepted]]", *lines, f"until = {self.until.isoformat()}", ""])
 
 
-@dataclass(frozen=True)
-class Suppressions:
-    """All entries, in the order of the file."""
+class Suppressions(BaseModel):
+    """The whole register: all entries, in the order of the file."""
 
-    entries: tuple[Accepted, ...]
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    entries: tuple[Accepted, ...] = Field(default=(), alias="accepted")
 
     @cached_property
     def _by_query(self) -> dict[str, list[Accepted]]:
@@ -238,8 +282,7 @@ class Now(StrEnum):
     """It diverges in another class."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """One text with its params and depth, however often it diverged."""
 
     latest: Divergence
@@ -247,8 +290,7 @@ class Question:
     times: int
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(NamedTuple):
     """One query, compared once more on both arms."""
 
     question: Question
@@ -282,40 +324,14 @@ def again(
     for question in found:
         one = question.latest
         query = Query("", one.text, params=one.params)
-        rows = [observe(arm, query, one.k, time_limit_ns).row for arm in (control, candidate)]
-        outcome = _class(rows[0], rows[1], one.k)
-        yield Again(
-            question=question,
-            outcome=outcome,
-            now=_became(one.outcome, outcome),
-            control_moved=_ids(rows[0]) != [hit.doc_id for hit in one.control.hits],
-            control=rows[0],
-            candidate=rows[1],
+        ours, theirs = (
+            observe(arm, query, one.k, time_limit_ns).row for arm in (control, candidate)
         )
-
-
-def counted(found: Iterable[Again]) -> Mapping[Now, int]:
-    """Count the queries by their outcome; each name is there."""
-    counts = dict.fromkeys(Now, 0)
-    for one in found:
-        counts[one.now] += 1
-    return counts
-
-
-def _class(control: Row, candidate: Row, k: int) -> Class:
-    runs = Run.of("control", [control]), Run.of("candidate", [candidate])
-    pair = Pair.of(*runs)
-    return classify(*runs, pair, depth=k, shed=(), stale=())[0]
-
-
-def _became(before: Class, after: Class) -> Now:
-    if after in AGREED:
-        return Now.FIXED
-    return Now.STILL if after is before else Now.CHANGED
-
-
-def _ids(row: Row) -> list[str]:
-    return [hit.doc_id for hit in row.hits]
+        runs = Run.of("control", [ours]), Run.of("candidate", [theirs])
+        (outcome,) = classify(*runs, Pair.of(*runs), depth=one.k, shed=(), stale=())
+        now = Now.STILL if outcome is one.outcome else Now.CHANGED
+        moved = [hit.doc_id for hit in ours.hits] != [hit.doc_id for hit in one.control.hits]
+        yield Again(question, outcome, Now.FIXED if outcome in AGREED else now, moved, ours, theirs)
 
 
 def _moment(one: Divergence) -> tuple[int, str, int]:

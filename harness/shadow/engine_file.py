@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from engines import registry
 from engines.stacks.http.arm import HttpEngine, Reader
 from engines.stacks.http.connection import NoAnswer
-from engines.stacks.http.settings import PLACE, Settings
+from engines.stacks.http.settings import PLACE, Settings, Template, filled
 from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import BadPolicy
 from harness.core.files import scratch
+from harness.core.records import Scalar
 from harness.shadow.server import AnswerTable, Bounds, Reading, RequestTable, Unreadable, unit
 
 K_ABSENT = 10
@@ -50,6 +52,22 @@ class ArmReading(Reading):
         if not isinstance(found, int | str) or isinstance(found, bool) or found == "":
             raise Unreadable(f"the answer's generation is {found!r}, no number and no text")
         return found
+
+    def headers(self) -> Mapping[str, str]:
+        return filled(self.settings.headers).values
+
+    def translated(self, text: str, k: int) -> Mapping[str, Scalar]:
+        given, url = self.settings, urlsplit(self.settings.url)
+        values: dict[str, Scalar] = {"text": text, "k": k}
+        query = urlencode(Template(given.query).filled(values))
+        query = "&".join(filter(None, (url.query, query)))
+        body = json.dumps(Template(given.tree).filled(values)) if given.body else ""
+        return {
+            "method": given.method,
+            "target": f"{url.path or '/'}?{query}" if query else url.path or "/",
+            "type": "application/json" if body else "",
+            "body": body,
+        }
 
     @property
     def _reader(self) -> Reader:

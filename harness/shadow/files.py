@@ -5,57 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ValidationError
 
-from harness.agreement import Class
 from harness.core.errors import BadPolicy, EvidenceError
 from harness.core.files import held, write_text
 from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
 from harness.core.reading import Malformed, text_of
 from harness.policy import load
 from harness.shadow.alarms import Bounds
-from harness.shadow.comparison import Settings
-from harness.shadow.divergences import ACCEPTABLE, Accepted, Suppressions
-from harness.shadow.record import KEY_DIGITS
+from harness.shadow.divergences import Accepted, Suppressions
+from harness.shadow.limits import Settings
 from harness.shadow.server import Reading
 
 Model = TypeVar("Model", bound=BaseModel)
-NAMES = ", ".join(sorted(ACCEPTABLE))
-
-
-def _class(value: object) -> object:
-    if not isinstance(value, str) or value not in ACCEPTABLE:
-        raise ValueError(f"can be accepted are {NAMES}")
-    return Class(value)
-
-
-class Entry(BaseModel):
-    """One table ``[[accepted]]``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    kind: Annotated[Class | None, BeforeValidator(_class)] = Field(None, alias="class")
-    slice: str = Field("", min_length=1)
-    query: str = Field("", pattern=f"^[0-9a-f]{{{KEY_DIGITS}}}$")
-    reason: str = Field(pattern=r"\S")
-    by: str = Field(pattern=r"\S")
-    until: date
-
-    @model_validator(mode="after")
-    def _about_something(self) -> Self:
-        if not (self.kind or self.query):
-            raise ValueError("name a class or a query; a slice alone would accept everything in it")
-        return self
-
-
-class RegisterFile(BaseModel):
-    """The whole register."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    accepted: tuple[Entry, ...] = ()
 
 
 def read_bounds(path: Path) -> Bounds:
@@ -89,13 +53,7 @@ def http_reading(path: Path) -> Reading:
 def read_suppressions(path: Path) -> Suppressions:
     """Read what is accepted; an empty file accepts nothing."""
     hint = "Write an empty file to accept nothing, or give the path of a suppression list"
-    model = read_table(path, RegisterFile, hint)
-    return Suppressions(
-        tuple(
-            Accepted(e.reason, e.by, e.until, kind=e.kind, slice=e.slice, query=e.query)
-            for e in model.accepted
-        )
-    )
+    return read_table(path, Suppressions, hint)
 
 
 def accept(path: Path, entry: Accepted, *, today: date) -> Suppressions:
@@ -104,37 +62,21 @@ def accept(path: Path, entry: Accepted, *, today: date) -> Suppressions:
     One writer after the other. The very same entry once more changes nothing.
     """
     with held(path):
-        known = read_suppressions(path) if path.exists() else Suppressions(())
+        known = read_suppressions(path) if path.exists() else Suppressions()
         before = text_of(path) if path.exists() else ""
         if entry.until < today:
             raise EvidenceError(f"until {entry.until} has passed; give a day from {today} on")
         if entry in known.entries:
             return known
-        _refuse_known(path, known, entry)
+        same = [old for old in known.entries if old.about == entry.about]
+        if longer := next((old for old in same if old.until >= entry.until), None):
+            raise EvidenceError(
+                f"{path}: {entry.about} is accepted until {longer.until} already, by {longer.by}"
+            )
         gap = "\n" if before else ""
         end = "" if before.endswith("\n") or not before else "\n"
-        write_text(path, f"{before}{end}{gap}{_checked(entry)}", durable=True)
+        write_text(path, f"{before}{end}{gap}{entry.toml()}", durable=True)
         return read_suppressions(path)
-
-
-def _refuse_known(path: Path, known: Suppressions, entry: Accepted) -> None:
-    about = entry.kind, entry.slice, entry.query
-    standing = [old for old in known.entries if (old.kind, old.slice, old.query) == about]
-    if longer := next((old for old in standing if old.until >= entry.until), None):
-        raise EvidenceError(
-            f"{path}: {entry.about} is accepted until {longer.until} already, by {longer.by}"
-        )
-
-
-def _checked(entry: Accepted) -> str:
-    """Return the entry as the suppression list has it."""
-    text = entry.toml()
-    try:
-        Entry.model_validate(toml_of(text)["accepted"][0])
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise EvidenceError(f"{_key(first['loc'])}{_plain(first['msg'])}") from error
-    return text
 
 
 def read_table(path: Path, model: type[Model], missing: str) -> Model:

@@ -16,6 +16,7 @@ from harness.core import formats
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.errors import HarnessError
 from harness.core.records import Scalar
+from harness.shadow.pair import SECRET
 from harness.shadow.server import Backend, Reading, Told, Unreadable
 
 KIND = "http"
@@ -36,13 +37,15 @@ class NothingToCompare(Exception):
 class HttpSearcher:
     """Sends the requests that ``params`` hold: ``method``, ``target``, ``type`` and ``body``.
 
-    No other header of the client's is sent, so no one's credentials go to a server.
+    Of the client's other headers only those are sent that the file names.
     """
 
     client: httpx.Client
     url: httpx.URL
     reading: Reading
     backend: Backend
+    translates: bool = False
+    """Whether a request is made anew of its text and k, for a server with another API."""
 
     @property
     def manifest(self) -> Manifest:
@@ -58,14 +61,17 @@ class HttpSearcher:
         raise Unreadable("a query without its request")
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Send a request."""
-        del text
-        return self.ask(k, params).answer
+        """Send a request; params whose name begins with ``secret:`` are headers of it."""
+        secret = {name: str(value) for name, value in params.items() if name.startswith(SECRET)}
+        if self.translates:
+            params = self.reading.translated(text, k)
+        return self.ask(k, params, {n.removeprefix(SECRET): v for n, v in secret.items()}).answer
 
-    def ask(self, k: int, params: Mapping[str, Scalar]) -> Told:
-        """Send a request, and return the answer with the generation of the index."""
+    def ask(self, k: int, params: Mapping[str, Scalar], secret: Mapping[str, str]) -> Told:
+        """Send a request with secret headers; return the answer with its index's generation."""
         body = str(params["body"]).encode()
         headers = {"accept": ANSWER_TYPE, "accept-encoding": "gzip, deflate", SENT_BY_US: "1"}
+        headers |= secret
         if params["type"]:
             headers["content-type"] = str(params["type"])
         target = str(params["target"]).encode("ascii")
@@ -92,16 +98,23 @@ class HttpSearcher:
 
 
 @contextmanager
-def http_searcher(server: str, reading: Reading) -> Iterator[HttpSearcher]:
+def http_searcher(
+    server: str, reading: Reading, headers: Mapping[str, str], *, translates: bool = False
+) -> Iterator[HttpSearcher]:
     """Hold connections to a server open; it is not asked before the first query."""
-    with httpx.Client(trust_env=False, timeout=reading.bounds.timeout_s) as client:
-        yield HttpSearcher(client, httpx.URL(server), reading, Backend(reading, KIND, server))
+    timeout_s = reading.bounds.timeout_s
+    with httpx.Client(trust_env=False, timeout=timeout_s, headers=headers) as client:
+        backend = Backend(reading, KIND, server)
+        yield HttpSearcher(client, httpx.URL(server), reading, backend, translates)
 
 
 @contextmanager
-def http_candidate(server: str, reading: Reading) -> Iterator[Searcher]:
-    """Open the candidate: ``http_searcher`` as any searcher."""
-    with http_searcher(server, reading) as searcher:
+def http_candidate(
+    server: str, reading: Reading, *, translates: bool = False
+) -> Iterator[Searcher]:
+    """Open the candidate; headers of a file go to that server alone which the file is about."""
+    headers = reading.headers() if translates else {}
+    with http_searcher(server, reading, headers, translates=translates) as searcher:
         yield searcher
 
 

@@ -4,84 +4,100 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from enum import StrEnum
 from threading import Lock
 from time import monotonic_ns
+from typing import Annotated, Self
 
 import numpy as np
-
-from harness.core.errors import HarnessError
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much of the machine, and of a person's patience, the candidate gets."""
-
-    in_flight: int
-    """Candidates that run at once, each with its own worker."""
-    queue: int
-    """Pairs that may wait for a worker; beyond it they are shed."""
-    budget_ns: int
-    """Time that the candidate may take of each minute, over all workers."""
-    late_ns: int
-    """An answer after this long is a timeout: a person had left."""
-    hang_ns: int
-    """After this long the worker is given up and replaced; not below ``late_ns``."""
-    start_ns: int
-    """A candidate that is not open after this long did not start."""
-    memory_bytes: int
-    """Resident memory of a candidate's process, above which it is replaced. Threads have none."""
-    backoff_ns: int
-    """Wait before a lost worker is replaced; doubled at each loss until a query is answered."""
-    backoff_most_ns: int
-    abandoned: int
-    """Hanging threads of the candidate that are borne before the comparison is switched off."""
-    close_ns: int
-    """How long closing may take; a lane that is busy for longer is left alone."""
-
-    def __post_init__(self) -> None:
-        _from(self, {"queue": 0, "abandoned": 0})
-        if self.hang_ns < self.late_ns or self.backoff_most_ns < self.backoff_ns:
-            raise HarnessError(
-                f"hang_ns {self.hang_ns} must not lie below late_ns {self.late_ns}, nor"
-                f" backoff_most_ns {self.backoff_most_ns} below backoff_ns {self.backoff_ns}"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """How pairs become records."""
-
-    batch: int
-    """Most pairs that are compared and written at once. It takes about 0.1 ms a pair of the
-    interpreter's lock, which whoever serves waits for in the worst case."""
-    linger_ns: int
-    """How long a pair may wait for others to be compared with it, which makes each of them
-    cheaper. It is also what a kill may take."""
-    backlog: int
-    """Pairs that may wait to be written; beyond it they are lost, and counted."""
-    rotate_bytes: int
-    """A stream starts a new file after one of this size."""
-    sync_ns: int
-    """How often the disk is waited for; 0 is after every batch."""
-    persistence: float
-    """The p of RBO, between 0 and 1."""
-
-    def __post_init__(self) -> None:
-        _from(self, {"linger_ns": 0, "sync_ns": 0, "persistence": 0})
-        if not 0 < self.persistence < 1:
-            raise HarnessError(f"persistence {self.persistence} must lie between 0 and 1")
-
-
-def _from(settings: Limits | Recording, zero: dict[str, int]) -> None:
-    for field in fields(settings):
-        value, least = getattr(settings, field.name), zero.get(field.name, 1)
-        if value < least:
-            raise HarnessError(f"{field.name} is {value}; give at least {least}")
-
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MILLION = 1_000_000
+NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
+MINUTE_NS = 60 * NS_PER_S
+MOST_MS = 86_400_000
+"""A day; of times in seconds it bounds slips of the hand alone."""
+Many = Annotated[int, Field(ge=0, le=MILLION)]
+Some = Annotated[int, Field(ge=1, le=MILLION)]
+Time = Annotated[float, Field(gt=0, le=MOST_MS)]
+AnyTime = Annotated[float, Field(ge=0, le=MOST_MS)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Sampling(_Table):
+    """Which queries are compared."""
+
+    rate: Many
+    """So many of a million."""
+    seed: int = Field(ge=0)
+
+
+class Limits(_Table):
+    """How much of the machine, and of a person's patience, the candidate gets."""
+
+    in_flight: Some
+    """Candidates that run at once, each in its own process."""
+    queue: Many
+    """Pairs that may wait for a process; beyond it they are shed."""
+    budget_s: Time
+    """Time that the candidate may take of each minute, over all processes."""
+    late_ms: Time
+    """An answer after this long is a timeout: a person had left."""
+    hang_ms: Time
+    """After this long the process is given up and replaced; not below ``late_ms``."""
+    start_s: Time
+    """A candidate that is not open after this long did not start."""
+    memory_mib: Some
+    """Resident memory of a candidate's process, above which it is replaced."""
+    backoff_ms: Time
+    """Wait before a lost process is replaced; doubled at each loss until a query is answered."""
+    backoff_most_ms: Time
+    close_s: Time
+    """How long closing may take; a lane that is busy for longer is left alone."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.hang_ms < self.late_ms or self.backoff_most_ms < self.backoff_ms:
+            raise ValueError(
+                f"hang_ms {self.hang_ms} must not lie below late_ms {self.late_ms}, nor"
+                f" backoff_most_ms {self.backoff_most_ms} below backoff_ms {self.backoff_ms}"
+            )
+        return self
+
+    @property
+    def room(self) -> int:
+        """Pairs that may wait or run at once."""
+        return self.in_flight + self.queue
+
+
+class Recording(_Table):
+    """How pairs become records."""
+
+    batch: Some
+    """Most pairs that are compared and written at once. It takes about 0.1 ms a pair of the
+    interpreter's lock, which whoever serves waits for in the worst case."""
+    linger_ms: AnyTime
+    """How long a pair may wait for others to be compared with it, which makes each of them
+    cheaper. It is also what a kill may take."""
+    backlog: Some
+    """Pairs that may wait to be written; beyond it they are lost, and counted."""
+    rotate_mib: float = Field(gt=0, le=MILLION)
+    """A stream starts a new file after one of this size."""
+    sync_ms: AnyTime
+    """How often the disk is waited for; 0 is after every batch."""
+    persistence: float = Field(gt=0, lt=1)
+    """The p of RBO."""
+
+
+class Settings(_Table):
+    """What a live comparison may cost, and how it is written down."""
+
+    sampling: Sampling
+    limits: Limits
+    recording: Recording
 
 
 class Sampler:
@@ -96,24 +112,13 @@ class Sampler:
 
     def __init__(self, *, rate: int, seed: int) -> None:
         phase = int(np.random.default_rng(seed).integers(MILLION))
-        self._phase, self.rate = phase, _checked(rate)
+        self._phase, self.rate = phase, rate
         """``rate`` is picks in a million queries, ``_phase`` what is left over before the first."""
 
     def takes(self, number: int) -> bool:
         """Return whether the query of this number, from 1, is picked."""
         before = self._phase + (number - 1) * self.rate
         return (before + self.rate) // MILLION > before // MILLION
-
-
-def _checked(rate: int) -> int:
-    if not 0 <= rate <= MILLION:
-        raise HarnessError(
-            f"a rate of {rate} in a million; give a whole number from 0 to {MILLION}"
-        )
-    return rate
-
-
-MINUTE_NS = 60_000_000_000
 
 
 class Reason(StrEnum):
@@ -136,17 +141,10 @@ class LoadShedder:
     flight. Many threads may call it.
     """
 
-    def __init__(
-        self,
-        *,
-        in_flight: int,
-        queue: int,
-        budget_ns: int,
-        clock: Callable[[], int] = monotonic_ns,
-    ) -> None:
-        self._most = in_flight + queue
-        self._full = Reason.QUEUE if queue else Reason.IN_FLIGHT
-        self._budget_ns = budget_ns
+    def __init__(self, limits: Limits, clock: Callable[[], int] = monotonic_ns) -> None:
+        self._most = limits.room
+        self._full = Reason.QUEUE if limits.queue else Reason.IN_FLIGHT
+        self._budget_ns = limits.budget_s * NS_PER_S
         self._clock = clock
         self._lock = Lock()
         self._inside = 0

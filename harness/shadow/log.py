@@ -6,14 +6,12 @@ import errno
 import fcntl
 import os
 import re
-from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from time import monotonic_ns
-from types import TracebackType
 from typing import NamedTuple, Self
 from uuid import uuid4
 
@@ -76,38 +74,6 @@ def _read_engines(file: Path) -> Between:
     return between
 
 
-class Numbers:
-    """Whole numbers that were taken, as ranges: numbers without gaps cost nothing to remember."""
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        """Each one past its range."""
-
-    def __len__(self) -> int:
-        """How many ranges are remembered."""
-        return len(self._starts)
-
-    def take(self, number: int) -> bool:
-        """Take a number; False where it was taken before."""
-        at = bisect_right(self._starts, number)
-        if at and number < self._ends[at - 1]:
-            return False
-        joins_last = at > 0 and self._ends[at - 1] == number
-        joins_next = at < len(self._starts) and self._starts[at] == number + 1
-        if joins_last and joins_next:
-            self._ends[at - 1] = self._ends.pop(at)
-            del self._starts[at]
-        elif joins_last:
-            self._ends[at - 1] = number + 1
-        elif joins_next:
-            self._starts[at] = number
-        else:
-            self._starts.insert(at, number)
-            self._ends.insert(at, number + 1)
-        return True
-
-
 class Once:
     """Refuses an observation that was there before, of logs that are merged by their time.
 
@@ -115,16 +81,23 @@ class Once:
     """
 
     def __init__(self) -> None:
-        self._taken: defaultdict[str, Numbers] = defaultdict(Numbers)
+        self._below: Counter[str] = Counter()
+        """By writer: each number up to this one was taken."""
+        self._beyond: defaultdict[str, set[int]] = defaultdict(set)
         self._moment = 0
         self._then: dict[str, Observation] = {}
 
     def take(self, one: Observation) -> None:
         """Take the next one."""
-        if not self._taken[one.writer].take(one.number):
+        beyond = self._beyond[one.writer]
+        if one.number <= self._below[one.writer] or one.number in beyond:
             raise EvidenceError(
                 f"attempt {one.number} of the log {one.writer} is there twice; give each log once"
             )
+        beyond.add(one.number)
+        while self._below[one.writer] + 1 in beyond:
+            self._below[one.writer] += 1
+            beyond.remove(self._below[one.writer])
         if one.at != self._moment:
             self._moment, self._then = one.at, {}
         first = self._then.setdefault(one.query, one)
@@ -390,12 +363,7 @@ class Log:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

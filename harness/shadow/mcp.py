@@ -2,30 +2,250 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import anyio
-from mcp import Client, StdioServerParameters
+import httpx
+from anyio.abc import TaskGroup, TaskStatus
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.server import Server
+from mcp.server.context import ServerRequestContext
+from mcp.types import (
+    CONNECTION_CLOSED,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    Implementation,
+    ListToolsRequest,
+    ListToolsResult,
+    PaginatedRequestParams,
+)
 
 from engines.stacks.remote.mcp import Connection, connected
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.errors import BadFile, HarnessError, IndexNotReady, first_of
 from harness.core.formats import json_of
-from harness.core.mcp_pipes import run_until_signalled
+from harness.core.mcp_pipes import pipes, run_until_signalled
 from harness.core.reading import Malformed, text_of
 from harness.core.records import Scalar
-from harness.shadow.comparison import ShadowLog
+from harness.core.server import CONNECTIONS, bound, server
+from harness.shadow.comparison import Comparison, ShadowLog
 from harness.shadow.log import Between
-from harness.shadow.mcp_proxy import KIND, McpControl, serve
+from harness.shadow.pair import Served, told
 from harness.shadow.server import Backend, Reading, Unreadable
+
+PAUSE_S = 0.05, 2.0
+"""First and longest pause before it is tried again; each is twice the one before."""
+Found = TypeVar("Found")
+BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, httpx.HTTPError)
+
+
+class McpControl:
+    """Sends requests over one connection; a request that finds it broken fails, and the next waits.
+
+    A request is never sent twice: a tool may do more than search.
+    """
+
+    def __init__(self, opens: Callable[[], Client], patience_s: float) -> None:
+        self._opens, self._patience_s = opens, patience_s
+        self._client: Client | None = None
+        self._changed = anyio.Event()
+        self._broken = anyio.Event()
+        self.server_info: Implementation | None = None
+        self.instructions: str | None = None
+        self.connections = 0
+        """How often it was connected."""
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Hold a connection open until cancelled; started when the first one stands."""
+        pause = PAUSE_S[0]
+        while True:
+            try:
+                async with self._opens() as client:
+                    self.server_info, self.instructions = client.server_info, client.instructions
+                    self.connections += 1
+                    self._broken = anyio.Event()
+                    self._is(client)
+                    if self.connections == 1:
+                        task_status.started()
+                    pause = PAUSE_S[0]
+                    await self._broken.wait()
+            except Exception:
+                if not self.connections:
+                    raise
+            finally:
+                self._is(None)
+            await anyio.sleep(pause)
+            pause = min(2 * pause, PAUSE_S[1])
+
+    async def send(self, request: Any, kind: type[Found]) -> Found:  # noqa: ANN401  any of MCP's
+        """Send one request and give its answer."""
+        client = await self._connected()
+        try:
+            return await client.session.send_request(request, kind)  # type: ignore[type-var]
+        except MCPError as exc:
+            if exc.code == CONNECTION_CLOSED:
+                self._drop(client)
+            raise
+        except BROKEN as exc:
+            self._drop(client)
+            raise MCPError(CONNECTION_CLOSED, f"the connection broke: {exc!r}") from exc
+
+    async def _connected(self) -> Client:
+        with suppress(TimeoutError), anyio.fail_after(self._patience_s):
+            while self._client is None:
+                await self._changed.wait()
+        if self._client is None:
+            raise MCPError(CONNECTION_CLOSED, "the server cannot be reached")
+        return self._client
+
+    def _drop(self, client: Client) -> None:
+        """Close a connection that broke, unless another request did so already."""
+        if self._client is client:
+            self._is(None)
+            self._broken.set()
+
+    def _is(self, client: Client | None) -> None:
+        self._client = client
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+KIND, PATH = "mcp", "/mcp"
+PASSED_ON_BYTES = 16 << 20
+"""Of a message over pipes; the longest that is compared is set beside."""
+Context = ServerRequestContext[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class McpProxy:
+    """Passes calls on to one server, and offers those that are queries."""
+
+    control: McpControl
+    reading: Reading
+    comparison: Comparison
+    later: TaskGroup
+    """What a client need not wait for."""
+    backend: Backend = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "backend", Backend(self.reading, KIND, named(self.control)))
+
+    async def tools(self, _: Context, asked: PaginatedRequestParams | None) -> ListToolsResult:
+        """List the control's tools."""
+        return await self.control.send(ListToolsRequest(params=asked), ListToolsResult)
+
+    async def call(self, _: Context, asked: CallToolRequestParams) -> CallToolResult:
+        """Answer as the control does; an error of the protocol is passed on too."""
+        call = CallToolRequestParams(name=asked.name, arguments=asked.arguments)
+        answer, error = None, ""
+        start = perf_counter_ns()
+        try:
+            answer = await self.control.send(CallToolRequest(params=call), CallToolResult)
+        except MCPError as exc:
+            error = told(exc)
+            raise
+        finally:
+            offer = partial(self._offer, call, answer, error, perf_counter_ns() - start)
+            self.later.start_soon(anyio.to_thread.run_sync, offer)
+        return answer
+
+    def _offer(
+        self,
+        call: CallToolRequestParams,
+        call_tool_result: CallToolResult | None,
+        error: str,
+        elapsed_ns: int,
+    ) -> None:
+        """Offer a call and its answer, on a thread; one that cannot be read is a fault."""
+        if call.name not in self.reading.request.compared:
+            return
+        try:
+            text, k = self.reading.asked(call.arguments or {})
+            arguments = json.dumps(call.arguments, sort_keys=True, ensure_ascii=False)
+        except Exception as exc:  # noqa: BLE001  the client has its answer; the log is told
+            self.comparison.fault(exc)
+            return
+        answer, generation = None, self.backend.now()
+        try:
+            if call_tool_result is not None:
+                answer, generation = self.backend.read(structured(call_tool_result), k)
+        except Exception as exc:  # noqa: BLE001  an answer that cannot be read is one that failed
+            error = told(exc)
+        params = {"tool": call.name, "arguments": arguments}
+        error = error or _unknown(call_tool_result)
+        served = Served(text, k, params, answer, error, elapsed_ns, generation)
+        self.comparison.offer(served, self.backend.now)
+
+    def app(self) -> Server[Any]:
+        """Make a server that says of itself what the control says."""
+        about = self.control.server_info
+        return Server(
+            about.name if about else KIND,
+            version=about.version if about else "",
+            title=about.title if about else None,
+            instructions=self.control.instructions,
+            on_list_tools=self.tools,
+            on_call_tool=self.call,
+        )
+
+
+def named(control: McpControl) -> str:
+    """Name and version that a server gives of itself."""
+    about = control.server_info
+    return f"{about.name} {about.version}" if about else ""
+
+
+async def serve(
+    control: McpControl,
+    reading: Reading,
+    comparison: Comparison,
+    http: tuple[str, int] | None,
+    ready: Callable[[str], object],
+) -> None:
+    """Serve over the pipes of this process until they end, or over HTTP until interrupted."""
+    async with anyio.create_task_group() as later:
+        app = McpProxy(control, reading, comparison, later).app()
+        if http is None:
+            async with pipes(PASSED_ON_BYTES) as (reads, writes):
+                await app.run(reads, writes, app.create_initialization_options())
+            return
+        host, port = http
+        over_http = app.streamable_http_app(
+            streamable_http_path=PATH,
+            json_response=True,
+            stateless_http=True,
+            max_request_body_size=reading.bounds.request_bytes,
+            host=host,
+        )
+        with bound(host, port) as (opened, url):
+            ready(f"{url}{PATH}")
+            await server(over_http, CONNECTIONS).serve(sockets=[opened])
+
+
+def structured(answer: CallToolResult) -> dict[str, Any]:
+    """Return the structured content of an answer."""
+    if answer.is_error:
+        said = "; ".join(getattr(part, "text", part.type) for part in answer.content)
+        raise Unreadable(f"the tool failed: {said}")
+    if not isinstance(answer.structured_content, dict):
+        raise Unreadable("structured content is missing")
+    return answer.structured_content
+
+
+def _unknown(call_tool_result: CallToolResult | None) -> str:
+    return "" if call_tool_result is not None else "it ended without an answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +339,7 @@ def shadow_mcp(
     """Serve as the control does, over pipes or over HTTP, with the candidate as its shadow."""
     opens = partial(mcp_candidate, candidate, reading)
     between = Between(control.host, candidate.host)
-    with log.compared(opens, between=between, process=True) as comparison:
+    with log.compared(opens, between=between) as comparison:
 
         async def run() -> None:
             timeout_s = reading.bounds.timeout_s

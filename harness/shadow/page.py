@@ -35,9 +35,9 @@ from harness.report.rounding import milliseconds, number, watched
 from harness.report.svg import ARMS, INK, MUTED, draw, logarithmic, quiet
 from harness.shadow import words as shadow_words
 from harness.shadow.alarms import ARMS as ALARM_ARMS
-from harness.shadow.counts import Point
 from harness.shadow.divergences import BLOCKING, Standing, Trace
 from harness.shadow.record import Divergence, LoggedAnswer
+from harness.shadow.summary import Point
 from harness.shadow.words import Shadowed, troubles, what_was_typed
 
 SIZE = WIDTH, 4.6

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from time import time_ns
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from harness.agreement import DEEPEST
@@ -10,7 +12,7 @@ from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.records import Query, Scalar
 from harness.core.run import Status
 from harness.replay.drive import BrokenAnswer, Noted, copied, observe
-from harness.shadow.record import Kind, LoggedAnswer
+from harness.shadow.record import Degradation, Kind, LoggedAnswer
 
 DIGITS = 16
 """Hexadecimal digits of a fingerprint that a generation starts with."""
@@ -65,6 +67,8 @@ def answers_for(generation: str, served_by: str) -> bool:
     return served_by[:DIGITS] == generation[:DIGITS]
 
 
+SECRET = "secret:"  # noqa: S105  of a name
+"""Begins the names of params that are handed on, and never written down."""
 LARGEST = 1e300
 """Numbers of a query's params stay below it: a log's reader takes none that is larger."""
 
@@ -87,6 +91,14 @@ class Served(NamedTuple):
     """Who sent it, which may be a secret; the log has a key of it. Empty where that is unknown."""
     again: object = None
     """The control's answer to the same query once more; None where it was sent once."""
+    secret: Mapping[str, str] = MappingProxyType({})
+    """Headers that the candidate gets with its params, and no log."""
+
+    @property
+    def question(self) -> tuple[str, int, Mapping[str, Scalar]]:
+        """What the candidate is asked: text, k and params."""
+        secret = {f"{SECRET}{name}": value for name, value in self.secret.items()}
+        return self.text, self.k, {**self.params, **secret} if secret else self.params
 
 
 def comparable(served: Served) -> Served:
@@ -106,7 +118,7 @@ def comparable(served: Served) -> Served:
 
 
 class Attempt(NamedTuple):
-    """A served query that is to be compared, numbered."""
+    """A served query that is to be compared, numbered; and its outcome, when that is known."""
 
     number: int
     order: int
@@ -116,26 +128,9 @@ class Attempt(NamedTuple):
     served: Served
     generation: Callable[[], str]
     """Reads the generation of the control's index again."""
-
-
-class Trouble(NamedTuple):
-    """Something that went wrong, on its way to become a ``Degradation``."""
-
-    number: int
-    at: int
-    arm: str
-    kind: Kind
-    cause: str
-    times: int = 1
-
-
-class Pair(NamedTuple):
-    """An attempt and its outcome."""
-
-    attempt: Attempt
-    candidate: LoggedAnswer | None
-    """None where the pair was shed."""
-    after: str
+    candidate: LoggedAnswer | None = None
+    """None where it was shed."""
+    after: str = ""
     """Generation of the control's index after the candidate's answer."""
     shed: str = ""
     """Why; empty where it was not."""
@@ -153,6 +148,14 @@ def clean(text: str) -> str:
 def told(exc: BaseException) -> str:
     """Name an exception and what it says."""
     return clean(f"{type(exc).__name__}: {exc}")[:LONGEST]
+
+
+def trouble(
+    kind: Kind, cause: str, about: Attempt | None = None, *, arm: str = "shadow", times: int = 1
+) -> Degradation:
+    """Describe what went wrong; the recorder adds whose log it is."""
+    number, at = (about.number, about.at) if about else (0, time_ns())
+    return Degradation(number, "", at, arm, kind, clean(cause), times)
 
 
 def asked(

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from queue import SimpleQueue
 from threading import Lock, Thread
 from time import monotonic, perf_counter_ns
 from typing import Any, NamedTuple
 from urllib.parse import quote_from_bytes, unquote
 
-from harness.core.errors import EvidenceError
+from harness.core.errors import EvidenceError, HarnessError
+from harness.core.printable import many
 from harness.core.records import Scalar
-from harness.shadow.comparison import Comparison
+from harness.core.server import CONNECTIONS, bound, server
+from harness.shadow.comparison import Comparison, Counts, ShadowLog
 from harness.shadow.http_searcher import (
     SENT_BY_US,
     HttpSearcher,
     NothingToCompare,
+    check_address,
+    http_candidate,
+    http_searcher,
     request_parts,
     unpacked,
 )
-from harness.shadow.limits import Sampler
+from harness.shadow.limits import MILLION, Sampler, Sampling
+from harness.shadow.log import Between
 from harness.shadow.pair import Served, told
-from harness.shadow.server import Backlog, Reading
+from harness.shadow.server import Reading
 
+MOST_ITEMS = 10_000
+MOST_BYTES = 64 << 20
+DRAIN_S = 10.0
 FULL = "too many requests wait"
 TOO_FAST = "above the limit of requests a second"
 NOT_COMPARED, LOOPED, NOT_SAMPLED = "not a search", "sent by a comparison", "not sampled"
@@ -47,20 +60,62 @@ class Mirrored(NamedTuple):
         """Method and path, as a file names the requests that are compared."""
         return f"{self.method} {unquote(self.target.partition('?')[0])}"
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes while it waits."""
+        return len(self.body) + len(self.target) + sum(map(len, chain(*self.headers.items())))
+
+
+class Backlog:
+    """Takes requests without waiting, and gives them in order."""
+
+    def __init__(self, items: int = MOST_ITEMS, size: int = MOST_BYTES) -> None:
+        self._most_items, self._most_bytes = items, size
+        self._queue: SimpleQueue[Mirrored | None] = SimpleQueue()
+        self._items = self._bytes = 0
+        self._lock = Lock()
+
+    def put(self, request: Mirrored) -> bool:
+        """Take a request; False without room for it.
+
+        One that is larger than all the room is taken while nothing else waits.
+        """
+        with self._lock:
+            crowded = self._items and self._bytes + request.size > self._most_bytes
+            if crowded or self._items >= self._most_items:
+                return False
+            self._items += 1
+            self._bytes += request.size
+        self._queue.put(request)
+        return True
+
+    def end(self) -> None:
+        """Make ``get`` return None after all that waits."""
+        self._queue.put(None)
+
+    def get(self) -> Mirrored | None:
+        """Wait for the next request; None is the end."""
+        request = self._queue.get()
+        if request is not None:
+            with self._lock:
+                self._items -= 1
+                self._bytes -= request.size
+        return request
+
 
 class Asking(NamedTuple):
     """How much load a receiver may add, and what it asks twice."""
 
-    workers: int
-    """Requests to the control at once."""
     per_second: float
     """Requests to the control a second at most; the second of a repeated one counts too."""
-    sampler: Sampler
-    """Picks the requests that are compared."""
-    repeats: Sampler
-    """Picks those of them that the control gets a second time, to see its own noise."""
+    workers: int
+    """Requests to the control at once."""
+    repeat: float
+    """Share of the requests that the control gets a second time, to see its own noise."""
     client_header: str
     """Header that names the client; the log has a salted digest of it."""
+    sampling: Sampling
+    """Which requests are compared."""
 
 
 class Receiver:
@@ -70,10 +125,14 @@ class Receiver:
         self, reading: Reading, control: HttpSearcher, comparison: Comparison, asking: Asking
     ) -> None:
         self._reading, self._control, self._comparison = reading, control, comparison
-        self._asking = asking
+        rate, seed = asking.sampling.rate, asking.sampling.seed
+        self._sampler = Sampler(rate=rate, seed=seed)
+        self._repeats = Sampler(rate=round(asking.repeat * MILLION), seed=seed)
+        self._client_header = asking.client_header.lower()
         self._compared = frozenset(reading.request.compared)
+        self._forwarded = frozenset(map(str.lower, reading.request.forwarded))
         self._pace = Pace(asking.per_second)
-        self._backlog: Backlog[Mirrored] = Backlog()
+        self._backlog = Backlog()
         self._counting = Lock()
         self._received = self._asked = 0
         self.dropped: Counter[str] = Counter()
@@ -106,7 +165,7 @@ class Receiver:
             self._drop(f"a request of more than {most} bytes")
         elif not self._pace.takes():
             self._drop(TOO_FAST)
-        elif not self._backlog.put(request, len(request.body) + len(request.target)):
+        elif not self._backlog.put(request):
             self._drop(FULL)
 
     def close(self) -> None:
@@ -118,7 +177,7 @@ class Receiver:
 
     def _sampled(self) -> bool:
         self._received += 1
-        return self._asking.sampler.takes(self._received)
+        return self._sampler.takes(self._received)
 
     def _drop(self, why: str) -> None:
         self.dropped[why] += 1
@@ -143,31 +202,76 @@ class Receiver:
             "type": media_type,
             "body": body.decode(),
         }
+        secret = {name: request.headers[name] for name in self._forwarded & request.headers.keys()}
         answer, error, generation = None, "", ""
         start = perf_counter_ns()
         try:
-            answer, generation = self._control.ask(k, params)
+            answer, generation = self._control.ask(k, params, secret)
         except NothingToCompare:
             raise
         except Exception as exc:  # noqa: BLE001  a control that fails is an attempt that failed
             error = told(exc)
         elapsed_ns = perf_counter_ns() - start
-        again = None if error or not self._repeated() else self._again(k, params)
-        client = request.headers.get(self._asking.client_header, "").partition(",")[0].strip()
-        served = Served(text, k, params, answer, error, elapsed_ns, generation, client, again)
+        again = None if error or not self._repeated() else self._again(k, params, secret)
+        client = request.headers.get(self._client_header, "").partition(",")[0].strip()
+        served = Served(
+            text, k, params, answer, error, elapsed_ns, generation, client, again, secret
+        )
         self._comparison.offer(served, self._control.backend.now)
 
     def _repeated(self) -> bool:
         with self._counting:
             self._asked += 1
-            return self._asking.repeats.takes(self._asked) and self._pace.takes()
+            return self._repeats.takes(self._asked) and self._pace.takes()
 
-    def _again(self, k: int, params: Mapping[str, Scalar]) -> object:
+    def _again(self, k: int, params: Mapping[str, Scalar], secret: Mapping[str, str]) -> object:
         """Ask the control once more; None where it fails then, which says nothing of its noise."""
         try:
-            return self._control.ask(k, params).answer
+            return self._control.ask(k, params, secret).answer
         except Exception:  # noqa: BLE001  the first answer is what is compared
             return None
+
+
+def shadow_receive(
+    control: str,
+    candidate: str,
+    *,
+    readings: tuple[Reading, Reading],
+    address: tuple[str, int],
+    asking: Asking,
+    log: ShadowLog,
+    ready: Callable[[str], object],
+) -> tuple[Counts, Mapping[str, int]]:
+    """Receive mirrored requests until a signal comes; ``ready`` gets the address.
+
+    The second reading is the candidate's: where it is another one, requests are translated for it.
+    Returns what the comparison did, and the requests that nothing asked about, by reason.
+    """
+    for server_address in (control, candidate):
+        check_address(server_address)
+    whole = log.settings.sampling.model_copy(update={"rate": MILLION})
+    log = ShadowLog(log.folder, log.settings.model_copy(update={"sampling": whole}))
+    translates = readings[1] is not readings[0]
+    opens = partial(http_candidate, candidate, readings[1], translates=translates)
+    with (
+        bound(*address) as (listening, url),
+        http_searcher(control, readings[0], readings[0].headers()) as searcher,
+        log.compared(opens, between=Between(control, candidate)) as made,
+    ):
+        receiver = Receiver(readings[0], searcher, made, asking)
+        ready(url)
+        try:
+            with suppress(KeyboardInterrupt):
+                server(receiver, CONNECTIONS).run(sockets=[listening])
+        finally:
+            receiver.close()
+            made.drain(DRAIN_S)
+    if made.counts.lost:
+        raise HarnessError(
+            f"{many(made.counts.lost, 'observation')} lost: {log.folder} cannot be written."
+            " Free the space or the rights, and start again"
+        )
+    return made.counts, receiver.dropped
 
 
 class Pace:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
-from time import time_ns
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from harness.agreement import UNCOMPARED, Class, Partial, classify, jaccard, rbo
-from harness.agreement import Pair as Runs
+from harness.agreement import UNCOMPARED, Class, Pair, Partial, classify, jaccard, rbo
 from harness.core.digest import of_bytes
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
@@ -21,18 +19,16 @@ from harness.shadow.limits import Recording
 from harness.shadow.log import Log
 from harness.shadow.pair import (
     Attempt,
-    Pair,
     Served,
-    Trouble,
     answers_for,
     clean,
     not_asked,
     of_control,
     told,
+    trouble,
 )
 from harness.shadow.record import (
     DIVERGING,
-    AnyRecord,
     Degradation,
     Divergence,
     Kind,
@@ -52,7 +48,7 @@ Slices = Callable[[str, Mapping[str, Scalar]], tuple[str, ...]]
 
 
 class Judged(NamedTuple):
-    """A batch of pairs as records."""
+    """A batch of attempts as records."""
 
     observations: list[Observation]
     divergences: list[Divergence]
@@ -60,7 +56,7 @@ class Judged(NamedTuple):
 
 
 class _Both(NamedTuple):
-    pair: Pair
+    attempt: Attempt
     control: LoggedAnswer
     candidate: LoggedAnswer
     stale: str
@@ -74,51 +70,71 @@ class _Verdict(NamedTuple):
 
 
 def judged(
-    pairs: Sequence[Pair], *, writer: str, persistence: float, slices: Slices | None
+    attempts: Sequence[Attempt], *, writer: str, persistence: float, slices: Slices | None
 ) -> Judged:
-    """Classify and measure each pair at its own k; ``persistence`` is the p of RBO."""
+    """Classify and measure each attempt at its own k; ``persistence`` is the p of RBO."""
     by_k: dict[int, list[_Both]] = defaultdict(list)
-    for pair in pairs:
-        by_k[pair.attempt.served.k].append(_both(pair))
+    for attempt in attempts:
+        by_k[attempt.served.k].append(_both(attempt))
     found = Judged([], [], [])
     for k, group in by_k.items():
         again = _repeated(group, k, persistence)
         for both, verdict in zip(group, _verdicts(group, k, persistence), strict=True):
-            names = tuple(slices(both.pair.attempt.served.text, both.pair.attempt.served.params)
-                          ) if slices else ()  # fmt: skip
-            seen = _observation(both, verdict, writer, names)
-            noise = again.get(both.pair.attempt.number)
-            found.observations.append(replace(seen, again=noise))
+            attempt, served = both.attempt, both.attempt.served
+            same: dict[str, Any] = {
+                "number": attempt.number,
+                "writer": writer,
+                "at": attempt.at,
+                "served": attempt.order,
+                "slices": tuple(slices(served.text, served.params)) if slices else (),
+                "outcome": verdict.outcome,
+                "k": k,
+            }
+            found.observations.append(
+                Observation(
+                    **same,
+                    query=query_key(clean(served.text), served.params),
+                    reason=_reason(both, verdict.outcome)[:SHORT],
+                    control=_seen(both.control),
+                    candidate=_seen(both.candidate),
+                    jaccard=verdict.jaccard,
+                    rbo=verdict.rbo,
+                    client=served.client,
+                    again=again.get(attempt.number),
+                )
+            )
             if verdict.outcome in DIVERGING:
-                found.divergences.append(_divergence(both, verdict.outcome, writer, names))
+                found.divergences.append(
+                    Divergence(
+                        **same,
+                        text=clean(served.text),
+                        control=both.control,
+                        candidate=both.candidate,
+                        params=served.params,
+                    )
+                )
             found.degradations.extend(_degradations(both, verdict.outcome, writer))
-    found.degradations.extend(_shed(pairs, writer))
+    found.degradations.extend(_shed(attempts, writer))
     return found
 
 
-def degradation(trouble: Trouble, writer: str) -> Degradation:
-    """Return what is written of a trouble."""
-    number, at, arm, kind, cause, times = trouble
-    return Degradation(number, writer, at, arm, kind, clean(cause), times)
-
-
-def _both(pair: Pair) -> _Both:
-    control = of_control(pair.attempt.served, pair.after)
-    candidate = pair.candidate or not_asked("")
+def _both(attempt: Attempt) -> _Both:
+    control = of_control(attempt.served, attempt.after)
+    candidate = attempt.candidate or not_asked("")
     moved = [
         f"the index of the {arm} moved from {side.before or 'unknown'} to {side.after or 'unknown'}"
         for arm, side in (("control", control), ("candidate", candidate))
         if side.before != side.after or (side.status is Status.ANSWERED and not side.before)
     ]
-    return _Both(pair, control, candidate, "; ".join(moved))
+    return _Both(attempt, control, candidate, "; ".join(moved))
 
 
 def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[_Verdict]:
-    ids = [str(both.pair.attempt.number) for both in group]
+    ids = [str(both.attempt.number) for both in group]
     control = Run.of("control", map(_row, ids, (both.control for both in group)))
     candidate = Run.of("candidate", map(_row, ids, (both.candidate for both in group)))
-    runs = Runs.of(control, candidate)
-    shed = [query for query, both in zip(ids, group, strict=True) if both.pair.shed]
+    runs = Pair.of(control, candidate)
+    shed = [query for query, both in zip(ids, group, strict=True) if both.attempt.shed]
     stale = [query for query, both in zip(ids, group, strict=True) if both.stale]
     classes = classify(control, candidate, runs, depth=k, shed=shed, stale=stale)
     overlaps = _each(jaccard(runs, k))
@@ -131,23 +147,14 @@ def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[_Verdi
 
 def _repeated(group: Sequence[_Both], k: int, persistence: float) -> dict[int, Class]:
     """Classify the control against its own second answer, by the number of the attempt."""
-    twice = [
-        both._replace(
-            candidate=of_control(
-                both.pair.attempt.served._replace(answer=both.pair.attempt.served.again),
-                both.pair.after,
-            ),
-            pair=both.pair._replace(shed=""),
-            stale="",
-        )
-        for both in group
-        if both.pair.attempt.served.again is not None
-    ]
-    if not twice:
-        return {}
-    numbers = [both.pair.attempt.number for both in twice]
-    found = _verdicts(twice, k, persistence)
-    return {number: one.outcome for number, one in zip(numbers, found, strict=True)}
+    twice = []
+    for both in group:
+        attempt, served = both.attempt, both.attempt.served
+        if served.again is not None:
+            second = of_control(served._replace(answer=served.again), attempt.after)
+            twice.append(_Both(attempt._replace(shed=""), both.control, second, stale=""))
+    found = _verdicts(twice, k, persistence) if twice else []
+    return {both.attempt.number: one.outcome for both, one in zip(twice, found, strict=True)}
 
 
 def _row(query_id: str, side: LoggedAnswer) -> Row:
@@ -160,48 +167,9 @@ def _each(found: Partial) -> list[float | None]:
     return [next(values) if defined else None for defined in found.defined.tolist()]
 
 
-def _observation(
-    both: _Both, verdict: _Verdict, writer: str, slices: tuple[str, ...]
-) -> Observation:
-    attempt, served = both.pair.attempt, both.pair.attempt.served
-    return Observation(
-        number=attempt.number,
-        writer=writer,
-        at=attempt.at,
-        served=attempt.order,
-        query=query_key(clean(served.text), served.params),
-        slices=slices,
-        outcome=verdict.outcome,
-        reason=_reason(both, verdict.outcome)[:SHORT],
-        k=served.k,
-        control=_seen(both.control),
-        candidate=_seen(both.candidate),
-        jaccard=verdict.jaccard,
-        rbo=verdict.rbo,
-        client=served.client,
-    )
-
-
-def _divergence(both: _Both, outcome: Class, writer: str, slices: tuple[str, ...]) -> Divergence:
-    attempt, served = both.pair.attempt, both.pair.attempt.served
-    return Divergence(
-        number=attempt.number,
-        writer=writer,
-        at=attempt.at,
-        served=attempt.order,
-        text=clean(served.text),
-        k=served.k,
-        outcome=outcome,
-        control=both.control,
-        candidate=both.candidate,
-        params=served.params,
-        slices=slices,
-    )
-
-
 def _reason(both: _Both, outcome: Class) -> str:
     if outcome is Class.SHED:
-        return both.pair.shed
+        return both.attempt.shed
     if outcome is Class.STALE:
         return both.stale
     if outcome not in UNCOMPARED:
@@ -229,7 +197,7 @@ def _seen(side: LoggedAnswer) -> Seen | None:
 
 
 def _degradations(both: _Both, outcome: Class, writer: str) -> list[Degradation]:
-    attempt = both.pair.attempt
+    attempt = both.attempt
     here = Degradation(attempt.number, writer, attempt.at, "shadow", Kind.STALE, both.stale)
     found = [here] if outcome is Class.STALE else []
     for arm, side in (("control", both.control), ("candidate", both.candidate)):
@@ -239,23 +207,17 @@ def _degradations(both: _Both, outcome: Class, writer: str) -> list[Degradation]
     return found
 
 
-def _shed(pairs: Sequence[Pair], writer: str) -> list[Degradation]:
+def _shed(attempts: Sequence[Attempt], writer: str) -> list[Degradation]:
     """One for each reason in the batch, at its first attempt."""
-    by_reason: dict[str, list[Pair]] = defaultdict(list)
-    for pair in pairs:
-        if pair.shed:
-            by_reason[pair.shed].append(pair)
+    by_reason: dict[str, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        if attempt.shed:
+            by_reason[attempt.shed].append(attempt)
     return [
-        Degradation(
-            number=some[0].attempt.number,
-            writer=writer,
-            at=some[0].attempt.at,
-            arm="shadow",
-            kind=Kind.SHED,
-            cause=f"{reason}: {len(some)} of the {len(pairs)} attempts of a batch",
-        )
+        Degradation(some[0].number, writer, some[0].at, "shadow", Kind.SHED,
+                    f"{reason}: {len(some)} of the {len(attempts)} attempts of a batch")
         for reason, some in by_reason.items()
-    ]
+    ]  # fmt: skip
 
 
 LOOK_S = 0.5
@@ -282,7 +244,7 @@ class Recorder(Thread):
         super().__init__(name="shadow recorder", daemon=True)
         self._log, self._recording = log, recording
         self._slices, self._tick = slices, tick
-        self._inbox: SimpleQueue[Pair | Trouble | None] = SimpleQueue()
+        self._inbox: SimpleQueue[Attempt | Degradation | None] = SimpleQueue()
         self._closing = Event()
         self._unsaid = 0
         self._cause = "too many waited to be written"
@@ -291,11 +253,11 @@ class Recorder(Thread):
         self.lost = 0
         """Attempts that were not written down."""
 
-    def put(self, item: Pair | Trouble) -> None:
+    def put(self, item: Attempt | Degradation) -> None:
         """Hand over a pair or a trouble; where too many wait it is lost."""
         with self._putting:
             if self._inbox.qsize() >= self._recording.backlog:
-                self._lose(isinstance(item, Pair))
+                self._lose(isinstance(item, Attempt))
             else:
                 self._put += 1
                 self._inbox.put(item)
@@ -327,19 +289,19 @@ class Recorder(Thread):
             try:
                 self._tick()
             except Exception as exc:  # noqa: BLE001  the recorder must go on
-                self.put(Trouble(0, time_ns(), "shadow", Kind.FAULT, told(exc)))
+                self.put(trouble(Kind.FAULT, told(exc)))
         if self._unsaid:
             self._write(())
         with suppress(OSError):
             self._log.close()
 
-    def _batch(self) -> tuple[list[Pair | Trouble], bool]:
+    def _batch(self) -> tuple[list[Attempt | Degradation], bool]:
         """Wait for something, then for more of it; False where that was all."""
-        found: list[Pair | Trouble] = []
+        found: list[Attempt | Degradation] = []
         try:
             item = self._inbox.get(timeout=LOOK_S)
             if self._inbox.qsize() + 1 < self._recording.batch:
-                self._closing.wait(self._recording.linger_ns / 1e9)
+                self._closing.wait(self._recording.linger_ms / 1e3)
             while item is not None:
                 found.append(item)
                 if len(found) == self._recording.batch:
@@ -349,61 +311,49 @@ class Recorder(Thread):
             return found, True
         return found, False
 
-    def _write(self, items: Sequence[Pair | Trouble]) -> None:
-        pairs = [item for item in items if isinstance(item, Pair)]
-        told_of = [item for item in items if isinstance(item, Trouble)]
+    def _write(self, items: Sequence[Attempt | Degradation]) -> None:
+        attempts = [item for item in items if isinstance(item, Attempt)]
+        told_of = [item for item in items if isinstance(item, Degradation)]
         unsaid = self._unsaid
         if unsaid:
             cause = f"{unsaid} were not written down: {self._cause}"
-            told_of.append(Trouble(0, time_ns(), "shadow", Kind.FAULT, cause))
+            told_of.append(trouble(Kind.FAULT, cause))
         try:
-            found = self._judged(pairs, told_of)
+            found = self._judged(attempts, told_of)
+            writer = self._log.writer
+            found.degradations.extend(replace(one, writer=writer) for one in told_of)
             self._log.append(found.observations, found.divergences, found.degradations)
             with self._losing:
                 self._unsaid -= unsaid
         except Exception as exc:  # noqa: BLE001  a full disk must not end the recorder
             self._cause = told(exc)
-            self._lose(len(pairs))
+            self._lose(len(attempts))
 
-    def _judged(self, pairs: Sequence[Pair], told_of: list[Trouble]) -> Judged:
-        """Judge a batch, or, where that fails, each of its pairs, so that one spoils no other."""
+    def _judged(self, attempts: Sequence[Attempt], told_of: list[Degradation]) -> Judged:
+        """Judge a batch, or, where that fails, each of it, so that one spoils no other."""
         try:
-            found = self._as_records(pairs, self._slices)
-        except Exception:  # noqa: BLE001  found out below, pair by pair
-            found = Judged([], [], [])
-            for pair in pairs:
-                one = self._alone(pair, told_of)
-                found.observations.extend(one.observations)
-                found.divergences.extend(one.divergences)
-                found.degradations.extend(one.degradations)
-        writer = self._log.writer
-        found.degradations.extend(degradation(trouble, writer) for trouble in told_of)
-        return found
+            return self._as_records(attempts, self._slices)
+        except Exception:  # noqa: BLE001  found out below, one by one
+            alone = [self._alone(attempt, told_of) for attempt in attempts]
+            return Judged(*(list(chain.from_iterable(kind)) for kind in zip(*alone, strict=True)))
 
-    def _alone(self, pair: Pair, told_of: list[Trouble]) -> Judged:
+    def _alone(self, attempt: Attempt, told_of: list[Degradation]) -> Judged:
         try:
-            return self._as_records([pair], self._slices)
+            return self._as_records([attempt], self._slices)
         except Exception as exc:  # noqa: BLE001  becomes a skipped comparison that says why
-            attempt, why = pair.attempt, told(exc)
-            told_of.append(Trouble(attempt.number, attempt.at, "shadow", Kind.FAULT, why))
-            return self._as_records([_bare(attempt, why)], None)
+            why, served = told(exc), attempt.served
+            told_of.append(trouble(Kind.FAULT, why, attempt))
+            bare = Served(
+                served.text, 1, {}, None, "could not be written down", served.elapsed_ns, ""
+            )
+            kept = attempt._replace(served=bare, candidate=not_asked(why), after="", shed="")
+            return self._as_records([kept], None)
 
-    def _as_records(self, pairs: Sequence[Pair], slices: Slices | None) -> Judged:
-        """Judge pairs; what cannot be written raises here, where it spoils no batch."""
-        writer = self._log.writer
-        found = judged(pairs, writer=writer, persistence=self._p, slices=slices)
-        records: Iterable[AnyRecord] = chain(*found)
-        for record in records:
-            dumped(record)
+    def _as_records(self, attempts: Sequence[Attempt], slices: Slices | None) -> Judged:
+        """Judge attempts; what cannot be written raises here, where it spoils no batch."""
+        persistence = self._recording.persistence
+        found = judged(attempts, writer=self._log.writer, persistence=persistence, slices=slices)
+        for records in found:
+            for record in records:
+                dumped(record)
         return found
-
-    @property
-    def _p(self) -> float:
-        return self._recording.persistence
-
-
-def _bare(attempt: Attempt, why: str) -> Pair:
-    """Return an attempt of which its place and its text are left: anything else may be at fault."""
-    text, elapsed_ns = attempt.served.text, attempt.served.elapsed_ns
-    served = Served(text, 1, {}, None, "could not be written down", elapsed_ns, generation="")
-    return Pair(attempt._replace(served=served), not_asked(why), after="")

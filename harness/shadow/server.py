@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-from queue import SimpleQueue
-from threading import Lock
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Hit, Manifest, surplus
+from harness.core.errors import HarnessError
+from harness.core.records import Scalar
 from harness.shadow.pair import DIGITS, stated
-
-MOST_ITEMS = 10_000
-MOST_BYTES = 64 * 1024 * 1024
-Item = TypeVar("Item")
-
-
-class Backlog(Generic[Item]):
-    """Takes items without waiting, and gives them in order."""
-
-    def __init__(self, *, items: int = MOST_ITEMS, size: int = MOST_BYTES) -> None:
-        self._most_items, self._most_bytes = items, size
-        self._queue: SimpleQueue[tuple[Item, int] | None] = SimpleQueue()
-        self._items = self._bytes = 0
-        self._lock = Lock()
-
-    def put(self, item: Item, size: int) -> bool:
-        """Take an item of ``size`` bytes; False without room for it.
-
-        One item that is larger than all the room is taken while nothing else waits.
-        """
-        with self._lock:
-            crowded = self._items and self._bytes + size > self._most_bytes
-            if crowded or self._items >= self._most_items:
-                return False
-            self._items += 1
-            self._bytes += size
-        self._queue.put((item, size))
-        return True
-
-    def end(self) -> None:
-        """Make ``get`` return None after all that waits."""
-        self._queue.put(None)
-
-    def get(self) -> Item | None:
-        """Wait for the next item; None is the end."""
-        found = self._queue.get()
-        if found is None:
-            return None
-        with self._lock:
-            self._items -= 1
-            self._bytes -= found[1]
-        return found[0]
 
 
 class UnresolvedPointer(Exception):
@@ -106,6 +65,9 @@ class RequestTable(_Table):
     """How many hits are requested; a pointer to nothing where a request cannot say."""
     k_absent: int = Field(ge=1)
     """How many it shows where a request does not say."""
+    forwarded: list[str] = []
+    """Headers of a mirrored request that both servers get too, such as ``authorization``. No log
+    has them."""
 
 
 class AnswerTable(_Table):
@@ -185,6 +147,18 @@ class Reading(_Table):
         if table.degraded and self._true(answer):
             return Answer(hits, of_json([who, "degraded"]), f"the server says {table.degraded}")
         return Answer(hits, who)
+
+    def headers(self) -> Mapping[str, str]:
+        """Return headers that every request to the server carries; no log has them."""
+        return {}
+
+    def translated(self, text: str, k: int) -> Mapping[str, Scalar]:
+        """Return the request for a server with another API."""
+        del text, k
+        raise HarnessError(
+            "a request is translated by the file of an engine over HTTP, and this one says only how"
+            ' answers are read. Give a file with stack = "http"'
+        )
 
     def generation_of(self, answer: Any) -> int | str:  # noqa: ANN401  any JSON
         """Read which state of its index a server answered from; empty where it tells none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +24,6 @@ from harness.report.rounding import estimate_for_json
 from harness.shadow import log
 from harness.shadow.alarms import ARMS
 from harness.shadow.divergences import (
-    BLOCKING,
     Again,
     Judged,
     Now,
@@ -65,19 +63,6 @@ class Look:
         return Shadowed(self._summary, judged, suppressions, self._between)
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """Every query that diverged, and what the suppression list says of how it ends now."""
-
-    found: tuple[tuple[Again, Standing | None], ...]
-    """None where it is fixed. In the order in which they were queried."""
-
-    @property
-    def blocking(self) -> tuple[Again, ...]:
-        """Those that still diverge and that no one has accepted."""
-        return tuple(one for one, standing in self.found if standing in BLOCKING)
-
-
 def shadow_replay(
     folders: Sequence[Path],
     layout: Layout,
@@ -89,8 +74,11 @@ def shadow_replay(
     today: date,
     time_limit_s: float,
     limit: int | None = None,
-) -> Replayed:
-    """Ask both arms each query that diverged, at most ``limit`` of them."""
+) -> list[tuple[Again, Standing | None]]:
+    """Ask both arms each query that diverged, at most ``limit`` of them.
+
+    Returns with each what the suppression list says of how it ends now; None where it is fixed.
+    """
     if control == candidate:
         raise EvidenceError(f"{control} was compared with itself; name two different arms")
     asked = questions(log.read_logs(folders[0], *folders[1:]).divergences)[:limit]
@@ -104,12 +92,9 @@ def shadow_replay(
         for one in again(asked, ours, theirs, time_limit_ns=limit_ns):
             found.append((one, _standing(one, suppressions, today)))
             advance(1)
-    for name, rows in (
-        (control, [one.control for one, _ in found]),
-        (candidate, [one.candidate for one, _ in found]),
-    ):
-        _check_answering(name, rows, asked)
-    return Replayed(tuple(found))
+    _check_answering(control, [one.control for one, _ in found], asked)
+    _check_answering(candidate, [one.candidate for one, _ in found], asked)
+    return found
 
 
 def _check_answering(name: str, rows: Sequence[Row], asked: Sequence[Question]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Thread
 from time import monotonic_ns, perf_counter_ns
 from typing import Annotated, Protocol
@@ -25,19 +25,18 @@ from harness.core.formats import checked
 from harness.core.reading import Malformed
 from harness.core.records import Scalar
 from harness.core.run import Status
-from harness.shadow.limits import Limits
+from harness.shadow.limits import NS_PER_MS, NS_PER_S, Limits
 from harness.shadow.pair import (
     LONGEST,
     Attempt,
     Generation,
-    Pair,
-    Trouble,
     asked,
     given_up,
     not_asked,
     told,
+    trouble,
 )
-from harness.shadow.record import Kind, LoggedAnswer
+from harness.shadow.record import Degradation, Kind, LoggedAnswer
 
 Open = Callable[[], AbstractContextManager[Searcher]]
 """Opens the candidate; called where it will be queried. For a process it must be picklable."""
@@ -49,14 +48,11 @@ class Lost(Exception):
     """The worker is gone, or given up, and must be replaced.
 
     ``side`` is what is known of the query that it was lost over; None where it did not start.
-    ``left`` tells whether a thread of one that did not start is left.
     """
 
-    def __init__(
-        self, kind: Kind, cause: str, side: LoggedAnswer | None = None, *, left: bool = False
-    ) -> None:
+    def __init__(self, kind: Kind, cause: str, side: LoggedAnswer | None = None) -> None:
         super().__init__(cause)
-        self.kind, self.cause, self.side, self.left = kind, cause, side, left
+        self.kind, self.cause, self.side = kind, cause, side
 
 
 class Worker(Protocol):
@@ -66,8 +62,8 @@ class Worker(Protocol):
         """Ask, and give the candidate up after ``hang_ns``."""
         ...
 
-    def close(self) -> bool:
-        """Close it; True where something of it is left that cannot be ended."""
+    def close(self) -> None:
+        """End it."""
         ...
 
 
@@ -75,55 +71,6 @@ def hung(hang_ns: int) -> Lost:
     """State that a candidate was given up."""
     cause = f"no answer after {hang_ns / 1e9:.3f} s; its worker is replaced"
     return Lost(Kind.TIMEOUT, cause, given_up(Status.TIMED_OUT, cause, hang_ns))
-
-
-class ThreadWorker:
-    """A candidate on a thread of this process: cheap, and at its mercy.
-
-    An exception, an exit and a hang are borne. What ends a process, and what eats its memory, is
-    not: for a candidate that may do so there is ``harness.shadow.worker``. A thread that
-    hangs cannot be ended; it is left alone and ends when its query does.
-    """
-
-    def __init__(self, opens: Open, *, start_ns: int) -> None:
-        self._questions: SimpleQueue[tuple[Question, int] | None] = SimpleQueue()
-        self._answers: SimpleQueue[LoggedAnswer | BaseException | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, args=(opens,), name="shadow", daemon=True)
-        self._thread.start()
-        try:
-            started = self._answers.get(timeout=start_ns / 1e9)
-        except Empty:
-            cause = f"it was not open after {start_ns / 1e9:.3f} s"
-            raise Lost(Kind.CRASH, cause, left=self.close()) from None
-        if isinstance(started, BaseException):
-            raise Lost(Kind.CRASH, f"it did not open: {told(started)}")
-
-    def _run(self, opens: Open) -> None:
-        try:
-            with opens() as searcher:
-                generation = Generation(searcher)
-                self._answers.put(None)
-                while (found := self._questions.get()) is not None:
-                    question, late_ns = found
-                    self._answers.put(asked(searcher, generation, question, late_ns))
-        except BaseException as exc:  # noqa: BLE001  whatever a candidate raises stays here
-            self._answers.put(exc)
-
-    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
-        self._questions.put((question, late_ns))
-        try:
-            found = self._answers.get(timeout=hang_ns / 1e9)
-        except Empty:
-            raise hung(hang_ns) from None
-        if isinstance(found, LoggedAnswer):
-            return found
-        cause = f"its thread ended: {told(found) if found else 'for no reason'}"
-        raise Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, 0))
-
-    def close(self) -> bool:
-        self._questions.put(None)
-        self._thread.join(timeout=0.1)
-        return self._thread.is_alive()
 
 
 MAX_ANSWER_BYTES = 16 << 20
@@ -210,8 +157,8 @@ class ProcessWorker:
     It ends with ours: by ``close``, and by itself when ours is gone.
     """
 
-    def __init__(self, opens: Open, *, start_ns: int, memory_bytes: int) -> None:
-        self._memory_bytes = memory_bytes
+    def __init__(self, opens: Open, limits: Limits) -> None:
+        self._memory_bytes = limits.memory_mib << 20
         self._number = 0
         context = get_context("spawn")
         self._ours, theirs = context.Pipe()
@@ -227,7 +174,7 @@ class ProcessWorker:
             theirs.close()
         try:
             self._seen = psutil.Process(self._process.pid)
-            opened = self._wait(start_ns)
+            opened = self._wait(round(limits.start_s * NS_PER_S))
         except (Lost, psutil.Error) as exc:
             self.close()
             raise Lost(Kind.CRASH, f"it did not open: {exc}") from None
@@ -286,12 +233,11 @@ class ProcessWorker:
         cause = f"its process ended with exit code {self._process.exitcode}"
         return Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
 
-    def close(self) -> bool:
+    def close(self) -> None:
         self._ours.close()
         self._process.kill()
         self._process.join()
         self._process.close()
-        return False
 
 
 def _babbled(what: str, spent_ns: int) -> Lost:
@@ -337,9 +283,8 @@ CLOSED = "the comparison was closed before it was queried"
 class Lane(Thread):
     """One worker and its successors.
 
-    ``start`` opens a worker; ``done`` takes every pair that came out, ``tell`` every trouble, and
-    ``leaves`` is called where something of a lost worker is left. The lane ends at a None in
-    ``inbox``; from ``stop`` on it only says that it did not ask.
+    ``start`` opens a worker; ``done`` takes every attempt that came out, ``tell`` every trouble.
+    The lane ends at a None in ``inbox``; from ``stop`` on it only says that it did not ask.
     """
 
     def __init__(
@@ -348,16 +293,17 @@ class Lane(Thread):
         *,
         start: Callable[[], Worker],
         limits: Limits,
-        done: Callable[[Pair], None],
-        tell: Callable[[Trouble], None],
-        leaves: Callable[[], None],
+        done: Callable[[Attempt], None],
+        tell: Callable[[Degradation], None],
     ) -> None:
         super().__init__(name="shadow lane", daemon=True)
         self._inbox, self._start, self._limits = inbox, start, limits
-        self._done, self._tell, self._leaves = done, tell, leaves
+        self._done, self._tell = done, tell
+        self._late_ns = round(limits.late_ms * NS_PER_MS)
+        self._hang_ns = round(limits.hang_ms * NS_PER_MS)
         self._worker: Worker | None = None
-        self._pause_ns = limits.backoff_ns
-        self._not_before = 0
+        self._pause_ms = limits.backoff_ms
+        self._not_before = 0.0
         self._why = ""
         self._stopped = False
 
@@ -372,9 +318,9 @@ class Lane(Thread):
                 after = attempt.generation()
             except Exception as exc:  # noqa: BLE001  the lane must go on, and every pair come out
                 why = told(exc)
-                self._tell(Trouble(attempt.number, attempt.at, "shadow", Kind.FAULT, why))
+                self._tell(trouble(Kind.FAULT, why, attempt))
                 candidate, after = not_asked(why), ""
-            self._done(Pair(attempt, candidate, after))
+            self._done(attempt._replace(candidate=candidate, after=after))
         self._close()
 
     def _candidate(self, attempt: Attempt) -> LoggedAnswer:
@@ -383,28 +329,26 @@ class Lane(Thread):
             return not_asked(CLOSED)
         if self._worker is None and monotonic_ns() < self._not_before:
             return not_asked(f"the candidate is down: {self._why}")
-        served, limits = attempt.served, self._limits
-        question = (served.text, served.k, served.params)
         try:
             if self._worker is None:
                 self._worker = self._start()
-            side = self._worker.ask(question, late_ns=limits.late_ns, hang_ns=limits.hang_ns)
+            side = self._worker.ask(
+                attempt.served.question, late_ns=self._late_ns, hang_ns=self._hang_ns
+            )
         except Lost as lost:
             self._replace(attempt, lost)
             return lost.side or not_asked(f"the candidate is down: {lost.cause}")
-        self._pause_ns = limits.backoff_ns
+        self._pause_ms = self._limits.backoff_ms
         return side
 
     def _replace(self, attempt: Attempt, lost: Lost) -> None:
         self._why = lost.cause
-        self._tell(Trouble(attempt.number, attempt.at, "candidate", lost.kind, lost.cause))
+        self._tell(trouble(lost.kind, lost.cause, attempt, arm="candidate"))
         self._close()
-        if lost.left:
-            self._leaves()
-        self._not_before = monotonic_ns() + self._pause_ns
-        self._pause_ns = min(2 * self._pause_ns, self._limits.backoff_most_ns)
+        self._not_before = monotonic_ns() + self._pause_ms * NS_PER_MS
+        self._pause_ms = min(2 * self._pause_ms, self._limits.backoff_most_ms)
 
     def _close(self) -> None:
-        if self._worker is not None and self._worker.close():
-            self._leaves()
+        if self._worker is not None:
+            self._worker.close()
         self._worker = None

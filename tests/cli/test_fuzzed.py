@@ -221,7 +221,7 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     with (
         mock.patch("harness.core.server.server"),
         mock.patch("harness.shadow.run.server"),
-        mock.patch("harness.shadow.mcp_proxy.server", mock.AsyncMock()),
+        mock.patch("harness.shadow.mcp.server", mock.AsyncMock()),
         mock.patch("webbrowser.open"),
         mock.patch.dict(os.environ, {name: f"{PLANTED}-{name}" for name in SECRETS}),
     ):

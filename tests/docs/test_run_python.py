@@ -37,11 +37,6 @@ MADE = {
 }
 """What a page takes for granted to be there."""
 SAID = {
-    "docs/shadow.md": """
-from pathlib import Path
-from harness.shadow import log as streams
-from harness.shadow.counts import failures, overlaps, slower, sure
-""",
     "docs/stacks/documents.md": """
 from pathlib import Path
 from engines.stacks.documents import collection, texts

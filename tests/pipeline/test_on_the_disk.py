@@ -32,7 +32,7 @@ def begun(folder: Path) -> None:
 
 
 def accepted(folder: Path) -> None:
-    one = Accepted("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
+    one = Accepted.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
     accept(folder / "accepted.toml", one, today=date(2031, 5, 1))
 
 

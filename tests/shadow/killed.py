@@ -12,14 +12,13 @@ import random
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from harness.core.engine import Answer
 from harness.shadow import log
 from harness.shadow.comparison import Shadowed
 from harness.shadow.record import Observation
-from tests.make.shadow.comparisons import LIMITS, MS, RECORDING, comparison, on_thread
+from tests.make.shadow.comparisons import LIMITS, RECORDING, changed, comparison, here
 from tests.shadow.arms import OTHER, Arm, given, hits
 
 SEED = 20_261_122
@@ -39,9 +38,9 @@ def live(folder: Path) -> None:
             raise ValueError(text)
         return Answer(hits(("", "ba", "ab")[which - 1]), OTHER.fingerprint)
 
-    limits = replace(LIMITS, queue=20)
-    recording = replace(RECORDING, batch=8, linger_ns=MS, rotate_bytes=20_000)
-    made = comparison(folder, on_thread(given(Arm(OTHER, act))), limits=limits, recording=recording)
+    limits = changed(LIMITS, queue=20)
+    recording = changed(RECORDING, batch=8, rotate_mib=0.02)
+    made = comparison(folder, here(given(Arm(OTHER, act))), limits=limits, recording=recording)
     shadowed = Shadowed(Arm(act=lambda *_: Arm().answer("ab")), made)
     parent = os.getppid()
     for number in itertools.count():

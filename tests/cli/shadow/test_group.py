@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.shadow.receiving import today
+from harness.shadow.commands import today
 from tests.cli.conftest import Harness
 from tests.make.shadow import live_log
 from tests.make.shadow.attempts import WATCH

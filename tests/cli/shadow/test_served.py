@@ -10,8 +10,8 @@ from engines import registry as arms
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.cli.project import Project
 from harness.pipeline.layout import Layout
+from harness.shadow.commands import FOLDER, log_folder, log_of
 from harness.shadow.comparison import ShadowLog
-from harness.shadow.receiving import FOLDER, log_folder, log_of
 
 OWN = FOLDER / "mail-tantivy"
 

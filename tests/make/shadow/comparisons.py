@@ -3,53 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
+from harness.core.run import Status
 from harness.shadow import log
 from harness.shadow.comparison import Comparison
-from harness.shadow.limits import MILLION, Limits, Recording, Sampler
+from harness.shadow.limits import MILLION, Limits, Recording, Sampling, Settings
 from harness.shadow.log import Read
+from harness.shadow.pair import Generation, asked, given_up, told
+from harness.shadow.record import Kind, LoggedAnswer
 from harness.shadow.recorder import Slices
-from harness.shadow.worker import Open, ProcessWorker, ThreadWorker, Worker
+from harness.shadow.worker import Lost, Open, ProcessWorker, Question, Worker
 
 MS = 1_000_000
 SECOND = 1_000 * MS
-MEMORY = 256 << 20
 LIMITS = Limits(
     in_flight=1,
     queue=1_000,
-    budget_ns=60 * SECOND,
-    late_ns=20 * SECOND,
-    hang_ns=20 * SECOND,
-    start_ns=30 * SECOND,
-    memory_bytes=MEMORY,
-    backoff_ns=1,
-    backoff_most_ns=1,
-    abandoned=2,
-    close_ns=20 * SECOND,
+    budget_s=60.0,
+    late_ms=20_000.0,
+    hang_ms=20_000.0,
+    start_s=30.0,
+    memory_mib=256,
+    backoff_ms=1e-6,
+    backoff_most_ms=1e-6,
+    close_s=20.0,
 )
 RECORDING = Recording(
-    batch=64,
-    linger_ns=MS,
-    backlog=100_000,
-    rotate_bytes=1 << 20,
-    sync_ns=60 * SECOND,
-    persistence=0.9,
+    batch=64, linger_ms=1.0, backlog=100_000, rotate_mib=1.0, sync_ms=60_000.0, persistence=0.9
 )
-HASTY = replace(LIMITS, late_ns=200 * MS, hang_ns=300 * MS)
+Table = TypeVar("Table", Limits, Recording)
+
+
+def changed(table: Table, **values: float) -> Table:
+    """Change some of the settings."""
+    return type(table).model_validate({**table.model_dump(), **values})
+
+
+HASTY = changed(LIMITS, late_ms=200.0, hang_ms=300.0)
 """Limits for a candidate that hangs."""
 
 
-def on_thread(opens: Open) -> Callable[[], Worker]:
-    """Start the candidate on a thread."""
-    return partial(ThreadWorker, opens, start_ns=LIMITS.start_ns)
+class Here:
+    """A candidate that is asked where it is: nothing of it is contained but an exception."""
+
+    def __init__(self, opens: Open) -> None:
+        try:
+            self._opened = opens()
+            self._searcher = self._opened.__enter__()
+        except Exception as exc:
+            raise Lost(Kind.CRASH, f"it did not open: {told(exc)}") from exc
+        self._generation = Generation(self._searcher)
+
+    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
+        """Ask; an exit loses the candidate."""
+        del hang_ns
+        try:
+            return asked(self._searcher, self._generation, question, late_ns)
+        except SystemExit as exc:
+            raise Lost(Kind.CRASH, told(exc), given_up(Status.FAILED, told(exc), 0)) from exc
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._opened.__exit__(None, None, None)
 
 
-def in_process(opens: Open, memory_bytes: int = MEMORY) -> Callable[[], Worker]:
+def here(opens: Open) -> Callable[[], Worker]:
+    """Start the candidate where it is asked."""
+    return partial(Here, opens)
+
+
+def in_process(opens: Open) -> Callable[[], Worker]:
     """Start the candidate in a process."""
-    return partial(ProcessWorker, opens, start_ns=LIMITS.start_ns, memory_bytes=memory_bytes)
+    return partial(ProcessWorker, opens, LIMITS)
 
 
 def comparison(
@@ -62,14 +90,9 @@ def comparison(
     limits: Limits = LIMITS,
 ) -> Comparison:
     """Compare every query, unless told otherwise."""
-    return Comparison(
-        folder,
-        start,
-        sampler=Sampler(rate=rate, seed=1),
-        limits=limits,
-        recording=recording,
-        slices=slices,
-    )
+    sampling = Sampling(rate=rate, seed=1)
+    settings = Settings(sampling=sampling, limits=limits, recording=recording)
+    return Comparison(folder, start, settings, slices)
 
 
 def drained(made: Comparison) -> Read:

@@ -15,7 +15,7 @@ from harness.agreement import Class
 from harness.corpus.prepared import Prepared
 from harness.shadow import log
 from harness.shadow.log import Log
-from harness.shadow.pair import Attempt, Generation, Pair, Served, asked
+from harness.shadow.pair import Attempt, Generation, Served, asked
 from harness.shadow.recorder import judged
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
@@ -42,9 +42,10 @@ def write(toy: Toy, folder: Path, start_ns: int = START) -> None:
             start = perf_counter_ns()
             answer = control.search(text, K)
             served = Served(text, K, {}, answer, "", perf_counter_ns() - start, ours())
-            attempt = Attempt(number, number, start_ns + number * 10**9, served, ours)
             side = asked(candidate, theirs, (text, K, {}), 10**10)
-            pairs.append(Pair(attempt, replace(side, hits=()) if text == MENDED else side, ours()))
+            side = replace(side, hits=()) if text == MENDED else side
+            at = start_ns + number * 10**9
+            pairs.append(Attempt(number, number, at, served, ours, side, ours()))
         found = judged(
             pairs, writer=log.writer, persistence=0.9, slices=lambda text, _: slices.get(text, ())
         )

@@ -19,22 +19,22 @@ from harness.core.server import CONNECTIONS, bound, server
 from harness.shadow.comparison import Comparison
 from harness.shadow.files import read_reading
 from harness.shadow.http_searcher import KIND, HttpSearcher, http_searcher
-from harness.shadow.limits import MILLION, Sampler
+from harness.shadow.limits import MILLION, Sampling
 from harness.shadow.log import Read
 from harness.shadow.receiver import Asking, Receiver
 from harness.shadow.server import Backend, Reading
 from harness.shadow.worker import Worker
-from tests.make.shadow.comparisons import drained, on_thread
+from tests.make.shadow.comparisons import drained, here
 from tests.source import ROOT
 
 READING = read_reading(ROOT / "examples" / "shadow" / "http.toml")
 OTHER = "http://candidate.test"
 ALL = Asking(
-    workers=1,
     per_second=1e6,
-    sampler=Sampler(rate=MILLION, seed=1),
-    repeats=Sampler(rate=0, seed=1),
+    workers=1,
+    repeat=0,
     client_header="x-real-ip",
+    sampling=Sampling(rate=MILLION, seed=1),
 )
 """A receiver that asks about every request, once."""
 DOCUMENTS = {"ab": "apple bread", "b": "bread", "c": "cheese and apple"}
@@ -114,7 +114,7 @@ def candidate(server: Server, reading: Reading = READING) -> Callable[[], Worker
             backend = Backend(reading, KIND, OTHER)
             yield HttpSearcher(client, httpx.URL(OTHER), reading, backend)
 
-    return on_thread(opens)
+    return here(opens)
 
 
 def settled(made: Comparison, attempts: int = 0, faults: int = 0) -> Read:
@@ -162,7 +162,7 @@ def receiving(
 ) -> Iterator[str]:
     """Run the receiver of mirrored requests, and yield its address."""
     with (
-        http_searcher(control, reading) as searcher,
+        http_searcher(control, reading, {}) as searcher,
         bound("127.0.0.1", 0) as (opened, url),
     ):
         receiver = Receiver(reading, searcher, comparison, asking)

@@ -15,12 +15,11 @@ from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.shadow import page as shadow_page
 from harness.shadow import words as shadow_words
-from harness.shadow.counts import Point
 from harness.shadow.divergences import Accepted, Judged, Standing, Suppressions
 from harness.shadow.log import Between
 from harness.shadow.page import side_by_side, to_page
 from harness.shadow.record import Degradation, Divergence, Kind
-from harness.shadow.summary import Summary
+from harness.shadow.summary import Point, Summary
 from harness.shadow.words import Shadowed, to_json
 from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
 from tests.report.page.test_page import LOADING, Reader
@@ -28,7 +27,7 @@ from tests.report.page.test_page import LOADING, Reader
 pytestmark = pytest.mark.slow
 TODAY = date(2026, 11, 22)
 HOSTILE = "<script>alert(1)</script>\u202e&amp;"
-TIES = Accepted(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
+TIES = Accepted.of(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
 
 
 def found(suppressions: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> Shadowed:
@@ -61,7 +60,7 @@ def page(shown: Shadowed) -> str:
 
 
 def empty() -> Shadowed:
-    return Shadowed(Summary(bounds()), Judged(()), Suppressions(()))
+    return Shadowed(Summary(bounds()), Judged(()), Suppressions())
 
 
 def test_the_page_runs_nothing_and_loads_nothing() -> None:

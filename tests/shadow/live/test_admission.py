@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Thread
 
 from harness.shadow.limits import MINUTE_NS, LoadShedder, Reason
+from tests.make.shadow.comparisons import LIMITS, changed
 
 SECOND = 1_000_000_000
 
@@ -20,10 +21,11 @@ class Clock:
 
 
 def gate(
-    *, in_flight: int = 2, queue: int = 1, budget_ns: int = 10 * SECOND
+    *, in_flight: int = 2, queue: int = 1, budget_s: float = 10.0
 ) -> tuple[LoadShedder, Clock]:
     clock = Clock()
-    return LoadShedder(in_flight=in_flight, queue=queue, budget_ns=budget_ns, clock=clock), clock
+    limits = changed(LIMITS, in_flight=in_flight, queue=queue, budget_s=budget_s)
+    return LoadShedder(limits, clock), clock
 
 
 def test_no_more_pairs_are_inside_than_may_run_and_wait() -> None:
@@ -66,7 +68,7 @@ def test_the_switch_sheds_all_and_lets_in_again() -> None:
 
 
 def test_threads_do_not_lose_a_count() -> None:
-    made = LoadShedder(in_flight=1, queue=0, budget_ns=MINUTE_NS)
+    made = LoadShedder(changed(LIMITS, queue=0, budget_s=60.0))
     admitted: list[int] = []
 
     def ask() -> None:

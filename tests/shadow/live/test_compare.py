@@ -13,7 +13,7 @@ from harness.agreement import Class, agree
 from harness.core.engine import Answer, Hit
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
-from harness.shadow.pair import Attempt, Pair, Served, given_up, not_asked
+from harness.shadow.pair import Attempt, Served, given_up, not_asked
 from harness.shadow.record import DIVERGING, Kind, LoggedAnswer, query_key
 from harness.shadow.recorder import Judged, judged
 from tests.shadow.arms import MANIFEST, hits
@@ -33,23 +33,23 @@ def pair(
     error: str = "",
     after: str = G,
     shed: str = "",
-) -> Pair:
+) -> Attempt:
     """One pair; letters are the documents that an arm showed."""
     answer = Answer(hits(shown), PRINT) if isinstance(shown, str) else shown
     served = Served(text, k, params or {}, answer, error, 1_000, G)
     side = found(candidate) if isinstance(candidate, str) else candidate
-    return Pair(Attempt(number, 10 * number, 7, served, lambda: G), side, after, shed)
+    return Attempt(number, 10 * number, 7, served, lambda: G, side, after, shed)
 
 
 def found(ids: str, served_by: str = PRINT, after: str = G) -> LoggedAnswer:
     return LoggedAnswer(Status.ANSWERED, hits(ids), served_by, "", "", 2_000, G, after)
 
 
-def judge(*pairs: Pair) -> Judged:
+def judge(*pairs: Attempt) -> Judged:
     return judged(pairs, writer="w", persistence=0.9, slices=None)
 
 
-def one(made: Pair) -> tuple[Class, str]:
+def one(made: Attempt) -> tuple[Class, str]:
     (observation,) = judge(made).observations
     return observation.outcome, observation.reason
 
@@ -130,7 +130,7 @@ LATE = given_up(Status.TIMED_OUT, "late", 5)
     ],
 )  # fmt: skip
 def test_what_was_not_compared_says_why_and_has_no_number(
-    made: Pair, outcome: Class, reason: str
+    made: Attempt, outcome: Class, reason: str
 ) -> None:
     records = judge(made)
     (record,) = records.observations

@@ -27,7 +27,7 @@ from harness.shadow.worker import (
     heard,
     said,
 )
-from tests.make.shadow.comparisons import MEMORY, SECOND
+from tests.make.shadow.comparisons import LIMITS, changed
 from tests.shadow.babbling import Runs, babbling, frame
 
 SIDE = LoggedAnswer(
@@ -46,9 +46,9 @@ SIDE = LoggedAnswer(
 )  # fmt: skip
 def test_what_a_candidate_babbles_loses_it_and_runs_nothing(tmp_path: Path, how: str) -> None:
     made = tmp_path / "made"
-    limit = (6 if how == "half a frame" else 60) * SECOND
+    limits = changed(LIMITS, start_s=6.0 if how == "half a frame" else 60.0)
     with pytest.raises(Lost, match="it did not open") as lost:
-        ProcessWorker(partial(babbling, how, made), start_ns=limit, memory_bytes=MEMORY)
+        ProcessWorker(partial(babbling, how, made), limits)
     assert lost.value.kind is Kind.CRASH
     assert not made.exists()
 

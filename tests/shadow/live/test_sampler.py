@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from harness.core.errors import HarnessError
-from harness.shadow.limits import MILLION, Sampler
+from harness.shadow.limits import MILLION, Sampler, Sampling
 
 rates = st.integers(0, MILLION)
 seeds = st.integers(0, 2**32)
@@ -47,5 +47,5 @@ def test_the_same_seed_picks_the_same_and_another_seed_others() -> None:
 
 @pytest.mark.parametrize("rate", [-1, MILLION + 1])
 def test_a_share_beyond_all_is_refused(rate: int) -> None:
-    with pytest.raises(HarnessError, match="in a million"):
-        Sampler(rate=rate, seed=1)
+    with pytest.raises(ValidationError, match="rate"):
+        Sampling(rate=rate, seed=1)

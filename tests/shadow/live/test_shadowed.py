@@ -18,7 +18,7 @@ from harness.shadow import log
 from harness.shadow.comparison import Shadowed
 from harness.shadow.record import Kind
 from harness.shadow.worker import Worker
-from tests.make.shadow.comparisons import HASTY, LIMITS, comparison, drained, in_process, on_thread
+from tests.make.shadow.comparisons import HASTY, LIMITS, comparison, drained, here, in_process
 from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def test_the_very_answer_of_the_control_is_served(tmp_path: Path) -> None:
         shown.append(Answer(hits("ab"), MANIFEST.fingerprint))
         return shown[-1]
 
-    with comparison(tmp_path, on_thread(arm())) as made:
+    with comparison(tmp_path, here(arm())) as made:
         shadowed = Shadowed(Arm(act=act), made)
         answers = [shadowed.search("ab", 10), shadowed.search_with("ab", 10, {"limit": 3})]
         found = drained(made)
@@ -43,7 +43,7 @@ def test_the_very_answer_of_the_control_is_served(tmp_path: Path) -> None:
 def test_a_client_is_written_by_a_key_of_the_log_and_never_as_it_is(tmp_path: Path) -> None:
     keys = []
     for folder in ("one", "other"):
-        with comparison(tmp_path / folder, on_thread(arm())) as made:
+        with comparison(tmp_path / folder, here(arm())) as made:
             shadowed = Shadowed(Arm(), made)
             for client in ("ada", "ada", "ben"):
                 shadowed.search("ab", 10, client=client)
@@ -63,7 +63,7 @@ def test_a_client_is_written_by_a_key_of_the_log_and_never_as_it_is(tmp_path: Pa
 @pytest.mark.parametrize(
     ("how", "start"),
     [
-        ("raise", on_thread), ("quit", on_thread), ("hang", on_thread),
+        ("raise", here), ("quit", here),
         ("hang", in_process), ("exit", in_process), ("leak", in_process),
     ],
 )  # fmt: skip
@@ -88,7 +88,7 @@ def test_a_candidate_that_misbehaves_changes_no_answer(
 
 @pytest.mark.parametrize("garbage", [None, 7, "hits", Answer(None, "x")])  # type: ignore[arg-type]
 def test_garbage_of_a_candidate_changes_no_answer(tmp_path: Path, garbage: Answer) -> None:
-    with comparison(tmp_path, on_thread(given(Arm(act=lambda *_: garbage)))) as made:
+    with comparison(tmp_path, here(given(Arm(act=lambda *_: garbage)))) as made:
         assert Shadowed(Arm(), made).search("ab", 10) == Arm().search("ab", 10)
         found = drained(made)
     assert found.tally.errored == 1
@@ -98,7 +98,7 @@ def test_garbage_of_a_candidate_changes_no_answer(tmp_path: Path, garbage: Answe
 def test_garbage_of_the_control_is_served_as_it_is_and_written_as_a_failure(
     tmp_path: Path, garbage: Answer
 ) -> None:
-    with comparison(tmp_path, on_thread(arm())) as made:
+    with comparison(tmp_path, here(arm())) as made:
         assert Shadowed(Arm(act=lambda *_: garbage), made).search("ab", 10) is garbage
         (one,) = drained(made).observations
     assert one.outcome is Class.ERROR
@@ -111,7 +111,7 @@ def test_what_the_control_raises_is_raised(tmp_path: Path, error: BaseException)
     def act(_: str, __: int) -> Answer:
         raise error
 
-    with comparison(tmp_path, on_thread(arm())) as made:
+    with comparison(tmp_path, here(arm())) as made:
         with pytest.raises(type(error)) as caught:
             Shadowed(Arm(act=act), made).search("ab", 10)
         found = drained(made)
@@ -135,7 +135,7 @@ def test_each_arm_has_its_own_clock(tmp_path: Path) -> None:
             time.sleep(0.001)
         return Answer(hits("a"), OTHER.fingerprint)
 
-    with comparison(tmp_path, on_thread(given(Arm(OTHER, slow)))) as made:
+    with comparison(tmp_path, here(given(Arm(OTHER, slow)))) as made:
         began = time.perf_counter_ns()
         Shadowed(Arm(), made).search("a", 10)
         took_ns = time.perf_counter_ns() - began
@@ -159,7 +159,7 @@ def test_an_index_that_moves_during_the_pair_makes_it_stale(tmp_path: Path, move
         return Answer(hits("b"[:k]), OTHER.fingerprint)
 
     candidate.act = act
-    with comparison(tmp_path, on_thread(given(candidate))) as made:
+    with comparison(tmp_path, here(given(candidate))) as made:
         shadowed = Shadowed(control, made)
         for text in ("a", "move", "a"):
             shadowed.search(text, 10)
@@ -174,7 +174,7 @@ def test_an_index_that_moves_during_the_pair_makes_it_stale(tmp_path: Path, move
 
 def test_a_control_that_takes_no_params_is_asked_with_the_text_alone(tmp_path: Path) -> None:
     candidate = Arm(OTHER)
-    with comparison(tmp_path, on_thread(given(candidate))) as made:
+    with comparison(tmp_path, here(given(candidate))) as made:
         shadowed = Shadowed(Plain("ab"), made)
         assert shadowed.search_with("ab", 1, {"limit": 3}).hits == hits("a")
         drained(made)
@@ -183,7 +183,7 @@ def test_a_control_that_takes_no_params_is_asked_with_the_text_alone(tmp_path: P
 
 def test_whatever_else_the_control_can_do_it_can_do_here(tmp_path: Path) -> None:
     control = Arm()
-    with comparison(tmp_path, on_thread(arm())) as made:
+    with comparison(tmp_path, here(arm())) as made:
         shadowed = Shadowed(control, made)
         assert shadowed.manifest is MANIFEST
         assert shadowed.asked is control.asked
@@ -204,7 +204,7 @@ class Broken:
 
 def test_a_failure_of_our_own_is_counted_and_not_served(tmp_path: Path) -> None:
     bad = cast("Mapping[str, Scalar]", 7)
-    with comparison(tmp_path, on_thread(arm())) as made:
+    with comparison(tmp_path, here(arm())) as made:
         shadowed = Shadowed(Plain("ab"), made)
         for _ in range(5):
             assert shadowed.search_with("x", 10, bad).hits == hits("ab")
@@ -219,7 +219,7 @@ def test_a_failure_of_our_own_is_counted_and_not_served(tmp_path: Path) -> None:
 
 
 def test_a_control_whose_index_cannot_be_told_is_served_and_not_compared(tmp_path: Path) -> None:
-    with comparison(tmp_path, on_thread(arm())) as made:
+    with comparison(tmp_path, here(arm())) as made:
         shadowed = Shadowed(cast("Searcher", Broken()), made)
         assert cast("str", shadowed.search("x", 10)) == "x"
         assert drained(made).tally.compared == 0

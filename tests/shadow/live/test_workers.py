@@ -12,20 +12,16 @@ from harness.core.engine import Answer, Hit
 from harness.core.run import Status
 from harness.shadow.pair import Generation
 from harness.shadow.record import Kind
-from harness.shadow.worker import QUESTION_BYTES, Lost, Open, ProcessWorker, ThreadWorker, Worker
-from tests.make.shadow.comparisons import MEMORY, MS, SECOND
+from harness.shadow.worker import QUESTION_BYTES, Lost, Open, ProcessWorker
+from tests.make.shadow.comparisons import LIMITS, MS, SECOND, Here, changed
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("anew")]
 PATIENT = {"late_ns": 20 * SECOND, "hang_ns": 20 * SECOND}
 
 
-def thread(opens: Open, start_ns: int = 20 * SECOND) -> Worker:
-    return ThreadWorker(opens, start_ns=start_ns)
-
-
-def process(opens: Open, start_ns: int = 30 * SECOND) -> ProcessWorker:
-    return ProcessWorker(opens, start_ns=start_ns, memory_bytes=MEMORY)
+def process(opens: Open, start_s: float = 30.0) -> ProcessWorker:
+    return ProcessWorker(opens, changed(LIMITS, start_s=start_s))
 
 
 def children() -> list[psutil.Process]:
@@ -33,9 +29,8 @@ def children() -> list[psutil.Process]:
     return [one for one in psutil.Process().children() if "spawn_main" in str(one.cmdline())]
 
 
-@pytest.mark.parametrize("start", [thread, process])
-def test_a_worker_answers_with_who_it_is_and_what_it_cost(start: type[ThreadWorker]) -> None:
-    worker = start(arm(), start_ns=30 * SECOND)
+def test_a_worker_answers_with_who_it_is_and_what_it_cost() -> None:
+    worker = process(arm())
     side = worker.ask(("abc", 2, {}), **PATIENT)
     assert (side.status, side.hits) == (Status.ANSWERED, hits("ab"))
     assert side.served_by == OTHER.fingerprint
@@ -44,35 +39,16 @@ def test_a_worker_answers_with_who_it_is_and_what_it_cost(start: type[ThreadWork
     assert 0 < side.elapsed_ns < 20 * SECOND
     raised = worker.ask(("abc", 2, {}), late_ns=0, hang_ns=20 * SECOND)
     assert raised.status is Status.TIMED_OUT
-    assert worker.close() is False
+    worker.close()
 
 
-@pytest.mark.parametrize("start", [thread, process])
-def test_an_exception_is_an_answer_of_its_own_kind(start: type[ThreadWorker]) -> None:
-    worker = start(arm("raise"), start_ns=30 * SECOND)
+def test_an_exception_is_an_answer_of_its_own_kind() -> None:
+    worker = process(arm("raise"))
     side = worker.ask(("raise", 2, {}), **PATIENT)
     assert side.status is Status.FAILED
     assert side.error == "ValueError: half of a character: \\ud800"
     assert worker.ask(("ab", 2, {}), **PATIENT).status is Status.ANSWERED
     worker.close()
-
-
-def test_a_thread_that_hangs_is_given_up_and_left() -> None:
-    worker = thread(arm("hang"))
-    with pytest.raises(Lost, match=r"no answer after 0\.050 s") as lost:
-        worker.ask(("hang", 2, {}), late_ns=50 * MS, hang_ns=50 * MS)
-    assert lost.value.kind is Kind.TIMEOUT
-    assert lost.value.side is not None
-    assert lost.value.side.status is Status.TIMED_OUT
-    assert worker.close() is True
-
-
-def test_a_thread_that_exits_is_lost() -> None:
-    worker = thread(arm("quit"))
-    with pytest.raises(Lost, match="SystemExit") as lost:
-        worker.ask(("quit", 2, {}), **PATIENT)
-    assert lost.value.kind is Kind.CRASH
-    assert worker.close() is False
 
 
 @pytest.mark.parametrize(
@@ -111,20 +87,16 @@ def test_a_process_that_is_killed_is_lost_and_too_long_a_question_not_asked() ->
     worker.close()
 
 
-@pytest.mark.parametrize("start", [thread, process])
-def test_a_candidate_that_does_not_open_is_lost(start: type[ThreadWorker]) -> None:
+def test_a_candidate_that_does_not_open_is_lost() -> None:
     with pytest.raises(Lost, match="did not open: RuntimeError: there is no index") as lost:
-        start(broken, start_ns=30 * SECOND)
+        process(broken)
     assert lost.value.side is None
 
 
 def test_a_candidate_that_opens_too_slowly_is_ended() -> None:
     with pytest.raises(Lost, match="did not open: no answer after"):
-        process(slow_to_open, start_ns=300 * MS)
+        process(slow_to_open, start_s=0.3)
     assert not children()
-    with pytest.raises(Lost, match="was not open after") as lost:
-        thread(slow_to_open, start_ns=50 * MS)
-    assert lost.value.left
 
 
 def test_an_opener_that_no_process_can_be_given_is_refused() -> None:
@@ -145,7 +117,7 @@ def test_an_opener_that_no_process_can_be_given_is_refused() -> None:
     ],
 )
 def test_garbage_is_a_failure_and_no_empty_answer(garbage: Answer) -> None:
-    worker = thread(given(Arm(act=lambda *_: garbage)))
+    worker = Here(given(Arm(act=lambda *_: garbage)))
     side = worker.ask(("ab", 2, {}), **PATIENT)
     assert (side.status, side.hits) == (Status.FAILED, ())
     assert side.error
@@ -154,11 +126,11 @@ def test_garbage_is_a_failure_and_no_empty_answer(garbage: Answer) -> None:
 
 def test_params_reach_a_candidate_that_takes_them_and_its_note_comes_back() -> None:
     taking = Arm(act=lambda *_: Answer(hits("a"), OTHER.fingerprint, "as a prefix"))
-    worker = thread(given(taking))
+    worker = Here(given(taking))
     assert worker.ask(("ab", 2, {"limit": 3}), **PATIENT).note == "as a prefix"
     assert taking.asked == [("ab", 2, {"limit": 3})]
     worker.close()
-    plain = thread(given(Plain()))
+    plain = Here(given(Plain()))
     side = plain.ask(("ab", 2, {"limit": 3}), **PATIENT)
     assert (side.hits, side.note) == (hits("ab"), "")
     plain.close()

@@ -6,14 +6,21 @@ from threading import Thread
 
 import pytest
 
-from harness.shadow.server import Backlog
+from harness.shadow.receiver import Backlog, Mirrored
+
+
+def one_of(size: int, at: int = 0) -> Mirrored:
+    return Mirrored(str(at), "", {}, b"x" * size)
 
 
 def test_items_come_in_order_and_then_the_end() -> None:
-    made: Backlog[int] = Backlog()
-    assert all(made.put(at, 1) for at in range(100))
+    made = Backlog()
+    assert all(made.put(one_of(1, at)) for at in range(100))
     made.end()
-    assert [made.get() for _ in range(101)] == [*range(100), None]
+    assert [one and int(one.method) for one in (made.get() for _ in range(101))] == [
+        *range(100),
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -29,31 +36,31 @@ def test_items_come_in_order_and_then_the_end() -> None:
 def test_beyond_either_bound_nothing_is_taken(
     items: int, size: int, sizes: list[int], taken: list[bool]
 ) -> None:
-    made: Backlog[int] = Backlog(items=items, size=size)
-    assert [made.put(at, one) for at, one in enumerate(sizes)] == taken
+    made = Backlog(items=items, size=size)
+    assert [made.put(one_of(one)) for one in sizes] == taken
 
 
 def test_what_was_given_makes_room() -> None:
-    made: Backlog[str] = Backlog(items=1, size=10)
+    made = Backlog(items=1, size=10)
     for _ in range(50):
-        assert made.put("a", 10)
-        assert not made.put("b", 10)
-        assert made.get() == "a"
+        assert made.put(one_of(10, 1))
+        assert not made.put(one_of(10, 2))
+        assert made.get() == one_of(10, 1)
 
 
 def test_threads_lose_nothing_that_was_taken() -> None:
-    made: Backlog[int] = Backlog(items=50, size=400)
+    made = Backlog(items=50, size=400)
     taken: list[int] = []
 
     def give(start: int) -> None:
-        taken.extend(at for at in range(start, start + 2_000) if made.put(at, at % 13))
+        taken.extend(at for at in range(start, start + 2_000) if made.put(one_of(at % 13, at)))
 
     threads = [Thread(target=give, args=(start,)) for start in (0, 10_000, 20_000)]
     got: list[int] = []
 
     def drain() -> None:
         while (one := made.get()) is not None:
-            got.append(one)
+            got.append(int(one.method))
 
     reader = Thread(target=drain)
     for thread in (reader, *threads):
@@ -63,4 +70,4 @@ def test_threads_lose_nothing_that_was_taken() -> None:
     made.end()
     reader.join()
     assert sorted(got) == sorted(taken)
-    assert made.put(0, 400)
+    assert made.put(one_of(400))

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from mcp import Client, MCPError
 from mcp.types import CONNECTION_CLOSED, Implementation
 
-from harness.shadow.mcp_proxy import McpControl
+from harness.shadow.mcp import McpControl
 
 
 class Line:

@@ -15,8 +15,8 @@ from harness.core.engine import Searcher
 from harness.core.run import Status
 from harness.shadow.files import read_reading
 from harness.shadow.log import Read
-from harness.shadow.mcp_proxy import McpControl, McpProxy
-from tests.make.shadow.comparisons import comparison, drained, on_thread
+from harness.shadow.mcp import McpControl, McpProxy
+from tests.make.shadow.comparisons import comparison, drained, here
 from tests.shadow.arms import OTHER, Arm
 from tests.source import ROOT
 
@@ -54,7 +54,7 @@ def called(folder: Path, answer: CallToolResult, tool: str) -> tuple[CallToolRes
                 found: CallToolResult = await client.session.call_tool(tool, {"query": "ab"})
         return found
 
-    with comparison(folder, on_thread(letters)) as made:
+    with comparison(folder, here(letters)) as made:
         found = anyio.run(run, made)
         return found, drained(made)
 

@@ -6,7 +6,6 @@ import gzip
 import json
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
@@ -19,7 +18,7 @@ from harness.core.errors import HarnessError
 from harness.core.run import Status
 from harness.shadow.comparison import Comparison
 from harness.shadow.http_searcher import SENT_BY_US, check_address, http_candidate, http_searcher
-from harness.shadow.limits import MILLION, Sampler
+from harness.shadow.limits import MILLION, Sampling
 from harness.shadow.receiver import (
     LOOPED,
     NOT_COMPARED,
@@ -31,7 +30,7 @@ from harness.shadow.receiver import (
 )
 from harness.shadow.record import Kind
 from harness.shadow.server import Reading
-from tests.make.shadow.comparisons import HASTY, LIMITS, comparison
+from tests.make.shadow.comparisons import HASTY, LIMITS, changed, comparison
 from tests.make.shadow.servers import (
     ALL,
     OTHER,
@@ -50,7 +49,7 @@ from tests.make.shadow.servers import (
 pytestmark = pytest.mark.slow
 
 
-def changed(table: str, **values: object) -> Reading:
+def reading_with(table: str, **values: object) -> Reading:
     whole = READING.model_dump()
     return Reading.model_validate({**whole, table: {**whole[table], **values}})
 
@@ -116,7 +115,9 @@ def test_a_query_is_asked_of_both_and_kept_with_all_it_takes(tmp_path: Path) -> 
 def test_a_query_in_a_body_is_sent_unpacked(
     tmp_path: Path, body: bytes, how: dict[str, str]
 ) -> None:
-    reading = changed("request", compared=["POST /search"], text="/body/query/words", k="/body/n")
+    reading = reading_with(
+        "request", compared=["POST /search"], text="/body/query/words", k="/body/n"
+    )
     control, other = Server(), Server()
     with (
         comparison(tmp_path, candidate(other, reading)) as made,
@@ -132,7 +133,7 @@ def test_a_query_in_a_body_is_sent_unpacked(
 
 
 def test_a_form_is_read_as_parameters(tmp_path: Path) -> None:
-    reading = changed("request", compared=["POST /search"], text="/body/q", k="/body/rows")
+    reading = reading_with("request", compared=["POST /search"], text="/body/q", k="/body/rows")
     with (
         comparison(tmp_path, candidate(Server(), reading)) as made,
         mirrored(Server(), made, reading) as client,
@@ -178,7 +179,7 @@ def test_null_scores_leave_the_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_server_that_fails_is_a_failure_of_its_side(tmp_path: Path, how: str) -> None:
-    small = changed("bounds", answer_bytes=300)
+    small = reading_with("bounds", answer_bytes=300)
     with (
         comparison(tmp_path / "a", candidate(fails(how), small)) as made,
         mirrored(Server(), made, small) as client,
@@ -243,8 +244,8 @@ def test_a_degraded_answer_is_a_fallback(tmp_path: Path) -> None:
 
 
 def test_requests_that_cannot_be_read_are_counted_with_their_cause(tmp_path: Path) -> None:
-    reading = changed("request", compared=["GET /search", "POST /search"])
-    small = reading.model_copy(update={"bounds": changed("bounds", request_bytes=10).bounds})
+    reading = reading_with("request", compared=["GET /search", "POST /search"])
+    small = reading.model_copy(update={"bounds": reading_with("bounds", request_bytes=10).bounds})
     control = Server()
     with comparison(tmp_path, candidate(Server())) as made, mirrored(control, made, small) as sent:
         sent.get("/search?size=3")
@@ -261,7 +262,7 @@ def test_requests_that_cannot_be_read_are_counted_with_their_cause(tmp_path: Pat
 
 
 def test_shed_pairs_are_attempts(tmp_path: Path) -> None:
-    narrow = replace(LIMITS, budget_ns=1)
+    narrow = changed(LIMITS, budget_s=1e-9)
     start = candidate(Server())
     with comparison(tmp_path, start, limits=narrow) as made, mirrored(Server(), made) as client:
         client.get("/search?q=apple")
@@ -279,7 +280,7 @@ def test_the_control_asked_twice_shows_its_own_noise(tmp_path: Path) -> None:
             hits["hits"]["hits"].reverse()
         return sent._replace(body=json.dumps(hits).encode())
 
-    twice = ALL._replace(repeats=Sampler(rate=MILLION, seed=1))
+    twice = ALL._replace(repeat=1)
     other = says(found_of("cheese", 9))
     with (
         comparison(tmp_path, candidate(other)) as made,
@@ -311,8 +312,8 @@ SEARCH = Mirrored("GET", "/search?q=apple", {}, b"")
 
 
 def test_what_is_dropped_is_counted_exactly(made: Comparison) -> None:
-    asking = ALL._replace(per_second=2, sampler=Sampler(rate=MILLION // 2, seed=1))
-    with http_searcher("http://127.0.0.1:9", READING) as control:
+    asking = ALL._replace(per_second=2, sampling=Sampling(rate=MILLION // 2, seed=1))
+    with http_searcher("http://127.0.0.1:9", READING, {}) as control:
         receiver = Receiver(READING, control, made, asking)
         for _ in range(40):
             receiver.take(SEARCH)

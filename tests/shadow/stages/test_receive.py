@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.shadow import run
+from harness.shadow import receiver
+from harness.shadow.comparison import Counts, ShadowLog
 from harness.shadow.files import read_settings
-from harness.shadow.receiver import Mirrored, Receiver
-from harness.shadow.run import Receiving, shadow_receive
-from tests.make.shadow.servers import READING, Server, listening
+from harness.shadow.receiver import Mirrored, Receiver, shadow_receive
+from tests.make.shadow.servers import ALL, READING, Server, listening
 from tests.source import ROOT
 
 SETTINGS = read_settings(ROOT / "policy" / "shadow.toml")
@@ -30,23 +31,32 @@ class Stopped:
             self.receiver.take(Mirrored(method, "/search?q=apple", {}, b""))
 
 
-def received(folder: Path, monkeypatch: pytest.MonkeyPatch, *, loses: bool) -> run.Received:
+def received(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, loses: bool
+) -> tuple[Counts, Mapping[str, int]]:
     def ready(_: str) -> None:
         if loses:
             shutil.rmtree(folder)
 
-    monkeypatch.setattr(run, "server", Stopped)
+    monkeypatch.setattr(receiver, "server", Stopped)
     with listening(Server()) as control, listening(Server()) as candidate:
-        how = Receiving(control, candidate, READING, ("127.0.0.1", 0), 50, 1, 0.0, "x-real-ip")
-        return shadow_receive(how, folder, SETTINGS, ready)
+        return shadow_receive(
+            control,
+            candidate,
+            readings=(READING, READING),
+            address=("127.0.0.1", 0),
+            asking=ALL,
+            log=ShadowLog(folder, SETTINGS),
+            ready=ready,
+        )
 
 
 def test_what_was_compared_and_dropped_is_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = received(tmp_path / "log", monkeypatch, loses=False)
-    assert (found.counts.attempted, found.counts.lost) == (1, 0)
-    assert found.dropped == {"not a search": 1}
+    counts, dropped = received(tmp_path / "log", monkeypatch, loses=False)
+    assert (counts.attempted, counts.lost) == (1, 0)
+    assert dropped == {"not a search": 1}
 
 
 def test_a_log_that_vanishes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

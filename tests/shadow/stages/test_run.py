@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +15,11 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.pipeline.receipts import read_manifest
 from harness.shadow import log
-from harness.shadow.comparison import Settings, ShadowLog
+from harness.shadow.comparison import ShadowLog
 from harness.shadow.files import read_settings
-from harness.shadow.limits import Reason
+from harness.shadow.limits import Reason, Settings
 from harness.shadow.record import query_key
-from harness.shadow.run import Asking, Ran, mixed, shadow_run, titles
+from harness.shadow.run import Ran, mixed, shadow_run, titles
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 from tests.source import ROOT
 
@@ -30,12 +30,26 @@ PAIR = CONTROL, CANDIDATE
 K = 50
 
 
-def asking(toy: Toy, count: int, per_second: float = 0.0) -> Asking:
-    return Asking(Prepared.open(toy.layout.data).queries(), count, K, per_second)
-
-
-def run(toy: Toy, folder: Path, wanted: Asking, settings: Settings = SETTINGS) -> Ran:
-    return shadow_run(toy.layout, PAIR, toy.cache, ShadowLog(folder, settings), wanted)
+def run(
+    toy: Toy,
+    folder: Path,
+    count: int,
+    settings: Settings = SETTINGS,
+    *,
+    per_second: float = 0.0,
+    queries: Sequence[Query] | None = None,
+    pair: tuple[str, str] = PAIR,
+) -> Ran:
+    return shadow_run(
+        toy.layout,
+        pair,
+        toy.cache,
+        ShadowLog(folder, settings),
+        Prepared.open(toy.layout.data).queries() if queries is None else queries,
+        count=count,
+        k=K,
+        per_second=per_second,
+    )
 
 
 def narrow(**limits: float) -> Settings:
@@ -45,7 +59,7 @@ def narrow(**limits: float) -> Settings:
 
 def test_each_pair_is_in_the_class_that_a_replay_of_it_has(project: Toy, tmp_path: Path) -> None:
     queries = Prepared.open(project.layout.data).queries()
-    ran = run(project, tmp_path / "log", asking(project, len(queries)))
+    ran = run(project, tmp_path / "log", len(queries))
     found = log.read_logs(tmp_path / "log")
     control, candidate = (read_run(project.layout.run(arm)) for arm in PAIR)
     pair = Pair.of(control, candidate)
@@ -65,7 +79,7 @@ def test_each_pair_is_in_the_class_that_a_replay_of_it_has(project: Toy, tmp_pat
 
 def test_without_a_rate_nothing_is_shed(project: Toy, tmp_path: Path) -> None:
     """However narrow the queue, and however little of a minute the candidate may have."""
-    ran = run(project, tmp_path / "log", asking(project, 60), narrow(queue=0, budget_s=0.000001))
+    ran = run(project, tmp_path / "log", 60, narrow(queue=0, budget_s=0.000001))
     tally = log.read_logs(tmp_path / "log").tally
     assert (tally.attempted, tally.compared, tally.shed) == (60, 60, 0)
     assert ran.written
@@ -77,22 +91,19 @@ def test_without_a_rate_nothing_is_shed(project: Toy, tmp_path: Path) -> None:
 
 def test_with_a_rate_the_limits_hold(project: Toy, tmp_path: Path) -> None:
     """The candidate's process takes longer to start than all the questions take to come."""
-    wanted = asking(project, 60, per_second=100_000)
-    ran = run(project, tmp_path / "log", wanted, narrow(queue=0))
+    ran = run(project, tmp_path / "log", 60, narrow(queue=0), per_second=100_000)
     tally = log.read_logs(tmp_path / "log").tally
     assert tally.attempted == 60
     assert 0 < tally.shed == ran.counts.shed[Reason.IN_FLIGHT] < 60
 
 
 def test_questions_do_not_come_before_their_time(project: Toy, tmp_path: Path) -> None:
-    wanted = asking(project, 11, per_second=50)
-    assert wanted.step_ns == 20_000_000
-    assert run(project, tmp_path / "log", wanted).elapsed_ns >= 200_000_000
+    assert run(project, tmp_path / "log", 11, per_second=50).elapsed_ns >= 200_000_000
 
 
 def test_a_log_goes_on(project: Toy, tmp_path: Path) -> None:
     for _ in range(2):
-        assert run(project, tmp_path / "log", asking(project, 5)).counts.served == 5
+        assert run(project, tmp_path / "log", 5).counts.served == 5
     found = log.read_logs(tmp_path / "log")
     assert [one.number for one in found.observations] == list(range(1, 11))
 
@@ -121,19 +132,17 @@ def test_a_set_without_titles_says_so(project: Toy) -> None:
 
 
 def test_what_cannot_be_compared_is_refused(project: Toy, tmp_path: Path) -> None:
-    log = ShadowLog(tmp_path / "log", SETTINGS)
     with pytest.raises(EvidenceError, match="itself"):
-        shadow_run(project.layout, (CONTROL, CONTROL), project.cache, log, asking(project, 1))
+        run(project, tmp_path / "log", 1, pair=(CONTROL, CONTROL))
     with pytest.raises(DatasetError, match="the query set is empty"):
-        run(project, tmp_path / "log", replace(asking(project, 1), queries=()))
-    pair = CONTROL, "tantivy-stem"
+        run(project, tmp_path / "log", 1, queries=())
     with pytest.raises(InvalidArm):
-        shadow_run(project.layout, pair, project.cache, log, asking(project, 1))
+        run(project, tmp_path / "log", 1, pair=(CONTROL, "tantivy-stem"))
 
 
 def test_a_question_that_the_control_cannot_answer_is_an_attempt(
     project: Toy, tmp_path: Path
 ) -> None:
-    bad = Asking((Query("q", "bolo \ud800"), Query("r", "bolo")), 2, K, 0.0)
-    run(project, tmp_path / "log", bad)
+    bad = Query("q", "bolo \ud800"), Query("r", "bolo")
+    run(project, tmp_path / "log", 2, queries=bad)
     assert log.read_logs(tmp_path / "log").tally.attempted == 2

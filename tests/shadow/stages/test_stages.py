@@ -40,7 +40,7 @@ def test_a_look_sees_what_is_new_and_what_was_accepted_meanwhile(
         assert look.now(TODAY).summary.tally.attempted == 0
         log.append([attempt(1, outcome=Class.REORDER)], [], [])
         assert len(look.now(TODAY).judged.blocking) == 1
-        accept(suppressions, Accepted("r", "b", TODAY, kind=Class.REORDER), today=TODAY)
+        accept(suppressions, Accepted.of("r", "b", TODAY, kind=Class.REORDER), today=TODAY)
         log.append([attempt(2, outcome=Class.REORDER)], [], [])
         found = look.now(TODAY)
         assert (found.summary.tally.attempted, found.judged.blocking) == (2, ())
@@ -118,13 +118,13 @@ def test_a_replay_asks_the_most_frequent_first_and_says_what_the_register_says(
             time_limit_s=10,
             limit=limit,
         )
-        return [(one.outcome, one.now, standing) for one, standing in replayed.found]
+        return [(one.outcome, one.now, standing) for one, standing in replayed]
 
-    every = replay(Suppressions(()), None)
+    every = replay(Suppressions(), None)
     assert every[-1][1:] == (Now.FIXED, None)
     assert {standing for _, now, standing in every if now is Now.STILL} == {Standing.OPEN}
     some = Class(every[0][0])
-    known = Suppressions((Accepted("r", "b", TODAY, kind=some),))
+    known = Suppressions(accepted=(Accepted.of("r", "b", TODAY, kind=some),))
     assert replay(known, 1) == [(some, Now.STILL, Standing.ACCEPTED)]
 
 
@@ -134,7 +134,7 @@ def test_an_arm_with_itself_and_a_folder_without_a_log_are_refused(
     def replay(control: str) -> object:
         return shadow_replay(
             [tmp_path / "none"], project.layout, control, CANDIDATE, project.cache,
-            suppressions=Suppressions(()), today=TODAY, time_limit_s=10,
+            suppressions=Suppressions(), today=TODAY, time_limit_s=10,
         )  # fmt: skip
 
     with pytest.raises(EvidenceError, match="compared with itself"):

@@ -8,7 +8,7 @@ import pytest
 
 from harness.agreement import Class
 from harness.core.engine import Answer
-from harness.shadow.divergences import Again, Now, again, counted, questions
+from harness.shadow.divergences import Again, Now, again, questions
 from harness.shadow.record import Divergence
 from tests.make.shadow.attempts import divergence
 from tests.shadow.arms import OTHER, Arm, hits
@@ -72,8 +72,3 @@ def test_what_asks_the_same_is_asked_once_by_its_latest_record() -> None:
     deep = divergence(4, Class.REORDER, "ab", "ba", text="twice", k=50)
     found = questions([new, other, deep, old])
     assert [(one.times, one.latest.number) for one in found] == [(2, 2), (1, 3), (1, 4)]
-
-
-def test_every_outcome_is_counted_also_those_that_are_not_there() -> None:
-    found = [once(divergence(1, Class.REORDER, "ab", "ba"), "ab", ids) for ids in ("ba", "ab")]
-    assert counted(found) == {Now.FIXED: 1, Now.STILL: 1, Now.CHANGED: 0}

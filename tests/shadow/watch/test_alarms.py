@@ -74,7 +74,7 @@ def test_what_both_find_nothing_for_and_what_was_not_compared_says_nothing() -> 
 
 
 def test_an_alarm_stays_raised_when_all_is_well_again() -> None:
-    alarm = Share("empty", "candidate", "told", confidence=0.95, least=0, bound=0.4)
+    alarm = Share(("empty", "candidate", "told"), confidence=0.95, bound=0.4)
     for number in range(60):
         alarm.take(1.0, number)
     raised = alarm.alarm()

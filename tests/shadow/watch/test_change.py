@@ -36,11 +36,20 @@ def mix(p_value: float = 0.01, distance: float = 0.01) -> Mix:
 
 
 def test_windows_do_not_overlap_and_are_held_against_the_first() -> None:
-    windows: Windows[int] = Windows(3)
-    assert windows.lacking == 6
-    found = [pair for value in range(11) if (pair := windows.take(value))]
-    assert found == [((0, 1, 2), (3, 4, 5)), ((0, 1, 2), (6, 7, 8))]
-    assert (windows.later, windows.lacking) == (2, 1)
+    found = []
+
+    def change(first: tuple[int, ...], later: tuple[int, ...], at: int) -> Change:
+        found.append((first, later, at))
+        return Change(0.0, 1.0)
+
+    bound = ScoresBound(window=20, max_distance=0.2, p_value=0.01)
+    windows: Windows[int] = Windows(("scores", "candidate", ""), bound, change)
+    for value in range(70):
+        if not found:
+            assert windows.alarm().note.startswith(f"{40 - value} more")
+        windows.take(value, value)
+    whole = [tuple(range(start, start + 20)) for start in (0, 20, 40)]
+    assert found == [(whole[0], whole[1], 1), (whole[0], whole[2], 2)]
 
 
 def test_scores_that_collapse_are_seen_and_said() -> None:

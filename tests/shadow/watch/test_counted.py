@@ -1,4 +1,4 @@
-"""``harness.shadow.counts``: what of a log tells about two arms, and what is left out."""
+"""``harness.shadow.traffic``: what of a log tells about two arms, and what is left out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from harness.agreement import Class
 from harness.core.errors import EvidenceError
 from harness.core.evidence import LOST
 from harness.core.run import Status
-from harness.shadow.counts import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, traffic
 from harness.shadow.log import Read
 from harness.shadow.record import Observation, Seen
+from harness.shadow.traffic import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, count_traffic
 from tests.make.shadow.records import SEEN, observation
 
 OURS = replace(SEEN, served_by="old", elapsed_ns=100)
@@ -32,7 +32,7 @@ def log(*observations: Observation, missing: int = 0) -> Read:
 
 
 def test_values_come_in_the_order_of_the_attempts() -> None:
-    found = traffic(
+    found = count_traffic(
         log(
             pair(1, jaccard=0.5),
             pair(2, jaccard=1.0, k=20),
@@ -55,14 +55,14 @@ def test_values_come_in_the_order_of_the_attempts() -> None:
 
 def test_an_answer_of_another_engine_is_a_failure_and_no_overlap() -> None:
     other = replace(THEIRS, served_by="fallback")
-    found = traffic(log(pair(1), pair(2, candidate=other)), control="old", candidate="new")
+    found = count_traffic(log(pair(1), pair(2, candidate=other)), control="old", candidate="new")
     assert found.failures == {IN_ITS_PLACE: 1}
     assert len(found.overlap[10]) == 1
     assert len(found.control_ns) == 1
 
 
 def test_what_tells_nothing_of_the_two_is_counted_beside() -> None:
-    found = traffic(
+    found = count_traffic(
         log(
             pair(1),
             pair(2, Class.SHED, reason="queue full", candidate=None, jaccard=None),
@@ -83,7 +83,7 @@ def test_what_tells_nothing_of_the_two_is_counted_beside() -> None:
 
 
 def test_a_log_of_other_arms_counts_nothing() -> None:
-    found = traffic(log(pair(1), pair(2)), control="another", candidate="new")
+    found = count_traffic(log(pair(1), pair(2)), control="another", candidate="new")
     assert not len(found.failed)
     assert not found.overlap
     assert found.passed_over == {OTHER_CONTROL: 2}
@@ -91,26 +91,26 @@ def test_a_log_of_other_arms_counts_nothing() -> None:
 
 def test_it_says_when() -> None:
     late = pair(2, at=1_700_000_000_000_000_000 + 86_400 * 10**9)
-    found = traffic(log(pair(1), late), control="old", candidate="new")
+    found = count_traffic(log(pair(1), late), control="old", candidate="new")
     assert found.since == "2023-11-14T22:13:20+00:00"
     assert found.until == "2023-11-15T22:13:20+00:00"
 
 
 def test_an_empty_log_is_refused() -> None:
     with pytest.raises(EvidenceError, match="no attempt"):
-        traffic(log(), control="old", candidate="new")
+        count_traffic(log(), control="old", candidate="new")
 
 
 def test_different_queries_are_counted_and_the_most_asked_comes_first() -> None:
     many = [pair(n, query=query) for n, query in enumerate("abcaaa", start=1)]
-    found = traffic(log(*many), control="old", candidate="new")
+    found = count_traffic(log(*many), control="old", candidate="new")
     assert found.asked.tolist() == [4, 1, 1]
 
 
 def test_clients_are_counted_and_of_several_logs_the_worst_is_taken() -> None:
     """Keys of two logs do not meet, so the largest client of each may be the same."""
     names = [f"{at:032x}" for at in range(3)]
-    found = traffic(
+    found = count_traffic(
         log(
             *(pair(at, client=names[at > 3]) for at in range(1, 6)),
             *(pair(at, client=names[2], writer="w2") for at in range(1, 3)),

@@ -11,8 +11,7 @@ from harness.agreement import Class, Tally
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.shadow.counts import MOST, Track
-from harness.shadow.summary import MedianRatio, Summary
+from harness.shadow.summary import POINTS, MedianRatio, Summary, Track
 from tests.make.shadow.attempts import attempt, bounds, seen, shed
 
 FAILED = seen(status=Status.FAILED, hits=0)
@@ -91,7 +90,7 @@ def test_a_track_is_thinned_and_ends_with_how_things_stand() -> None:
         count += 1
         track.mark(at)
     points = track.points
-    assert MOST / 2 <= len(points) <= MOST + 1
+    assert POINTS / 2 <= len(points) <= POINTS + 1
     assert [p.estimate.n for p in points] == sorted({p.estimate.n for p in points})
     assert (points[-1].estimate.n, points[-1].at) == (5000, 4999)
     gaps = np.diff([p.estimate.n for p in points[:-1]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from tests.make.shadow.attempts import ROOT, attempt, divergence
 
 TODAY = date(2026, 11, 22)
 KEY = query_key("a query", {})
-TIES = Accepted("ties are broken by id", "Ada", TODAY, kind=Class.TIE_ORDER)
+TIES = Accepted.of("ties are broken by id", "Ada", TODAY, kind=Class.TIE_ORDER)
 
 
 @pytest.mark.parametrize(
@@ -33,30 +33,30 @@ TIES = Accepted("ties are broken by id", "Ada", TODAY, kind=Class.TIE_ORDER)
     [
         (TIES, Class.TIE_ORDER, (), KEY, Standing.ACCEPTED),
         (TIES, Class.REORDER, (), KEY, Standing.OPEN),
-        (Accepted("r", "b", TODAY, slice="id", kind=Class.REORDER), Class.REORDER, ("id",), KEY,
+        (Accepted.of("r", "b", TODAY, slice="id", kind=Class.REORDER), Class.REORDER, ("id",), KEY,
          Standing.ACCEPTED),
-        (Accepted("r", "b", TODAY, slice="id", kind=Class.REORDER), Class.REORDER, ("words",), KEY,
+        (Accepted.of("r", "b", TODAY, slice="id", kind=Class.REORDER), Class.REORDER, ("words",),
+         KEY, Standing.OPEN),
+        (Accepted.of("r", "b", TODAY, query=KEY), Class.DISJOINT, (), KEY, Standing.ACCEPTED),
+        (Accepted.of("r", "b", TODAY, query=KEY), Class.DISJOINT, (), "f" * 32, Standing.OPEN),
+        (Accepted.of("r", "b", TODAY, query=KEY, kind=Class.OVERLAP), Class.DISJOINT, (), KEY,
          Standing.OPEN),
-        (Accepted("r", "b", TODAY, query=KEY), Class.DISJOINT, (), KEY, Standing.ACCEPTED),
-        (Accepted("r", "b", TODAY, query=KEY), Class.DISJOINT, (), "f" * 32, Standing.OPEN),
-        (Accepted("r", "b", TODAY, query=KEY, kind=Class.OVERLAP), Class.DISJOINT, (), KEY,
-         Standing.OPEN),
-        (Accepted("r", "b", date(2026, 11, 21), query=KEY), Class.DISJOINT, (), KEY,
+        (Accepted.of("r", "b", date(2026, 11, 21), query=KEY), Class.DISJOINT, (), KEY,
          Standing.EXPIRED),
     ],
 )  # fmt: skip
 def test_an_entry_covers_what_it_names(
     entry: Accepted, kind: Class, slices: tuple[str, ...], query: str, said: Standing
 ) -> None:
-    assert Suppressions((entry,)).standing(kind, slices, query, today=TODAY) is said
+    assert Suppressions(accepted=(entry,)).standing(kind, slices, query, today=TODAY) is said
 
 
 def test_a_later_entry_renews_one_that_expired() -> None:
-    old = Accepted("r", "b", date(2026, 1, 1), kind=Class.TIE_ORDER)
-    assert Suppressions((old, TIES)).standing(Class.TIE_ORDER, (), KEY, today=TODAY) is (
+    old = Accepted.of("r", "b", date(2026, 1, 1), kind=Class.TIE_ORDER)
+    assert Suppressions(accepted=(old, TIES)).standing(Class.TIE_ORDER, (), KEY, today=TODAY) is (
         Standing.ACCEPTED
     )
-    assert Suppressions((TIES, old)).standing(Class.TIE_ORDER, (), KEY, today=TODAY) is (
+    assert Suppressions(accepted=(TIES, old)).standing(Class.TIE_ORDER, (), KEY, today=TODAY) is (
         Standing.ACCEPTED
     )
 
@@ -100,7 +100,7 @@ def test_what_is_wrong_is_named_with_its_line(
 def test_an_entry_is_added_and_nothing_else_changes(tmp_path: Path) -> None:
     path = tmp_path / "accepted.toml"
     path.write_text("# ours\n", encoding="utf-8")
-    odd = Accepted('say "why"\\\n\x7f é [x]', "Bea", date(2027, 1, 1), query=KEY, slice="a=b")
+    odd = Accepted.of('say "why"\\\n\x7f é [x]', "Bea", date(2027, 1, 1), query=KEY, slice="a=b")
     accept(path, TIES, today=TODAY)
     found = accept(path, odd, today=TODAY)
     assert found.entries == (TIES, odd)
@@ -120,23 +120,29 @@ def test_the_same_entry_once_more_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        (replace(TIES, by="Bea"), "is accepted until 2026-11-22 already, by Ada"),
-        (Accepted("r", "b", date(2026, 11, 21), query=KEY), "until 2026-11-21 has passed"),
-        (Accepted(" ", "b", TODAY, query=KEY), "reason"),
-        (Accepted("r", "", TODAY, query=KEY), "by"),
-        (Accepted("r", "b", TODAY, slice="id"), "name a class or a query"),
-        (Accepted("r", "b", TODAY, query="xyz"), "query"),
-        (Accepted("r", "b", TODAY, kind=Class.ERROR), "class: can be accepted are"),
+        (
+            lambda: TIES.model_copy(update={"by": "Bea"}),
+            "is accepted until 2026-11-22 already, by Ada",
+        ),
+        (
+            lambda: Accepted.of("r", "b", date(2026, 11, 21), query=KEY),
+            "until 2026-11-21 has passed",
+        ),
+        (lambda: Accepted.of(" ", "b", TODAY, query=KEY), "reason"),
+        (lambda: Accepted.of("r", "", TODAY, query=KEY), "by"),
+        (lambda: Accepted.of("r", "b", TODAY, slice="id"), "name a class or a query"),
+        (lambda: Accepted.of("r", "b", TODAY, query="xyz"), "query"),
+        (lambda: Accepted.of("r", "b", TODAY, kind=Class.ERROR), "class: can be accepted are"),
     ],
 )
 def test_an_entry_that_is_impossible_leaves_the_register_alone(
-    tmp_path: Path, entry: Accepted, says: str
+    tmp_path: Path, entry: Callable[[], Accepted], says: str
 ) -> None:
     path = tmp_path / "accepted.toml"
     accept(path, TIES, today=TODAY)
     before = path.read_bytes()
     with pytest.raises(EvidenceError, match=says):
-        accept(path, entry, today=TODAY)
+        accept(path, entry(), today=TODAY)
     assert path.read_bytes() == before
 
 
@@ -159,7 +165,7 @@ def test_traces_are_held_against_the_register_the_worst_first() -> None:
     found.see(attempt(7, text="same"))
     found.see(attempt(8, text="late", outcome=Class.TIMEOUT, jaccard=None))
     found.tell(divergence(4, Class.DISJOINT, ["a"], ["b"], text="other"))
-    judged = Judged.of(found.traces(), Suppressions((TIES,)), today=TODAY)
+    judged = Judged.of(found.traces(), Suppressions(accepted=(TIES,)), today=TODAY)
     assert [trace.outcome for trace, _ in judged.standing] == [
         "disjoint", "overlap", "tie_order", "timeout",
     ]  # fmt: skip
