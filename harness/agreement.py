@@ -132,6 +132,9 @@ class Class(StrEnum):
     """The same documents in the same order."""
     TIE_ORDER = "tie_order"
     """The same documents; those in other places have one raw score in A, and one in B."""
+    TIE_CUT = "tie_cut"
+    """Both have k documents. But for the order of ties they are the same down to a tie that ends
+    both lists: each shows others of several that have the score of its last one."""
     REORDER = "reorder"
     """The same documents in another order."""
     EXPANSION = "expansion"
@@ -184,6 +187,7 @@ def classify(
         Class.SHADOW_EMPTY: b == 0,
         Class.EXACT: same & ~moved.any(axis=1),
         Class.TIE_ORDER: same & _among_ties(control, candidate, pair, depth, same),
+        Class.TIE_CUT: _cut_in_a_tie(control, candidate, pair, depth),
         Class.REORDER: same,
         Class.EXPANSION: shared == a,
         Class.TRUNCATION: shared == b,
@@ -207,6 +211,25 @@ def _among_ties(
             _ties(candidate, int(pair.candidate_rows[row]), length),
         )
         found[row] = all((tie == tie[to]).all() for tie in ties)
+    return found
+
+
+def _cut_in_a_tie(control: Run, candidate: Run, pair: Pair, depth: int) -> NDArray[np.bool_]:
+    """Whether two lists that are cut at ``depth`` differ within the tie at their ends alone."""
+    full = (pair.control_length >= depth) & (pair.candidate_length >= depth)
+    found = full & (pair.shared(depth) < depth)
+    for row in np.flatnonzero(found):
+        ties = (
+            _ties(control, int(pair.control_rows[row]), depth),
+            _ties(candidate, int(pair.candidate_rows[row]), depth),
+        )
+        ends = [int((tie < tie[-1]).sum()) for tie in ties]
+        to = pair.rank[row, : ends[0]]
+        found[row] = (
+            ends[0] == ends[1] < depth - 1
+            and ((to >= 0) & (to < ends[0])).all()
+            and all((tie[: ends[0]] == tie[to]).all() for tie in ties)
+        )
     return found
 
 

@@ -166,6 +166,7 @@ WORST = (
     Class.SERVING_EMPTY,
     Class.EXPANSION,
     Class.REORDER,
+    Class.TIE_CUT,
     Class.TIE_ORDER,
     Class.ERROR,
     Class.TIMEOUT,

@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -44,6 +44,8 @@ class HttpSearcher:
     url: httpx.URL
     reading: Reading
     backend: Backend
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Of every request; they may hold secrets."""
     translates: bool = False
     """Whether a request is made anew of its text and k, for a server with another API."""
 
@@ -71,7 +73,7 @@ class HttpSearcher:
         """Send a request with secret headers; return the answer with its index's generation."""
         body = str(params["body"]).encode()
         headers = {"accept": ANSWER_TYPE, "accept-encoding": "gzip, deflate", SENT_BY_US: "1"}
-        headers |= secret
+        headers |= {**self.headers, **secret}
         if params["type"]:
             headers["content-type"] = str(params["type"])
         target = str(params["target"]).encode("ascii")
@@ -103,9 +105,9 @@ def http_searcher(
 ) -> Iterator[HttpSearcher]:
     """Hold connections to a server open; it is not asked before the first query."""
     timeout_s = reading.bounds.timeout_s
-    with httpx.Client(trust_env=False, timeout=timeout_s, headers=headers) as client:
+    with httpx.Client(trust_env=False, timeout=timeout_s) as client:
         backend = Backend(reading, KIND, server)
-        yield HttpSearcher(client, httpx.URL(server), reading, backend, translates)
+        yield HttpSearcher(client, httpx.URL(server), reading, backend, headers, translates)
 
 
 @contextmanager

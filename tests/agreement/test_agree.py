@@ -115,6 +115,28 @@ def test_tie_order_is_a_move_among_equals_of_both_arms(
     assert classes(a, b) == (wanted,)
 
 
+@pytest.mark.parametrize(
+    ("b", "control", "candidate", "wanted"),
+    [
+        ("abxy", [3, 2, 1, 1], [3, 2, 1, 1], Class.TIE_CUT),
+        ("abcx", [3, 2, 1, 1], [9, 8, 0, 0], Class.TIE_CUT),
+        ("baxy", [3, 3, 1, 1], [9, 9, 0, 0], Class.TIE_CUT),
+        ("wxyz", [1, 1, 1, 1], [2, 2, 2, 2], Class.TIE_CUT),
+        ("baxy", [3, 2, 1, 1], [3, 2, 1, 1], Class.OVERLAP),
+        ("axcd", [3, 2, 1, 1], [3, 2, 1, 1], Class.OVERLAP),
+        ("axyz", [3, 2, 1, 1], [3, 1, 1, 1], Class.OVERLAP),
+        ("abxy", [3, 2, 1, 0], [3, 2, 1, 1], Class.OVERLAP),
+        ("abcx", [4, 3, 2, 1], [4, 3, 2, 1], Class.OVERLAP),
+        ("abx", [3, 2, 1, 1], [3, 1, 1], Class.OVERLAP),
+    ],
+)
+def test_a_tie_at_the_cut_is_a_class_of_its_own(
+    b: str, control: list[float], candidate: list[float], wanted: Class
+) -> None:
+    runs = run_of({"q": "abcd"}, scores={"q": control}), run_of({"q": b}, scores={"q": candidate})
+    assert classes(*runs, depth=4) == (wanted,)
+
+
 def test_lists_of_other_queries_do_not_matter() -> None:
     control = run_of({"p": "ab", "q": "abcdef", "r": ""})
     candidate = run_of({"q": "abcde", "p": "ab", "r": "abcdefgh"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 READING = ROOT / "examples" / "shadow" / "http.toml"
+PAGE = ROOT / "docs" / "shadow.md"
 CONFIGURATION = ROOT / "deploy" / "shadow" / "nginx.conf"
 WORDS = ("apple", "bread", "cheese", "nothing")
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
@@ -45,6 +47,19 @@ class Search(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Server", "the control")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        """Answer as the candidate of docs/shadow.md, which has another API."""
+        assert (self.path, self.headers["Authorization"]) == ("/find", "Bearer of-the-candidate")
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        found = found_of(asked["words"], asked["limit"])["hits"]
+        hits = [{"key": one["_id"], "points": one["_score"]} for one in found["hits"]]  # type: ignore[index]
+        body = json.dumps({"found": hits}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
@@ -84,6 +99,25 @@ def test_mirrored_queries_are_in_the_log_and_a_stop_loses_none(tmp_path: Path) -
     assert not found.degradations
     assert "4 attempts; lost: 0" in said
     assert "dropped: 1 (not a search)" in said
+
+
+def test_a_request_is_translated_for_a_candidate_with_another_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is the one that docs/shadow.md shows."""
+    (shown,) = re.findall(r"```toml\n(summary.*?)```", PAGE.read_text(), re.DOTALL)
+    file, log = tmp_path / "candidate.toml", tmp_path / "log"
+    file.write_text(shown)
+    monkeypatch.setenv("CANDIDATE_TOKEN", "of-the-candidate")
+    with serving() as control, serving() as candidate:
+        start = [*words(control, candidate, log), "--candidate-reading", str(file)]
+        with listening(start, ROOT) as (receiver, _), httpx.Client(trust_env=False) as client:
+            for word in WORDS:
+                client.get(f"{receiver}/search?q={word}&size=2")
+            found = written(log, len(WORDS), within_s=BOUNDED_S)
+    outcomes = sorted(one.outcome for one in found.observations)
+    assert outcomes == [Class.BOTH_EMPTY, *[Class.EXACT] * 3]
+    assert not any(b"of-the-candidate" in one.read_bytes() for one in log.iterdir())
 
 
 def configured(folder: Path, port: int, control: str, receiver: str) -> list[str]:
