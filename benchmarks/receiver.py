@@ -104,13 +104,15 @@ def receiving(control: str, candidate: str, log: Path, *more: str) -> Iterator[S
 def fronted(folder: Path, control: str, receiver: str) -> Iterator[str]:
     """Run nginx with the shipped configuration; without a receiver it mirrors nothing."""
     folder.mkdir()
-    with socket.socket() as free:
+    with socket.socket() as free, socket.socket() as other:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        other.bind(("127.0.0.1", 0))
+        port, between = free.getsockname()[1], other.getsockname()[1]
     text = CONFIGURATION.read_text()
     given = {
         "127.0.0.1:9200": control.removeprefix("http://"),
         "127.0.0.1:9400": (receiver or control).removeprefix("http://"),
+        "127.0.0.1:9401": f"127.0.0.1:{between}",
         "listen 8080": f"listen 127.0.0.1:{port}",
         "/run/shadow-nginx": str(folder),
         **({} if receiver else {"mirror /mirror;": ""}),

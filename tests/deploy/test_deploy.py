@@ -175,7 +175,8 @@ def test_the_image_has_what_the_services_need() -> None:
     (extras,) = re.findall(r"\.whl\)\[(.*?)\]", CONTAINERFILE)
     assert {"engines", "cluster"} <= set(extras.split(","))
     assert set(extras.split(",")) <= set(PROJECT["project"]["optional-dependencies"])
-    (version,) = set(re.findall(r"^ARG BASE=python:([\d.]+)-slim$", CONTAINERFILE, re.MULTILINE))
+    based = r"^ARG BASE=python:([\d.]+)-slim@sha256:[0-9a-f]{64}$"
+    (version,) = re.findall(based, CONTAINERFILE, re.MULTILINE)
     classifiers = PROJECT["project"]["classifiers"]
     assert f"Programming Language :: Python :: {version}" in classifiers
 

@@ -123,9 +123,12 @@ def test_a_request_is_translated_for_a_candidate_with_another_api(
 def configured(folder: Path, port: int, control: str, receiver: str) -> list[str]:
     """Write the shipped configuration for other ports, and return the command that runs it."""
     text = CONFIGURATION.read_text()
+    with bound("127.0.0.1", 0) as (_, url):
+        between = urlsplit(url).netloc
     for shipped, here in (
         ("127.0.0.1:9200", urlsplit(control).netloc),
         ("127.0.0.1:9400", urlsplit(receiver).netloc),
+        ("127.0.0.1:9401", between),
         ("listen 8080", f"listen 127.0.0.1:{port}"),
         ("/run/shadow-nginx", str(folder)),
     ):
