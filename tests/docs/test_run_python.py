@@ -24,7 +24,7 @@ SKETCHES = {
         "two protocols, without their code", "tests/docs/test_own_engine.py"
     ),
     ("docs/shadow.md", "from functools import partial"): Elsewhere(
-        "its numbers are left out", "tests/shadow/live/test_shadowed.py"
+        "its numbers are left out", "tests/shadow/test_shadowed.py"
     ),
     ("docs/tutorial.md", "    return [word"): CHANGE,
     ("docs/tutorial.md", "            counted = "): CHANGE,

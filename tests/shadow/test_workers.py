@@ -17,6 +17,8 @@ from tests.make.shadow.comparisons import LIMITS, MS, SECOND, Here, changed
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("anew")]
+
+
 PATIENT = {"late_ns": 20 * SECOND, "hang_ns": 20 * SECOND}
 
 

@@ -55,6 +55,8 @@ def test_a_record_comes_back_as_it_was_written(
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
 words = st.text(st.characters(exclude_categories=["Cs"]))
 
 

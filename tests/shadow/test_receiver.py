@@ -1,11 +1,12 @@
-"""The receiver of mirrored requests: what it asks, of whom, and what it drops."""
+"""The receiver of mirrored requests: what it asks, of whom, what it drops, and how it ends."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
@@ -16,7 +17,9 @@ import pytest
 from harness.agreement import Class
 from harness.core.errors import HarnessError
 from harness.core.run import Status
-from harness.shadow.comparison import Comparison
+from harness.shadow import receiver
+from harness.shadow.comparison import Comparison, Counts, ShadowLog
+from harness.shadow.files import read_settings
 from harness.shadow.http_searcher import SENT_BY_US, check_address, http_candidate, http_searcher
 from harness.shadow.limits import MILLION, Sampling
 from harness.shadow.receiver import (
@@ -27,6 +30,7 @@ from harness.shadow.receiver import (
     Mirrored,
     Pace,
     Receiver,
+    shadow_receive,
 )
 from harness.shadow.record import Kind
 from harness.shadow.server import Reading
@@ -39,12 +43,14 @@ from tests.make.shadow.servers import (
     Server,
     candidate,
     found_of,
+    listening,
     mirrored,
     packed,
     receiving,
     says,
     settled,
 )
+from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -363,3 +369,51 @@ def test_what_is_not_a_server_is_refused(server: str) -> None:
 def test_a_candidate_that_is_absent_opens_all_the_same() -> None:
     with http_candidate("http://127.0.0.1:1", READING) as searcher:
         assert searcher.manifest == READING.manifest("http", "http://127.0.0.1:1")
+
+
+SETTINGS = read_settings(ROOT / "policy" / "shadow.toml")
+
+
+class Stopped:
+    """Takes two requests, and stops."""
+
+    def __init__(self, receiver: Receiver, _: int) -> None:
+        self.receiver = receiver
+
+    def run(self, sockets: object) -> None:
+        del sockets
+        for method in ("GET", "DELETE"):
+            self.receiver.take(Mirrored(method, "/search?q=apple", {}, b""))
+
+
+def received(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, loses: bool
+) -> tuple[Counts, Mapping[str, int]]:
+    def ready(_: str) -> None:
+        if loses:
+            shutil.rmtree(folder)
+
+    monkeypatch.setattr(receiver, "server", Stopped)
+    with listening(Server()) as control, listening(Server()) as candidate:
+        return shadow_receive(
+            control,
+            candidate,
+            readings=(READING, READING),
+            address=("127.0.0.1", 0),
+            asking=ALL,
+            log=ShadowLog(folder, SETTINGS),
+            ready=ready,
+        )
+
+
+def test_what_was_compared_and_dropped_is_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, dropped = received(tmp_path / "log", monkeypatch, loses=False)
+    assert (counts.attempted, counts.lost) == (1, 0)
+    assert dropped == {"not a search": 1}
+
+
+def test_a_log_that_vanishes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HarnessError, match="1 observation lost"):
+        received(tmp_path / "log", monkeypatch, loses=True)

@@ -1,4 +1,4 @@
-"""shadow_run: questions through a live comparison, offline."""
+"""Queries through a live comparison, offline."""
 
 from __future__ import annotations
 
@@ -25,8 +25,13 @@ from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 
+
 SETTINGS = read_settings(ROOT / "policy" / "shadow.toml")
+
+
 PAIR = CONTROL, CANDIDATE
+
+
 K = 50
 
 

@@ -1,15 +1,19 @@
-"""Alarms on change: raised by what is planted, and as rarely as promised where nothing changes."""
+"""Alarms on change, and the file of bounds."""
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import ks_2samp
 
+from harness.core.errors import BadPolicy
 from harness.shadow.alarms import (
+    Alarms,
+    Bounds,
     Change,
     Mix,
     MixBound,
@@ -21,18 +25,21 @@ from harness.shadow.alarms import (
     distance,
     gap,
 )
-from tests.make.shadow.attempts import attempt, seen, shed
+from harness.shadow.files import read_bounds
+from tests.make.shadow.attempts import WATCH, attempt, seen, shed
 
-WATCH = Watched(confidence=0.95, slow_ratio=2, seed=5, resamples=499)
+SURE = Watched(confidence=0.95, slow_ratio=2, seed=5, resamples=499)
+
+
 SLICES = ("identifier", "phrase", "natural language")
 
 
 def scores(p_value: float = 0.01) -> Scores:
-    return Scores("candidate", ScoresBound(window=50, max_distance=0.2, p_value=p_value), WATCH)
+    return Scores("candidate", ScoresBound(window=50, max_distance=0.2, p_value=p_value), SURE)
 
 
 def mix(p_value: float = 0.01, distance: float = 0.01) -> Mix:
-    return Mix(MixBound(window=100, max_distance=distance, p_value=p_value), WATCH)
+    return Mix(MixBound(window=100, max_distance=distance, p_value=p_value), SURE)
 
 
 def test_windows_do_not_overlap_and_are_held_against_the_first() -> None:
@@ -74,7 +81,7 @@ def test_scores_that_collapse_are_seen_and_said() -> None:
 
 @pytest.mark.parametrize(("share", "said"), [(0.1, State.QUIET), (0.5, State.RAISED)])
 def test_a_change_that_is_sure_and_small_is_no_alarm(share: float, said: State) -> None:
-    monitor = Scores("candidate", ScoresBound(window=500, max_distance=0.2, p_value=0.05), WATCH)
+    monitor = Scores("candidate", ScoresBound(window=500, max_distance=0.2, p_value=0.05), SURE)
     for n in range(1, 1001):
         collapsed = n > 500 and n % 10 < 10 * share
         monitor.see(attempt(n, candidate=seen(top=0.1 if collapsed else 0.5 + n % 500 / 1000)))
@@ -147,3 +154,51 @@ def test_steady_traffic_raises_an_alarm_as_rarely_as_promised(what: str) -> None
             found = distance(tuple(named[0]), tuple(named[1]), seed=(run, 1), resamples=199)
         raised += found.p_value <= 0.05
     assert 1 <= raised <= 20  # binomial(200, 0.05) leaves this in one of 300 such tests
+
+
+TEXT = WATCH.read_text(encoding="utf-8")
+
+
+KEYS = [line.split("=")[0].strip() for line in TEXT.splitlines() if "=" in line and line[0] != "#"]
+
+
+def line_of(text: str, start: str) -> int:
+    return next(n for n, line in enumerate(text.splitlines(), 1) if line.startswith(start))
+
+
+@pytest.mark.parametrize("at", range(len(KEYS)))
+def test_nothing_has_a_default(tmp_path: Path, at: int) -> None:
+    rows = [n for n, line in enumerate(TEXT.splitlines()) if line.startswith(tuple(KEYS))]
+    lines = TEXT.splitlines()
+    del lines[rows[at]]
+    path = tmp_path / "watch.toml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(BadPolicy, match=f"{KEYS[at]}: is missing. Write {KEYS[at]} = ") as raised:
+        read_bounds(path)
+    assert raised.value.line is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("slow_ratio = 2.0", "slow_ratio = 0.5", "watch.slow_ratio"),
+        ("confidence = 0.95", "confidence = 95", "watch.confidence"),
+        ("max_distance = 0.20", 'max_distance = "a fifth"', "alarm.scores.max_distance"),
+        ("window = 500", "window = 3", "window"),
+        ("remember = 100000", "remembers = 1", "alarm.churn.remembers: unknown key"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    path = tmp_path / "watch.toml"
+    path.write_text(TEXT.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(BadPolicy, match=says) as raised:
+        read_bounds(path)
+    assert raised.value.line == line_of(path.read_text(), new.split("=", maxsplit=1)[0])
+
+
+def test_every_alarm_has_a_table() -> None:
+    found = read_bounds(WATCH)
+    assert isinstance(found, Bounds)
+    assert list(Alarms.model_fields) == ["empty", "duplicates", "churn", "scores", "mix"]

@@ -1,4 +1,4 @@
-"""shadow_look, shadow_report and shadow_replay: from a log to what people see."""
+"""From a log to what people see."""
 
 from __future__ import annotations
 

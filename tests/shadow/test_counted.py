@@ -1,4 +1,4 @@
-"""``harness.shadow.traffic``: what of a log tells about two arms, and what is left out."""
+"""What of a log tells about two arms, and what is left out."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from harness.shadow.traffic import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, coun
 from tests.make.shadow.records import SEEN, observation
 
 OURS = replace(SEEN, served_by="old", elapsed_ns=100)
+
+
 THEIRS = replace(SEEN, served_by="new", elapsed_ns=300)
 
 

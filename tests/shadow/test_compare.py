@@ -19,6 +19,8 @@ from harness.shadow.recorder import Judged, judged
 from tests.shadow.arms import MANIFEST, hits
 
 PRINT = MANIFEST.fingerprint
+
+
 G = PRINT[:16]
 
 
@@ -109,6 +111,8 @@ def test_a_divergence_has_all_that_it_takes_to_ask_again() -> None:
 
 
 ERROR = given_up(Status.FAILED, "ValueError: x", 5)
+
+
 LATE = given_up(Status.TIMED_OUT, "late", 5)
 
 

@@ -1,4 +1,4 @@
-"""What is served is the control's, whatever happens in its shadow."""
+"""Users get what the control answers, whatever becomes of the candidate."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from tests.make.shadow.comparisons import HASTY, LIMITS, comparison, drained, he
 from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
 
 pytestmark = pytest.mark.slow
+
+
 TEXTS = ["ab", "abc", "", "cde", "zzz", "ae"]
 
 

@@ -19,6 +19,8 @@ from tests.shadow.killed import ROUNDS
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
+
+
 NOTHING = Read((), (), (), 0)
 
 

@@ -1,4 +1,4 @@
-"""Alarms on shares: raised by what is planted, and not by what is steady."""
+"""Alarms are raised by what is planted, and seldom where nothing is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ from harness.shadow.record import Observation
 from tests.make.shadow.attempts import attempt, seen, shed
 
 pytestmark = pytest.mark.slow
+
+
 SURE = 0.95
+
+
 RUNS = 100
 """Of A/A traffic; at a confidence of 0.95 an alarm may be raised in 2.5 % of them."""
 

@@ -1,0 +1,270 @@
+"""Settings, the sampler, the gate and the backlog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from harness.core.errors import BadPolicy
+from harness.shadow.comparison import Shadowed, ShadowLog
+from harness.shadow.files import read_settings
+from harness.shadow.limits import (
+    MILLION,
+    MINUTE_NS,
+    LoadShedder,
+    Reason,
+    Sampler,
+    Sampling,
+    Settings,
+)
+from harness.shadow.log import Between
+from harness.shadow.receiver import Backlog, Mirrored
+from tests.make.shadow.comparisons import LIMITS, changed, drained
+from tests.shadow.arms import Arm, arm
+from tests.source import ROOT
+
+FILE = ROOT / "policy" / "shadow.toml"
+
+
+TEXT = FILE.read_text(encoding="utf-8")
+
+
+KEYS = [line.split("=")[0].strip() for line in TEXT.splitlines() if "=" in line and line[0] != "#"]
+
+
+def with_line(tmp_path: Path, old: str, new: str) -> Path:
+    assert old in TEXT
+    path = tmp_path / "shadow.toml"
+    path.write_text(TEXT.replace(old, new, 1), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_nothing_has_a_default(tmp_path: Path, key: str) -> None:
+    line = next(one for one in TEXT.splitlines() if one.startswith(f"{key} "))
+    with pytest.raises(BadPolicy, match=f"{key}: is missing") as raised:
+        read_settings(with_line(tmp_path, line, ""))
+    assert raised.value.line is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("rate = 1000000", "rate = 1000001", "sampling.rate"),
+        ("queue = 64", "queue = -1", "limits.queue"),
+        ("persistence = 0.9", "persistence = 1.0", "recording.persistence"),
+        ("in_flight = 1", "in_flight = 0", "limits.in_flight"),
+        ("seed = 20261122", "seeds = 1", "sampling.seeds: unknown key"),
+        ("hang_ms = 3000.0", "hang_ms = 1.0", "hang_ms 1.0 must not lie below"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+    with pytest.raises(BadPolicy, match=says):
+        read_settings(with_line(tmp_path, old, new))
+
+
+def test_a_comparison_is_made_of_it(tmp_path: Path) -> None:
+    given = Settings.model_validate({
+        **read_settings(FILE).model_dump(),
+        "sampling": {"rate": 500_000, "seed": 3},
+    })
+    with ShadowLog(tmp_path, given).compared(arm(), between=Between("old", "new")) as made:
+        for _ in range(6):
+            Shadowed(Arm(), made).search("ab", 10)
+        found = drained(made)
+    assert found.tally.compared == 3
+    assert {one.k for one in found.observations} == {10}
+
+
+rates = st.integers(0, MILLION)
+
+
+seeds = st.integers(0, 2**32)
+
+
+def off_by(picked: list[bool], rate: int) -> int:
+    """Most millionths by which any window misses its share."""
+    low = high = at = 0
+    for one in picked:
+        at += MILLION * one - rate
+        low, high = min(low, at), max(high, at)
+    return high - low
+
+
+@given(rate=rates, seed=seeds, start=st.integers(1, 10**12))
+def test_every_window_has_its_share_but_for_one(rate: int, seed: int, start: int) -> None:
+    sampler = Sampler(rate=rate, seed=seed)
+    assert off_by([sampler.takes(start + n) for n in range(300)], rate) <= MILLION
+
+
+def test_the_share_is_the_rate() -> None:
+    sampler = Sampler(rate=97_003, seed=1)
+    assert sum(sampler.takes(n) for n in range(1, MILLION + 1)) == 97_003
+    everything, nothing = Sampler(rate=MILLION, seed=1), Sampler(rate=0, seed=1)
+    assert all(everything.takes(n) for n in range(1, 100))
+    assert not any(nothing.takes(n) for n in range(1, 100))
+
+
+def test_the_same_seed_picks_the_same_and_another_seed_others() -> None:
+    def picks(seed: int) -> list[int]:
+        sampler = Sampler(rate=10_000, seed=seed)
+        return [n for n in range(1, 1_001) if sampler.takes(n)]
+
+    assert picks(7) == picks(7)
+    assert len({tuple(picks(seed)) for seed in range(20)}) > 10
+
+
+@pytest.mark.parametrize("rate", [-1, MILLION + 1])
+def test_a_share_beyond_all_is_refused(rate: int) -> None:
+    with pytest.raises(ValidationError, match="rate"):
+        Sampling(rate=rate, seed=1)
+
+
+SECOND = 1_000_000_000
+
+
+class Clock:
+    """Stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 5 * MINUTE_NS
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def gate(
+    *, in_flight: int = 2, queue: int = 1, budget_s: float = 10.0
+) -> tuple[LoadShedder, Clock]:
+    clock = Clock()
+    limits = changed(LIMITS, in_flight=in_flight, queue=queue, budget_s=budget_s)
+    return LoadShedder(limits, clock), clock
+
+
+def test_no_more_pairs_are_inside_than_may_run_and_wait() -> None:
+    made, _ = gate()
+    assert [made.admit() for _ in range(5)] == [None] * 3 + [Reason.QUEUE] * 2
+    made.done(1)
+    assert made.inside == 2
+    assert made.admit() is None
+    assert made.shed == {Reason.QUEUE: 2}
+
+
+def test_without_a_queue_it_is_the_workers_that_are_busy() -> None:
+    made, _ = gate(in_flight=1, queue=0)
+    assert [made.admit(), made.admit()] == [None, Reason.IN_FLIGHT]
+
+
+def test_the_budget_is_of_the_minute_that_just_was() -> None:
+    made, clock = gate()
+    for spent in (4, 6):
+        assert made.admit() is None
+        made.done(spent * SECOND)
+        clock.now += 20 * SECOND
+    assert made.admit() is Reason.BUDGET
+    clock.now += 19 * SECOND
+    assert made.admit() is Reason.BUDGET
+    clock.now += SECOND
+    assert made.admit() is None
+    made.done(4 * SECOND)
+    assert made.admit() is Reason.BUDGET
+
+
+def test_the_switch_sheds_all_and_lets_in_again() -> None:
+    made, _ = gate()
+    made.switch_off("by hand")
+    assert made.admit() is Reason.OFF
+    assert made.off == "by hand"
+    made.switch_on()
+    assert made.admit() is None
+    assert made.shed == {Reason.OFF: 1}
+
+
+def test_threads_do_not_lose_a_count() -> None:
+    made = LoadShedder(changed(LIMITS, queue=0, budget_s=60.0))
+    admitted: list[int] = []
+
+    def ask() -> None:
+        found = 0
+        for _ in range(2_000):
+            if made.admit() is None:
+                found += 1
+                made.done(0)
+        admitted.append(found)
+
+    threads = [Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(admitted) + sum(made.shed.values()) == 8_000
+    assert made.inside == 0
+
+
+def one_of(size: int, at: int = 0) -> Mirrored:
+    return Mirrored(str(at), "", {}, b"x" * size)
+
+
+def test_items_come_in_order_and_then_the_end() -> None:
+    made = Backlog()
+    assert all(made.put(one_of(1, at)) for at in range(100))
+    made.end()
+    assert [one and int(one.method) for one in (made.get() for _ in range(101))] == [
+        *range(100),
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("items", "size", "sizes", "taken"),
+    [
+        (2, 100, [1, 1, 1], [True, True, False]),
+        (9, 10, [4, 6, 1], [True, True, False]),
+        (9, 10, [4, 7, 6], [True, False, True]),
+        (9, 10, [99, 1], [True, False]),
+        (0, 10, [1], [False]),
+    ],
+)
+def test_beyond_either_bound_nothing_is_taken(
+    items: int, size: int, sizes: list[int], taken: list[bool]
+) -> None:
+    made = Backlog(items=items, size=size)
+    assert [made.put(one_of(one)) for one in sizes] == taken
+
+
+def test_what_was_given_makes_room() -> None:
+    made = Backlog(items=1, size=10)
+    for _ in range(50):
+        assert made.put(one_of(10, 1))
+        assert not made.put(one_of(10, 2))
+        assert made.get() == one_of(10, 1)
+
+
+def test_threads_lose_nothing_that_was_taken() -> None:
+    made = Backlog(items=50, size=400)
+    taken: list[int] = []
+
+    def give(start: int) -> None:
+        taken.extend(at for at in range(start, start + 2_000) if made.put(one_of(at % 13, at)))
+
+    threads = [Thread(target=give, args=(start,)) for start in (0, 10_000, 20_000)]
+    got: list[int] = []
+
+    def drain() -> None:
+        while (one := made.get()) is not None:
+            got.append(int(one.method))
+
+    reader = Thread(target=drain)
+    for thread in (reader, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    made.end()
+    reader.join()
+    assert sorted(got) == sorted(taken)
+    assert made.put(one_of(400))

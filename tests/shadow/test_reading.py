@@ -1,0 +1,490 @@
+"""How requests and answers of servers, and recordings, are read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from harness.agreement import Class
+from harness.core.engine import Hit, Manifest
+from harness.core.errors import BadFile, BadPolicy
+from harness.core.run import Status
+from harness.shadow.files import http_reading, read_reading
+from harness.shadow.http_searcher import read_json, unpacked
+from harness.shadow.log import Read
+from harness.shadow.pair import stated
+from harness.shadow.recording import BETWEEN, recorded
+from harness.shadow.server import (
+    Backend,
+    Reading,
+    RequestedQuery,
+    Unreadable,
+    UnresolvedPointer,
+    pointed,
+)
+from tests.make.shadow.comparisons import comparison, drained
+from tests.make.shadow.servers import (
+    READING,
+    Sent,
+    Server,
+    candidate,
+    found_of,
+    mirrored,
+    moved_to,
+    settled,
+)
+from tests.source import ROOT
+
+FOLDER = ROOT / "examples" / "shadow"
+
+
+MANIFEST = READING.manifest("http", "http://a")
+
+
+RFC = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "m~n": 8, " ": 7, "~1": 9}
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value"),
+    [("", RFC), ("/foo", ["bar", "baz"]), ("/foo/0", "bar"), ("/", 0), ("/a~1b", 1), ("/m~0n", 8),
+     ("/ ", 7), ("/~01", 9)],
+)  # fmt: skip
+def test_pointers_of_rfc_6901(pointer: str, value: object) -> None:
+    assert pointed(RFC, pointer) == value
+
+
+@pytest.mark.parametrize(
+    "pointer", ["/x", "/foo/2", "/foo/-1", "/foo/00", "/foo/x", "/a~1b/0", "/foo/²"]
+)
+def test_a_pointer_to_nothing(pointer: str) -> None:
+    with pytest.raises(UnresolvedPointer, match="nothing at"):
+        pointed(RFC, pointer)
+
+
+def changed(**answer: str) -> Reading:
+    whole = READING.model_dump()
+    return Reading.model_validate({**whole, "answer": {**whole["answer"], **answer}})
+
+
+def of(*hits: object) -> dict[str, object]:
+    return {"hits": {"hits": list(hits)}}
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [({"q": "x"}, RequestedQuery("x", 10)), ({"q": "x", "size": "3"}, RequestedQuery("x", 3)),
+     ({"q": "", "size": 4}, RequestedQuery("", 4))],
+)  # fmt: skip
+def test_a_question(query: dict[str, object], asked: RequestedQuery) -> None:
+    assert READING.asked({"query": query}) == asked
+
+
+@pytest.mark.parametrize("query", [{}, {"q": 7}, {"q": "x", "size": "0"}, {"q": "x", "size": "-1"},
+                                   {"q": "x", "size": True}, {"q": "x", "size": "²"}])  # fmt: skip
+def test_what_is_no_question(query: dict[str, object]) -> None:
+    with pytest.raises(Unreadable):
+        READING.asked({"query": query})
+
+
+def test_scores_keep_their_order_and_their_ties() -> None:
+    raw = [1200.5, 12.0, 12.0, 1.0, 0.5, 0, -3.5, -1200.5]
+    answer = of(*({"_id": str(at), "_score": score} for at, score in enumerate(raw)))
+    scores = [hit.score for hit in READING.answer_of(answer, MANIFEST, 10).hits]
+    assert all(0 <= score <= 1 for score in scores)
+    assert scores == sorted(scores, reverse=True)
+    assert [a == b for a, b in pairwise(scores)] == [a == b for a, b in pairwise(raw)]
+
+
+def test_without_scores_the_order_counts() -> None:
+    found = changed(score="", id="").answer_of(of("a", 7), MANIFEST, 10)
+    assert found.hits == (Hit("a", 1.0, 1.0), Hit("7", 0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, 7, {}, {"hits": {"hits": {}}}, of({"_score": 1}), of({"_id": None, "_score": 1}),
+     of({"_id": "a"}), of({"_id": "a", "_score": "1"}), of({"_id": "a", "_score": True}),
+     of({"_id": "a", "_score": 10**400})],
+)  # fmt: skip
+def test_what_is_no_answer(answer: Any) -> None:  # noqa: ANN401  any JSON
+    with pytest.raises(Unreadable):
+        READING.answer_of(answer, MANIFEST, 10)
+
+
+def test_of_more_hits_than_requested_none_is_read() -> None:
+    with pytest.raises(Unreadable, match="2 hits were shown, 1 were requested"):
+        READING.answer_of(of({}, {}), MANIFEST, 1)
+
+
+def test_degraded_answers_are_signed_by_another() -> None:
+    whole = READING.answer_of(of(), MANIFEST, 10)
+    assert READING.answer_of({**of(), "timed_out": False}, MANIFEST, 10) == whole
+    assert whole.served_by == MANIFEST.fingerprint
+    half = READING.answer_of({**of(), "timed_out": True}, MANIFEST, 10)
+    assert half.served_by != whole.served_by
+    assert changed(degraded="").answer_of({**of(), "timed_out": True}, MANIFEST, 10) == whole
+
+
+def test_a_server_read_in_another_way_is_another() -> None:
+    assert changed(id="/id").manifest("http", "http://a").fingerprint != MANIFEST.fingerprint
+    assert READING.manifest("http", "http://b").fingerprint != MANIFEST.fingerprint
+
+
+@pytest.mark.parametrize("name", ["gzip", "GZIP ", "deflate", "", "identity"])
+def test_bodies_are_unpacked(name: str) -> None:
+    text = b'{"a": 1}' * 50
+    packed: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
+    pack = packed.get(name.strip().lower(), bytes)
+    assert unpacked(pack(text), name, len(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "says"),
+    [(b"x" * 11, "", "more than 10"),
+     (gzip.compress(b"x" * 10**7, mtime=0), "gzip", "more than 10"),
+     (gzip.compress(b"x" * 10, mtime=0)[:-9], "gzip", "without an end"),
+     (b"junk", "gzip", "broken gzip"),
+     (b"x", "zstd", "encoding zstd")],
+)  # fmt: skip
+def test_bodies_that_are_not(body: bytes, name: str, says: str) -> None:
+    with pytest.raises(Unreadable, match=says):
+        unpacked(body, name, 10)
+
+
+def test_a_small_body_that_would_be_large_is_not_unpacked_whole() -> None:
+    bomb = gzip.compress(b"x" * 10**7)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable, match="more than 1000"):
+            unpacked(bomb, "gzip", 1000)
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000])
+def test_what_is_no_json(text: bytes) -> None:
+    with pytest.raises(Unreadable, match="is not JSON"):
+        read_json(text)
+    assert read_json(json.dumps(RFC).encode()) == RFC
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_examples_can_be_read_and_have_no_key_too_many(path: Path, tmp_path: Path) -> None:
+    read_reading(path)
+    text = path.read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if "=" in line and not line.startswith("#"):
+            (tmp_path / "less.toml").write_text(text.replace(line, ""), encoding="utf-8")
+            with pytest.raises(BadPolicy, match="is missing"):
+                read_reading(tmp_path / "less.toml")
+
+
+def test_a_pointer_that_is_none_is_refused(tmp_path: Path) -> None:
+    text = (FOLDER / "http.toml").read_text(encoding="utf-8").replace('"/_id"', '"_id"')
+    (tmp_path / "bad.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(BadPolicy, match="'_id' is not a JSON pointer"):
+        read_reading(tmp_path / "bad.toml")
+
+
+TELLS = Reading.model_validate({
+    **READING.model_dump(),
+    "answer": {**READING.answer.model_dump(), "generation": "/index/generation"},
+})
+
+
+FOUND = {**found_of("apple", 9), "index": {"generation": 7}}
+
+
+ASKED = "/search?q=apple"
+
+
+def asked(folder: Path, control: Server, other: Server, times: int) -> Read:
+    """Ask a question some times, each time when the pair before is written."""
+    with (
+        comparison(folder, candidate(other, TELLS)) as made,
+        mirrored(control, made, TELLS) as client,
+    ):
+        for attempts in range(1, times + 1):
+            assert client.get(ASKED).status_code == 204
+            found = settled(made, attempts=attempts)
+    return found
+
+
+def moving(*numbers: int) -> Server:
+    """Give a server that tells the next of the numbers with each answer."""
+    left = iter(numbers)
+
+    def told(sent: Sent) -> Sent:
+        return moved_to(next(left))(sent)
+
+    return Server(told)
+
+
+def generations(read: Read, arm: str) -> list[str]:
+    """Give the last character of an arm's generation in each pair."""
+    sides = [getattr(one, arm) for one in read.observations]
+    return [side.generation[-1] for side in sides]
+
+
+def outcomes(read: Read) -> list[Class]:
+    return [one.outcome for one in read.observations]
+
+
+def test_nothing_is_known_before_the_first_answer() -> None:
+    backend = Backend(TELLS, "http", "a")
+    digits = backend.manifest.fingerprint[:16]
+    assert (backend.generation, backend.now()) == (None, "")
+    assert backend.read(FOUND, 10).generation == f"{digits}:7"
+    assert (backend.generation, backend.now()) == (7, f"{digits}:7")
+
+
+def test_a_server_that_tells_none_has_that_of_its_name() -> None:
+    backend = Backend(READING, "http", "a")
+    assert backend.read(FOUND, 10).generation == backend.now() == backend.manifest.fingerprint[:16]
+    assert stated("ab", backend.generation) == "ab"
+
+
+@pytest.mark.parametrize("index", [None, {}, {"generation": None}, {"generation": True},
+                                   {"generation": ""}, {"generation": [1]}])  # fmt: skip
+def test_a_server_that_promised_to_tell_and_does_not_has_failed(index: object) -> None:
+    with pytest.raises(Unreadable, match="generation"):
+        Backend(TELLS, "http", "a").read({**FOUND, "index": index}, 10)
+
+
+def test_pairs_of_indexes_that_stand_still_are_compared(tmp_path: Path) -> None:
+    read = asked(tmp_path, Server(moved_to(3)), Server(moved_to("x")), 3)
+    assert outcomes(read) == [Class.EXACT] * 3
+    assert generations(read, "control") == ["3"] * 3
+    assert generations(read, "candidate") == ["x"] * 3
+
+
+def test_a_candidate_whose_index_moved_since_its_last_answer_is_stale_once(tmp_path: Path) -> None:
+    read = asked(tmp_path, Server(moved_to(3)), moving(1, 1, 2, 2), 4)
+    assert outcomes(read) == [Class.EXACT, Class.EXACT, Class.STALE, Class.EXACT]
+
+
+def test_a_control_whose_index_moves_while_the_candidate_is_asked_is_stale(tmp_path: Path) -> None:
+    moved = Event()
+
+    def waits(sent: Sent) -> Sent:
+        assert moved.wait(20)
+        return moved_to("x")(sent)
+
+    with comparison(tmp_path, candidate(Server(waits), TELLS)) as made:
+        with mirrored(moving(1, 2), made, TELLS) as client:
+            client.get(ASKED)
+            client.get(ASKED)
+            while made.counts.attempted < 2:
+                sleep(0.002)
+            moved.set()
+        found = drained(made)
+    assert outcomes(found) == [Class.STALE, Class.EXACT]
+    assert generations(found, "control") == ["1", "2"]
+
+
+def test_a_candidate_that_does_not_tell_failed_and_is_not_stale(tmp_path: Path) -> None:
+    read = asked(tmp_path, Server(moved_to(3)), Server(lambda sent: Sent(200, [], sent.body)), 1)
+    assert outcomes(read) == [Class.ERROR]
+    assert read.observations[0].candidate is not None
+    assert read.observations[0].candidate.status is Status.FAILED
+
+
+pytest.importorskip("jmespath", reason='needs the extra "http"')
+
+
+SERVERS = ROOT / "examples" / "http_engine" / "servers"
+
+
+FILE = """
+summary = "A server"
+stack = "http"
+[settings]
+url = "http://127.0.0.1:9200/articles/_search?pretty=false"
+body = '{{"query": {{"match": {{"a/b": {text}}}}}, "size": "${{k}}"}}'
+hits = "hits.hits"
+id = "_id"
+score = "_score"
+incomplete = "timed_out || _shards.failed > `0`"
+generation = "state"
+timeout_s = 3.0
+[[settings.probe]]
+url = "http://127.0.0.1:9200/articles"
+generation = "state"
+"""
+
+
+WHO = Manifest("http", "there", 0, "", "")
+
+
+def written(folder: Path, text: str = '"${text}"') -> Path:
+    path = folder / "engine.toml"
+    path.write_text(FILE.format(text=text), "utf-8")
+    return path
+
+
+def test_a_request_is_read_where_the_template_puts_it(tmp_path: Path) -> None:
+    reading = pickle.loads(pickle.dumps(http_reading(written(tmp_path))))  # noqa: S301  it goes to a process
+    assert reading.request.compared == ["POST /articles/_search"]
+    body = {"query": {"match": {"a/b": "red cone"}}}
+    assert reading.asked({"query": {}, "body": {**body, "size": 7}}) == ("red cone", 7)
+    assert reading.asked({"query": {}, "body": body}) == ("red cone", 10)
+    assert reading.bounds.timeout_s == 3.0
+
+
+def test_an_answer_is_read_as_the_arm_reads_it(tmp_path: Path) -> None:
+    reading = http_reading(written(tmp_path))
+    whole = {"state": 4, "timed_out": False, "_shards": {"failed": 0}}
+    hits = [{"_id": "a", "_score": 3.0}, {"_id": 7, "_score": -1.0}]
+    found = reading.answer_of({**whole, "hits": {"hits": hits}}, WHO, 10)
+    assert [(hit.doc_id, hit.score, hit.raw_score) for hit in found.hits] == [
+        ("a", 0.875, 3.0),
+        ("7", 0.25, -1.0),
+    ]
+    assert reading.generation_of({**whole, "hits": {"hits": []}}) == 4
+    with pytest.raises(Unreadable, match="partial answer"):
+        reading.answer_of({**whole, "_shards": {"failed": 1}, "hits": {"hits": hits}}, WHO, 10)
+    with pytest.raises(Unreadable, match="has no id"):
+        reading.answer_of({**whole, "hits": {"hits": [{}]}}, WHO, 10)
+    with pytest.raises(Unreadable, match="2 hits were shown, 1 were requested"):
+        reading.answer_of({**whole, "hits": {"hits": [{}, {}]}}, WHO, 1)
+    with pytest.raises(Unreadable, match="generation is None"):
+        reading.generation_of({"hits": {"hits": []}})
+
+
+def test_a_text_within_a_longer_value_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, '"title:${text:json}"')
+    with pytest.raises(BadPolicy, match=r"\$\{text\} is part of a longer value"):
+        http_reading(path)
+
+
+def test_an_arm_of_another_stack_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "fts5.toml"
+    path.write_text((ROOT / "engines" / "arms" / "fts5.toml").read_text("utf-8"), "utf-8")
+    with pytest.raises(BadPolicy, match="is not of the stack http"):
+        http_reading(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "compared"),
+    [("elasticsearch", "POST"), ("opensearch", "POST"), ("meilisearch", "POST")],
+)
+def test_ready_files_are_readings(name: str, compared: str) -> None:
+    reading = http_reading(SERVERS / f"{name}.toml")
+    assert reading.request.compared[0].startswith(f"{compared} /")
+    assert reading.request.text.startswith(("/body/", "/query/"))
+
+
+POSTED = Reading.model_validate({
+    **READING.model_dump(),
+    "request": {
+        "compared": ["POST /search"], "text": "/body/query/words", "k": "/body/n", "k_absent": 10,
+    },
+})  # fmt: skip
+
+
+LOG = """\
+203.0.113.9 - - [27/Nov/2026:17:01:48 +0000] "GET /search?q=red+kettle&size=5 HTTP/1.1" 200 222 "-" "curl/8"
+203.0.113.9 - bea [27/Nov/2026:17:01:49 +0000] "DELETE /search?q=no HTTP/1.1" 200 2 "-" "curl/8"
+\u00ff no request at all
+203.0.113.9 - - [27/Nov/2026:17:01:50 +0000] "GET /search?q=%C3%BCber HTTP/2.0" 304 0 "-" "curl/8"
+"""  # noqa: E501  lines of an access log
+
+
+BODY = json.dumps({"query": {"words": "\u00fcber"}, "n": 3}).encode()
+
+
+HAR = {
+    "log": {
+        "entries": [
+            {"request": {"method": "GET", "url": "https://a.test/search?q=red+kettle"}},
+            {"request": {"method": "GET", "url": "https://a.test"}},
+            {"request": {"method": "GET", "url": "https://a.test/search?q=%C3%BCber"}},
+        ]
+    }
+}
+
+
+GOR = b"".join([
+    b"1 a1 1700000000\nGET /search?q=red+kettle HTTP/1.1\r\nHost: a.test\r\n\r\n", BETWEEN,
+    b"2 a1 1700000001\nHTTP/1.1 200 OK\r\n\r\n{}", BETWEEN,
+    b"1 a2 1700000002\nGET /search?q=%C3%BCber HTTP/1.1\r\nHost: a.test\r\n\r\n", BETWEEN,
+])  # fmt: skip
+
+
+POST = b"".join([
+    b"1 a1 1700000000\nPOST /search HTTP/1.1\r\nContent-Type: application/json\r\n",
+    b"Content-Encoding: gzip\r\n\r\n", gzip.compress(BODY, mtime=0), BETWEEN,
+])  # fmt: skip
+
+
+HAR_POST = {
+    "log": {
+        "entries": [
+            {"request": {"method": "POST", "url": "/search", "postData": {"text": BODY.decode()}}}
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "reading", "texts"),
+    [
+        pytest.param(LOG.encode("latin-1"), READING, ["red kettle", "\u00fcber"], id="log"),
+        pytest.param(json.dumps(HAR).encode(), READING, ["red kettle", "\u00fcber"], id="har"),
+        pytest.param(GOR, READING, ["red kettle", "\u00fcber"], id="gor"),
+        pytest.param(POST, POSTED, ["\u00fcber"], id="posted"),
+        pytest.param(json.dumps(HAR_POST).encode(), POSTED, ["\u00fcber"], id="har posted"),
+    ],
+)
+def test_the_requests_that_are_named_are_queries(
+    tmp_path: Path, content: bytes, reading: Reading, texts: list[str]
+) -> None:
+    path = tmp_path / "recording"
+    path.write_bytes(content)
+    found = list(recorded(path, reading))
+    assert [one.text for one in found] == texts
+    assert len({one.query_id for one in found}) == len(texts)
+
+
+def test_a_packed_access_log_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "access.log.gz"
+    path.write_bytes(gzip.compress(LOG.encode("latin-1")))
+    assert len(list(recorded(path, READING))) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "none of its 0 requests is one of GET /search"),
+        (b"GET /search?q=a", "none of its 0 requests"),
+        (LOG.replace("GET", "PUT").encode(), "none of its 3 requests"),
+        (LOG.replace("?q=", "?p=").encode(), "request 1 is not as the file of the reading says"),
+        (b'{"log": 7}', "is not a HAR file"),
+        (b'{"_id": "q", "text": "red"}', "is not a HAR file"),
+    ],
+)
+def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "recording"
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match=says):
+        list(recorded(path, READING))
+
+
+def test_a_hostile_line_costs_its_length(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_bytes(b'"GET ' * 200_000 + b"\n" + b'"A ' + b"x" * 2_000_000 + b"\n" + LOG.encode())
+    began = monotonic()
+    assert len(list(recorded(path, READING))) == 2
+    assert monotonic() - began < 20
