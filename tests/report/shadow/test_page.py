@@ -43,7 +43,7 @@ def found(suppressions: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> Shado
         summary.tell(one)
     summary.note(Degradation(0, "w1", START, "candidate", Kind.CRASH, HOSTILE))
     traces = summary.diverging.traces()
-    known = Suppressions(suppressions)
+    known = Suppressions(accepted=suppressions)
     return Shadowed(summary, Judged.of(traces, known, today=TODAY), known)
 
 
