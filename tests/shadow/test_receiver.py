@@ -108,6 +108,23 @@ def test_a_query_is_asked_of_both_and_kept_with_all_it_takes(tmp_path: Path) -> 
     assert not found.degradations
 
 
+def test_a_header_that_the_file_names_reaches_both_servers_and_no_log(tmp_path: Path) -> None:
+    reading = reading_with("request", forwarded=["Authorization"])
+    control, other = Server(), says(found_of("cheese", 9))
+    with (
+        comparison(tmp_path, candidate(other, reading)) as made,
+        mirrored(control, made, reading, ALL._replace(repeat=1)) as client,
+    ):
+        client.get("/search?q=apple", headers={"Authorization": "Bearer of-a-user", "Cookie": "c"})
+        (one,) = settled(made).divergences
+    assert set(one.params) == {"method", "target", "type", "body"}
+    assert len(control.asked) == 2
+    for sent in (*control.asked, *other.asked):
+        assert sent.headers["authorization"] == "Bearer of-a-user"
+        assert "cookie" not in sent.headers
+    assert not any(b"of-a-user" in file.read_bytes() for file in tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("body", "how"),
     [
