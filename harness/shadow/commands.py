@@ -27,6 +27,7 @@ from harness.cli.options import (
     Http,
     Port,
     Reason,
+    ShadowSettings,
     ToFolder,
     Top,
 )
@@ -59,10 +60,6 @@ BoundsFile = Annotated[
 ]
 RegisterFile = Annotated[
     Path | None, typer.Option("--register", help="What is accepted. [policy/accepted.toml]")
-]
-SettingsFile = Annotated[
-    Path | None,
-    typer.Option("--shadow-settings", help="What a live comparison may cost. [policy/shadow.toml]"),
 ]
 ReadingFile = Annotated[
     Path, typer.Option(help="Where queries and results are: that, or the engine's own file.")
@@ -151,7 +148,7 @@ def receive(
     client_header: Annotated[
         str, typer.Option(help="Header that names the client; a salted digest is logged.")
     ] = "x-real-ip",
-    shadow_settings: SettingsFile = None,
+    shadow_settings: ShadowSettings = None,
 ) -> Result:
     """Receive mirrored requests, ask the control and the candidate, and compare their answers.
 
@@ -202,7 +199,7 @@ def mcp(
     ] = None,
     http: Http = None,
     host: Host = LOCALHOST,
-    shadow_settings: SettingsFile = None,
+    shadow_settings: ShadowSettings = None,
 ) -> None:
     """Proxy an MCP server, mirror its calls to a candidate server, and compare the answers.
 
@@ -257,7 +254,7 @@ def run(
         float, typer.Option(min=0, help="Queries a second. [as fast as nothing is shed]")
     ] = 0.0,
     k: Annotated[int, typer.Option(min=0, help="Requested hits. [params.yaml]")] = 0,
-    shadow_settings: SettingsFile = None,
+    shadow_settings: ShadowSettings = None,
 ) -> Result:
     """Run queries on the control, mirror them to the candidate, and write the log of both.
 

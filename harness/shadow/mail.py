@@ -82,7 +82,7 @@ def watched(
     between = Between(
         *(f"{arm.name} ({switch.value})" for switch in (KillSwitch.FTS5, KillSwitch.TANTIVY))
     )
-    with log.compared(opens, between=between, process=True) as comparison:
+    with log.compared(opens, between=between) as comparison:
         yield MailObserver(_as(searcher, arm, KillSwitch.FTS5), comparison)
 
 
