@@ -39,8 +39,8 @@ from harness.pipeline.layout import Declared, Layout
 from harness.pipeline.params import Params
 from harness.policy.model import Demands, GateHead, Header, StepTable
 from harness.shadow.alarms import Bounds
-from harness.shadow.comparison import Settings
-from harness.shadow.files import Entry
+from harness.shadow.divergences import Accepted
+from harness.shadow.limits import Settings
 from harness.shadow.server import Reading
 from harness.tune.files import SearchTable
 from tests.docs import reference_words as words
@@ -75,7 +75,7 @@ MODELS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`policy/shadow.toml`", "", Settings),
     ("`--reading`", "", Reading),
     ("`policy/watch.toml`", "", Bounds),
-    ("`policy/accepted.toml`", "[[accepted]]", Entry),
+    ("`policy/accepted.toml`", "[[accepted]]", Accepted),
     ("`--viewers`", "viewers.NAME", Listed),
 )
 """Files that a person writes, a table of each, and what reads it."""
