@@ -133,8 +133,8 @@ class Class(StrEnum):
     TIE_ORDER = "tie_order"
     """The same documents; those in other places have one raw score in A, and one in B."""
     TIE_CUT = "tie_cut"
-    """Both have k documents. But for the order of ties they are the same down to a tie that ends
-    both lists: each shows others of several that have the score of its last one."""
+    """Both have k documents, and the same ones but for the order of ties, down to a tie that ends
+    both lists. Of that tie each shows others."""
     REORDER = "reorder"
     """The same documents in another order."""
     EXPANSION = "expansion"

@@ -96,7 +96,7 @@ class Served(NamedTuple):
 
     @property
     def question(self) -> tuple[str, int, Mapping[str, Scalar]]:
-        """What the candidate is asked: text, k and params."""
+        """What the candidate is queried with: text, k and params."""
         secret = {f"{SECRET}{name}": value for name, value in self.secret.items()}
         return self.text, self.k, {**self.params, **secret} if secret else self.params
 

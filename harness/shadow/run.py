@@ -77,7 +77,7 @@ def shadow_run(
     k: int,
     per_second: float = 0.0,
 ) -> Ran:
-    """Ask the first arm ``count`` queries, from the first one again when all were asked.
+    """Ask the first arm ``count`` queries, from the first one again after the last.
 
     The second arm is its shadow. Without a rate, a query waits while the queue is full, and the
     candidate may have all of each minute, so that nothing is shed.
