@@ -178,25 +178,14 @@ ELSEWHERE = {
     "python examples/other_engine/server.py": OTHER,
     "harness arm check examples/postgres/postgres.toml": POSTGRES,
     "harness run --dataset python-docs --arms fts5,examples/postgres/postgres.toml": POSTGRES,
-    "harness run --dataset PATH/scifact --arms fts5,examples/postgres/postgres.toml": POSTGRES,
-    "harness run --dataset PATH/cranfield --arms fts5,examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
     "harness arm check examples/lucene/lucene.toml": LUCENE,
     "harness run --dataset python-docs --arms tantivy,examples/lucene/lucene.toml": LUCENE,
-    "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/lucene/lucene.toml,examples/lucene/lucene-english.toml": LUCENE,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/cranfield --arms tantivy,tantivy-stem,examples/lucene/lucene.toml,examples/lucene/lucene-english.toml": LUCENE,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/r-mailing-lists": LUCENE,
-    "harness run --dataset PATH/r-mailing-lists --split dev --arms fts5,examples/postgres/postgres.toml": POSTGRES,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/scifact --arms examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/cranfield --arms examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
     "harness run --dataset FOLDER/chat": POSTGRES,
     "harness run --dataset PATH/SET": POSTGRES,
     "harness run --dataset PATH/SET --arms tantivy,examples/lucene/lucene.toml": LUCENE,
     "harness run --dataset PATH/SET --arms tantivy,examples/typesense/typesense.toml": TYPESENSE,
     "harness arm check examples/typesense/typesense.toml": TYPESENSE,
     "harness run --dataset python-docs --arms tantivy,examples/typesense/typesense.toml": TYPESENSE,
-    "harness run --dataset PATH/scifact --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/cranfield --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/r-mailing-lists --split dev --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed
     "python benchmarks/node_failures.py": KILLED,
     "harness measure FOLDER": Elsewhere(
         "there is one run of many files",
@@ -224,7 +213,6 @@ ELSEWHERE = {
 LONGER = frozenset({
     "datasets/README.md",
     "docs/datasets/package-texts.md",
-    "docs/decisions/0107-one-form-of-text-for-every-word-index.md",
     "docs/field.md",
     "docs/how-to/engine-elsewhere.md",
     "docs/load.md",
