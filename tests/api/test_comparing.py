@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import harness
-from harness.api import comparison
 from harness.api.comparison import Inference, Leaderboard, compare, leaderboard, ranked
 from harness.api.decision import decide
 from harness.api.drawing import Drawing, draw_differences, draw_forest
@@ -17,7 +16,8 @@ from harness.core.errors import BadFile, EvidenceError, HarnessError, UnknownNam
 from harness.core.run import Status
 from harness.measures.name import SHARE
 from harness.pipeline.layout import left_by_run
-from harness.report.doc import Cell, Table
+from harness.report.doc import Cell, Table, Text
+from harness.report.html import fragment
 from harness.report.rounding import MINUS
 from harness.stats.interval import interval
 from harness.stats.significance import adjusted, sign_flip
@@ -229,7 +229,7 @@ def test_a_stricter_bound_holds_and_says_why(left: Path, tmp_path: Path) -> None
     found = decide(tmp_path / "p.toml", left)
     assert found.exit_code == 1
     assert "HOLD" in found._repr_html_()
-    assert "FAIL" in found._repr_html_()
+    assert 'class="verdict fail"' in found._repr_html_()
 
 
 def test_a_folder_without_evidence_is_named(tmp_path: Path) -> None:
@@ -237,41 +237,18 @@ def test_a_folder_without_evidence_is_named(tmp_path: Path) -> None:
         left_by_run(tmp_path)
 
 
-@pytest.mark.parametrize("place", ["caption", "header", "cell", "first", "note"])
+@pytest.mark.parametrize("place", ["caption", "header", "cell", "first", "note", "text"])
 def test_every_text_is_escaped_wherever_it_stands(place: str) -> None:
-    given = dict.fromkeys(["caption", "header", "cell", "first", "note"], "plain")
+    given = dict.fromkeys(["caption", "header", "cell", "first", "note", "text"], "plain")
     given[place] = "<img src=x onerror='alert(1)'>&\u202e"
-    said = comparison.table(
-        given["caption"], [given["header"]], [(given["first"], given["cell"])], given["note"]
-    )
+    cells = (Cell(given["first"]), Cell(given["cell"], given["note"]))
+    said = fragment([
+        Table(given["caption"], (given["header"], "b"), (cells,)),
+        Text(given["text"]),
+    ])
     assert "<img" not in said
-    assert "&lt;img src=x onerror=&#x27;alert(1)&#x27;&gt;&amp;⟨U+202E⟩" in said
-
-
-def test_the_first_column_names_the_rows() -> None:
-    said = comparison.table("", ["", "b"], [("row", "1")])
-    assert "<th style='text-align:left'>row</th><td>1</td>" in said
-    assert "<p>" not in said
-
-
-def test_cells_of_words_begin_at_the_left() -> None:
-    left = " style='text-align:left'"
-    rows = [("row", "1")]
-    assert f"<th{left}>a</th></tr>" in comparison.table("", ["a"], rows, of_words=True)
-    assert f"<td{left}>1</td>" in comparison.table("", ["a"], rows, of_words=True)
-    assert "<th>a</th>" in comparison.table("", ["a"], rows)
-
-
-def test_a_table_of_the_report_has_its_notes_escaped() -> None:
-    cells = (Cell("row", "a <b>"), Cell("1 &", "of 2"), Cell("plain"))
-    said = comparison.shown(Table("c", ("", "x", "y"), (cells,)))
-    assert "row<br><small>a &lt;b&gt;</small></th>" in said
-    assert ">1 &amp;<br><small>of 2</small></td>" in said
-    assert ">plain</td>" in said
-
-
-def test_a_sentence_is_escaped() -> None:
-    assert comparison.line("a < b") == "<p>a &lt; b</p>"
+    assert "&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&amp;⟨U+202E⟩" in said
+    assert said.index('<th scope="row">') < said.index("<td")
 
 
 BEGINS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}

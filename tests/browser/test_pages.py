@@ -8,8 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ from harness.load.trial import Histogram
 from harness.report import trends
 from harness.report.explorer import to_explorer
 from harness.report.html import explore_link
-from harness.report.inputs import Links, ReportInput
+from harness.report.inputs import ReportInput
 from harness.report.page import view
 from harness.report.page.view import to_page
 from harness.report.trends import Entry

@@ -14,9 +14,8 @@ import pytest
 from engines.contract import EngineError
 from engines.stacks.agent_mail.budget import value_in
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from harness.cli.project import Project
+from harness.cli.project import Project, by
 from harness.core.errors import UnknownName
-from harness.cli.project import by
 from harness.migrate import ledger
 from harness.migrate import moves as migrate
 from harness.migrate.drill import opened

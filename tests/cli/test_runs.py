@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Any
 
 import pytest
 import typer
@@ -24,14 +21,12 @@ from harness.cli.project import Project
 from harness.core.folders import RUN as RUN_TO_KILL
 from harness.core.folders import mark
 from harness.corpus.runs import read_run, write_run
-from harness.pipeline.gate import gate
-from harness.pipeline.receipts import note_replayed, read_manifest
-from harness.stats import bootstrap
 from harness.pipeline.dvc import LOCK, RECORD, _md5
+from harness.pipeline.receipts import note_replayed, read_manifest
 from harness.trust.reproduce import record
 from tests.cli.conftest import Harness
 from tests.make.search_server import Served, collection, serving, status
-from tests.make.toy import CONTROL, GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import CONTROL, GATES, HEAD, STEP, Toy
 from tests.programs import PYTHON, Program
 
 RUN = ("run", "--arms", "fts5, tantivy", "--out", "out")
@@ -425,79 +420,6 @@ def test_doctor_finds_what_is_missing(project: Toy, harness: Harness) -> None:
     said = harness("doctor")
     assert said.code == 2
     assert "problem   no dataset named 'toy'" in said.out
-
-
-DRAWING = (
-    ("stage", "score", "--dataset", NAME),
-    ("stage", "compare", "--dataset", NAME),
-    ("gate", "--dataset", NAME),
-    ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", "fts5", "--out", "out"),
-)
-
-
-@pytest.fixture
-def pools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many threads each draw was given, where it was given more than one."""
-    seen: list[int] = []
-
-    def counted(workers: int, **rest: Any) -> ThreadPoolExecutor:  # noqa: ANN401  passed on
-        seen.append(workers)
-        return ThreadPoolExecutor(workers, **rest)
-
-    monkeypatch.setattr(bootstrap, "ThreadPoolExecutor", counted)
-    return seen
-
-
-@pytest.fixture
-def counts(project: Toy) -> Toy:
-    """Measure a count first: its greatest value is unknown, so that its interval is drawn."""
-    params = project.root / "params.yaml"
-    params.write_text(params.read_text().replace("measures: [", "measures: [NumRet, "))
-    project.judge_again()
-    return project
-
-
-@pytest.mark.slow
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("words", DRAWING, ids=lambda words: words[0])
-def test_every_command_that_draws_takes_them(
-    counts: Toy, harness: Harness, pools: list[int], words: tuple[str, ...]
-) -> None:
-    assert counts.layout.scores.is_file()
-    plain = harness(*words)
-    assert plain.code in {0, 3}, plain
-    assert not pools
-    assert harness(*words, "--threads", "2").out == plain.out
-    assert set(pools) == {2}
-
-
-@pytest.mark.slow
-def test_no_byte_of_a_decision_depends_on_them(
-    counts: Toy, harness: Harness, pools: list[int]
-) -> None:
-    """Every file below a decision, from the scores on, made twice at one time as a first look."""
-    now, layout = datetime.now(UTC), counts.layout
-    files = (
-        layout.scores, layout.slices, layout.differences, layout.decision, layout.findings,
-        layout.junit,
-    )  # fmt: skip
-    made = []
-    for threads in (1, 2):
-        shutil.rmtree(layout.experiments, ignore_errors=True)
-        for command in (("stage", "score"), ("stage", "compare")):
-            words = (*command, "--dataset", NAME, "--threads", str(threads))
-            assert harness(*words).code == 0
-        gate(layout, counts.project.subject(NAME, threads), now=now)
-        made.append([path.read_bytes() for path in files])
-        assert bool(pools) is (threads > 1)
-    assert made[0] == made[1]
-
-
-@pytest.mark.slow
-def test_less_than_one_is_refused(harness: Harness) -> None:
-    said = harness("gate", "--threads", "0")
-    assert said.code == 2
-    assert "--threads" in said.err
 
 
 pytest.importorskip("jmespath", reason='needs the extra "http"')

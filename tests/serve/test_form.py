@@ -350,7 +350,7 @@ def test_guidelines_are_shown_as_text_and_not_through_a_link(
 
 
 def commands(pool: Path, harness: str = "harness") -> list[list[str]]:
-    return [shlex.split(one.command) for one in afterwards(pool, harness)]
+    return [shlex.split(one) for one in afterwards(pool, harness).values()]
 
 
 def test_a_pool_goes_into_a_data_set_that_is_there_or_becomes_one(tmp_path: Path) -> None:

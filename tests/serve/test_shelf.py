@@ -15,7 +15,6 @@ from starlette.testclient import TestClient
 from harness.core.errors import BadFile
 from harness.corpus import judgements
 from harness.pipeline.layout import Layout
-from harness.report.page.cards import Tone
 from harness.serve.shelf import (
     BESIDE,
     COMPARED,
@@ -225,14 +224,7 @@ def test_a_report_is_listed_with_the_verdict_of_every_step(site: Path) -> None:
     decisions = report_inputs.report().decisions
     assert decided.dataset == "mail"
     assert decided.decided_at == "2026-11-21T21:00:00Z"
-    assert [(one.name, one.outcome) for one in decided.steps] == [
-        (one.step, one.outcome.value) for one in decisions
-    ]
-    assert len({one.tone for one in decided.steps}) > 1
-    for shown, decision in zip(decided.steps, decisions, strict=True):
-        assert (shown.control, shown.candidate) == (decision.control, decision.candidate)
-        assert shown.blocking == tuple(one.gate for one in decision.blocking)
-        assert (shown.tone is Tone.PROMOTE) == (decision.outcome.value == "promote")
+    assert decided.steps == decisions
 
 
 def test_evidence_that_expired_is_told(site: Path) -> None:
