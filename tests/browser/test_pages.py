@@ -293,7 +293,7 @@ PAGES_HOSTILE: Mapping[str, Callable[[], str]] = {
     "index, a megabyte": lambda: index((MEGABYTE, f"{MEGABYTE} {ALL}", "\u202e" * 5_000)),
     "reasons of a megabyte": lambda: reasons(MEGABYTE),
     "trends": over_time,
-    "load": lambda: load.to_page(everywhere(load_report(), spoilt, KEPT)),
+    "load": lambda: load_page.to_page(everywhere(load_report(), spoilt, KEPT)),
     "shadow": shadow,
 }
 
