@@ -28,7 +28,7 @@ from harness.cli.command import out
 from harness.cli.exit_codes import ENDING, FAILED, PIPED, ended
 from harness.cli.project import PACKAGED, Project
 from harness.cli.verdicts import leaderboard, section
-from harness.core.errors import HarnessError
+from harness.core.errors import BadFile, HarnessError
 from harness.core.files import NO_ROOM, replacing
 from harness.core.gate import OF_VERDICT, Cause, Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
@@ -262,6 +262,29 @@ def test_a_failure_without_better_words_is_printed_as_it_is(
     monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=missing))
     assert exit_codes.failed(ValueError("large"), debug=False) == 2
     assert capsys.readouterr().err == "error: ValueError: large\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "remedy"),
+    [
+        (BadFile("a.toml", "is not TOML", "Correct line 3. Or remove it"), "bad_file",
+         "Correct line 3. Or remove it"),
+        (ValueError("large"), "value_error", "--debug shows the traceback"),
+        (KeyboardInterrupt(), "interrupted", ""),
+    ],
+)  # fmt: skip
+def test_an_error_is_json_where_json_is_wanted(
+    raised: BaseException, code: str, remedy: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["harness", "gate", "--json"])
+    with pytest.MonkeyPatch.context() as deaf:
+        deaf.setattr(exit_codes, "deafen", lambda: None)
+        exit_codes.failed(raised, debug=False)
+    shown = capsys.readouterr()
+    said = json.loads(shown.out)["error"]
+    assert (said["code"], said["remedy"]) == (code, remedy)
+    assert said["message"] in shown.err
 
 
 @pytest.mark.slow
