@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+__all__ = ["Difference", "Inference", "compare", "difference"]
+
+
 class Shown:
     """What a notebook shows as it stands in a report."""
 
