@@ -20,7 +20,7 @@ from harness.clicks.credit import Clicks as ClickLog
 from harness.clicks.credit import ShownList, preferences
 from harness.core.engine import Hit, Manifest
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Stolen, Traffic
+from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Samples, Stolen, Traffic
 from harness.core.evidence import Sample as Sampled
 from harness.core.gate import Finding, Verdict
 from harness.core.records import Qrels
@@ -298,7 +298,8 @@ class Reading:
 
     def rule(self, drawn: Pages, trial: int) -> Finding:
         sample = self.sample(drawn, trial)
-        return QUALITY.judge(replace(drawn.evidence, samples={sample.key: sample}), RULES)
+        held = {**drawn.evidence.kinds, Samples: Samples({sample.key: sample})}
+        return QUALITY.judge(replace(drawn.evidence, kinds=held), RULES)
 
     @staticmethod
     def given(drawn: Pages) -> tuple[tuple[Run, Run], Qrels]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from harness.api.data import QrelsLike, RunLike, load_qrels, load_run, named_run
 from harness.core.errors import DatasetError, EvidenceError, UnknownName
-from harness.core.printable import counted, one_line
+from harness.core.printable import counted
 from harness.core.records import Qrels, Query
 from harness.core.run import Run
 from harness.core.scores import Estimate, Paired, Scores, codes, independent
@@ -20,7 +19,8 @@ from harness.corpus.cells import written_otherwise
 from harness.measures import quality
 from harness.measures.name import span_of_difference
 from harness.measures.quality import summarise
-from harness.report.doc import Table, Value
+from harness.report.doc import Block, Num, Table, Text, table
+from harness.report.html import fragment
 from harness.report.rounding import interval, number, p_value, signed
 from harness.stats.bootstrap import FEWEST
 from harness.stats.inference import Inference
@@ -30,55 +30,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def table(
-    caption: str,
-    header: Sequence[str],
-    rows: Sequence[Sequence[str | Value]],
-    note: str = "",
-    *,
-    of_words: bool = False,
-) -> str:
-    """Write a table whose first column names the rows, with ``note`` below it.
-
-    With ``of_words``, cells are aligned to the left.
-    """
-    at = " style='text-align:left'" if of_words else ""
-    head = "".join(f"<th{at}>{_text(cell)}</th>" for cell in header)
-    body = "".join(
-        f"<tr><th style='text-align:left'>{_cell(first)}</th>"
-        + "".join(f"<td{at}>{_cell(cell)}</td>" for cell in others)
-        + "</tr>"
-        for first, *others in rows
-    )
-    below = f"<p><small>{_text(note)}</small></p>" if note else ""
-    return (
-        f"<table><caption style='text-align:left;white-space:nowrap'>{_text(caption)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
-    )
+__all__ = ["Difference", "Inference", "compare", "difference"]
 
 
-def shown(found: Table) -> str:
-    """Write a table of the report."""
-    return table(found.caption, found.header, found.rows, of_words=True)
+class Shown:
+    """What a notebook shows as it stands in a report."""
 
+    __slots__ = ()
 
-def line(text: str) -> str:
-    """Write a sentence."""
-    return f"<p>{_text(text)}</p>"
+    def blocks(self) -> Iterable[Block]:
+        """Return what there is to show."""
+        raise NotImplementedError
 
-
-def _cell(cell: str | Value) -> str:
-    if isinstance(cell, str):
-        return _text(cell)
-    return _text(cell.text) + (f"<br><small>{_text(cell.note)}</small>" if cell.note else "")
-
-
-def _text(text: str) -> str:
-    return html.escape(one_line(text))
+    def _repr_html_(self) -> str:
+        return fragment(self.blocks())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Scored:
+class Scored(Shown):
     """Scores of one run, query by query."""
 
     arm: str
@@ -96,13 +65,16 @@ class Scored:
         means = (f"{name} {number(of.mean)}" for name, of in self.scores.items())
         return f"{self.arm}: {', '.join(means)}"
 
-    def _repr_html_(self) -> str:
-        rows = [
-            (name, number(of.mean), f"{len(of.query_ids):,}", _without(of))
-            for name, of in self.scores.items()
-        ]
-        header = ("measure", "mean", "queries", "without a value")
-        return table(f"{self.arm}: means over queries", header, rows)
+    def blocks(self) -> Iterable[Block]:
+        """Return a table of means."""
+        yield table(
+            f"{self.arm}: means over queries",
+            ("measure", "mean", "queries", "without a value"),
+            (
+                (name, Num(of.mean), len(of.query_ids), _without(of))
+                for name, of in self.scores.items()
+            ),
+        )
 
 
 def score(
@@ -162,11 +134,8 @@ def near_duplicates(queries: Mapping[str, str]) -> Mapping[str, str]:
     return clusters.of_queries(asked, clusters.near_duplicates(asked))
 
 
-__all__ = ["Difference", "Inference", "compare", "difference"]
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Difference:
+class Difference(Shown):
     """Candidate minus control by one measure."""
 
     control: str
@@ -216,24 +185,32 @@ class Difference:
             f" {interval(found)}, p {p_value(self.p_value)}, {counted(found.n, 'query')}"
         )
 
-    def _repr_html_(self) -> str:
-        found = self.estimate
-        same = found.n - len(self.better) - len(self.worse)
-        row = (
-            self.measure,
-            number(float(self.paired.control.mean())),
-            number(float(self.paired.candidate.mean())),
-            f"{signed(found.value)} {interval(found)}",
-            p_value(self.p_value),
-            f"{len(self.better):,} / {same:,} / {len(self.worse):,}",
-        )
-        header = ("measure", self.control, self.candidate, "difference", "p", "better/same/worse")
-        note = counted(found.n, "query") + (
-            f"; {len(self.paired.unpaired):,} lost: only one of the two has a value"
-            if self.paired.unpaired
-            else ""
-        )
-        return table(f"{self.candidate} against {self.control}", header, [row], note)
+    def blocks(self) -> Iterable[Block]:
+        """Return a table of one row, and how many queries were lost."""
+        yield differences(self.control, self.candidate, {self.measure: self})
+        if lost := len(self.paired.unpaired):
+            yield Text(f"{lost:,} lost: only one of the two has a value")
+
+
+def differences(control: str, candidate: str, found: Mapping[str, Difference]) -> Table:
+    """Show differences by measure, as ``compare`` and ``compare_engines`` do."""
+    return table(
+        f"{candidate} compared with {control}",
+        ("measure", control, candidate, "difference", "p", "queries", "better", "worse"),
+        (
+            (
+                measure,
+                Num(float(one.paired.control.mean())),
+                Num(float(one.paired.candidate.mean())),
+                Num.of(one.estimate, signed=True),
+                Num(one.p_value, "p"),
+                one.estimate.n,
+                len(one.better),
+                len(one.worse),
+            )
+            for measure, one in found.items()
+        ),
+    )
 
 
 def compare(
@@ -296,7 +273,7 @@ ABSENT = "not measured"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Leaderboard:
+class Leaderboard(Shown):
     """Means of every run, and how each differs from the control."""
 
     control: str
@@ -379,11 +356,11 @@ class Leaderboard:
         )
         return "\n".join([*rows, self.note])
 
-    def _repr_html_(self) -> str:
-        rows = [
-            (arm, *(self._cell(arm, measure) for measure in self.measures)) for arm in self.scores
-        ]
-        return table(self.caption, ("", *self.measures), rows, self.note)
+    def blocks(self) -> Iterable[Block]:
+        """Return the table and what its marks mean."""
+        rows = ((arm, *(self._cell(arm, m) for m in self.measures)) for arm in self.scores)
+        yield table(self.caption, ("", *self.measures), rows)
+        yield Text(self.note)
 
     def _cell(self, arm: str, measure: str) -> str:
         value = self.mean(arm, measure)

@@ -32,28 +32,6 @@ GRADE = ("relevance", "label", "grade", "rel", "score")
 """Column names of ir_measures, ranx, PyTerrier and BEIR; the first one present counts."""
 
 
-class Scored(Protocol):
-    """One line of a run, such as ``ir_measures.ScoredDoc``."""
-
-    @property
-    def query_id(self) -> str: ...
-    @property
-    def doc_id(self) -> str: ...
-    @property
-    def score(self) -> SupportsFloat: ...
-
-
-class Judged(Protocol):
-    """One judgement, such as ``ir_measures.Qrel``."""
-
-    @property
-    def query_id(self) -> str: ...
-    @property
-    def doc_id(self) -> str: ...
-    @property
-    def relevance(self) -> int: ...
-
-
 class AsDict(Protocol):
     """A run or judgements of ranx: ``to_dict`` gives values by query and document."""
 
@@ -64,14 +42,13 @@ class AsDict(Protocol):
 
 RunLike: TypeAlias = (
     "Run | str | Path | Mapping[str, Mapping[str, SupportsFloat]] | pd.DataFrame | AsDict"
-    " | Iterable[Scored] | Iterable[tuple[str, str, SupportsFloat]]"
+    " | Iterable[Any]"
 )
-"""Everything that is accepted as a run."""
+"""Everything that is accepted as a run; items are ``ir_measures.ScoredDoc`` or tuples."""
 QrelsLike: TypeAlias = (
-    "Qrels | str | Path | Mapping[str, Mapping[str, int]] | pd.DataFrame | AsDict"
-    " | Iterable[Judged] | Iterable[tuple[str, str, int]]"
+    "Qrels | str | Path | Mapping[str, Mapping[str, int]] | pd.DataFrame | AsDict | Iterable[Any]"
 )
-"""Everything that is accepted as judgements."""
+"""Everything that is accepted as judgements; items are ``ir_measures.Qrel`` or tuples."""
 
 
 class Kind(NamedTuple):

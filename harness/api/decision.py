@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.api.comparison import table
-from harness.core.gate import Finding, StepDecision
+from harness.api.comparison import Shown
+from harness.core.gate import StepDecision
 from harness.pipeline import gate
 from harness.pipeline.layout import left_by_run
 from harness.policy.decision import exit_code
 from harness.policy.load import load_policy
-from harness.report.rounding import in_unit, interval_in
+from harness.report.doc import Block, Section
+from harness.report.page.view import gate_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Decided:
+class Decided(Shown):
     """Every step of a policy, with the findings of its gates."""
 
     policy: str
@@ -64,18 +66,11 @@ class Decided:
             for step in self.steps
         )
 
-    def _repr_html_(self) -> str:
-        header = ("gate", "verdict", "measured", "bound", "why", "to reach a decision")
-        return "".join(
-            table(
-                _decision_title(step),
-                header,
-                [_row(found) for found in step.findings],
-                f"waits for {step.blocked_by}" if step.blocked_by else "",
-                of_words=True,
-            )
-            for step in self.steps
-        )
+    def blocks(self) -> Iterable[Block]:
+        """Return a table of gates for each step."""
+        for step in self.steps:
+            waits = f"; waits for {step.blocked_by}" if step.blocked_by else ""
+            yield Section(f"{_decision_title(step)}{waits}", (gate_table(step, ""),))
 
 
 def decide(policy: str | Path, out: str | Path, *, control: str = "") -> Decided:
@@ -100,12 +95,3 @@ def decide(policy: str | Path, out: str | Path, *, control: str = "") -> Decided
 
 def _decision_title(step: StepDecision) -> str:
     return f"{step.step}: {step.outcome.upper()} ({step.control} → {step.candidate})"
-
-
-def _row(finding: Finding) -> tuple[str, ...]:
-    measured = "nothing"
-    if finding.estimate is not None:
-        ends = interval_in(finding.estimate, finding.unit)
-        measured = f"{in_unit(finding.estimate.value, finding.unit)} {ends}"
-    said = finding.verdict.upper()
-    return finding.gate, said, measured, finding.bound, finding.reason, finding.remedy

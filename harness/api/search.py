@@ -9,7 +9,14 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, SupportsFloat, TypeAlias
 
-from harness.api.comparison import Difference, difference, near_duplicates, score, table
+from harness.api.comparison import (
+    Difference,
+    Shown,
+    difference,
+    differences,
+    near_duplicates,
+    score,
+)
 from harness.api.data import QrelsLike, load_qrels, load_run
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError, RunError
@@ -17,7 +24,7 @@ from harness.core.names import checked
 from harness.core.printable import one_line
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Paired
-from harness.report.rounding import interval, number, p_value, signed
+from harness.report.doc import Block, Text
 from harness.stats.inference import Inference
 
 if TYPE_CHECKING:
@@ -38,7 +45,7 @@ SHAPES = (
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class EngineComparison:
+class EngineComparison(Shown):
     """Results of two search functions, and their differences by each measure.
 
     The numbers are those that gates use: per-query values, paired differences and their intervals.
@@ -91,22 +98,11 @@ class EngineComparison:
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.differences.values())) + self._failed(". ", "\n")
 
-    def _repr_html_(self) -> str:
-        rows = [
-            (
-                measure,
-                number(float(found.paired.control.mean())),
-                number(float(found.paired.candidate.mean())),
-                f"{signed(found.estimate.value)} {interval(found.estimate)}",
-                p_value(found.p_value),
-                f"{found.estimate.n:,}",
-                f"{len(found.better):,} / {len(found.worse):,}",
-            )
-            for measure, found in self.differences.items()
-        ]
-        names = self.control.arm, self.candidate.arm
-        header = ("measure", *names, "difference", "p", "queries", "better/worse")
-        return table(f"{names[1]} compared with {names[0]}", header, rows, self._failed("; ", ""))
+    def blocks(self) -> Iterable[Block]:
+        """Return a table of differences, and what failed."""
+        yield differences(self.control.arm, self.candidate.arm, self.differences)
+        if failed := self._failed("; ", ""):
+            yield Text(failed)
 
     def _failed(self, between: str, before: str) -> str:
         """Count the queries that failed or showed a document twice; empty where none did."""

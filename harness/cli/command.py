@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from harness.cli.exit_codes import COMMAND, DEBUG, as_called, aside, failed
+from harness.cli.exit_codes import COMMAND, DEBUG, JSON, as_called, aside, failed, told_as_json
 from harness.core.errors import DISTRIBUTION, HarnessError
 from harness.core.printable import json_text, printable
 
@@ -78,6 +78,7 @@ class Bounded(TyperGroup):
                 return super().invoke(ctx)
         except REFUSED as exc:
             _hinted(exc)
+            told_as_json(exc, str(getattr(exc, "message", exc)))
             raise
         except typer.Exit:
             raise
@@ -223,7 +224,7 @@ def shown(*blocks: Block, title: str = "", code: int = 0) -> Result:
     return Result(Section(title, blocks), code)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Json = Annotated[bool, typer.Option(JSON, help="Print JSON for machines; of an error too.")]
 
 
 def command(
@@ -299,6 +300,7 @@ def _print(result: Result, *, as_json: bool) -> None:
     else:
         out.data(to_json(result.doc))
     if result.error:
+        setattr(result.error, "is_told", as_json)  # noqa: B010  one JSON value is printed, which has the error
         raise result.error
     if result.code:
         raise typer.Exit(result.code)

@@ -142,7 +142,9 @@ def terminable() -> Iterator[None]:
 
 DONE, FAILED, INTERRUPTED, PIPED = 0, 2, 130, 141
 """The last is what a shell reports of a program whose reader has left."""
-DEBUG = "--debug"
+DEBUG, JSON = "--debug", "--json"
+WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""Where the name of an exception becomes a code: BadFile is bad_file."""
 AGAIN = "interrupted; run the same command again to go on"
 REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
 ESCAPED = "harness.escaped"
@@ -195,9 +197,21 @@ def failed(exc: BaseException, *, debug: bool) -> int:
     with suppress(OSError, ValueError, AttributeError, MemoryError):
         if debug:
             traceback.print_exception(exc)
+        told_as_json(exc, text)
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     return code
+
+
+def told_as_json(exc: BaseException, text: str) -> None:
+    """Print an error for programs, where ``--json`` is given: its code, message and remedy."""
+    if JSON not in sys.argv or getattr(exc, "is_told", False):
+        return
+    kind = type(exc).__name__
+    code = "interrupted" if _interrupt(exc) else WORDS.sub("_", kind).lower()
+    message, _, remedy = text.removeprefix("error: ").partition(". ")
+    said = {"code": code, "message": message.rstrip("."), "remedy": remedy}
+    sys.stdout.write(f"{json.dumps({'error': said})}\n")
 
 
 @contextmanager

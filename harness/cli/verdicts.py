@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from harness.cli.command import Result
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.corpus.runs import Means
 from harness.policy.decision import exit_code, worst
+from harness.report.decision.decision_json import steps_json
 from harness.report.doc import Block, Cell, Section, Table, Text, table
 from harness.report.page.remains import remains
-from harness.report.rounding import estimate_for_json, in_unit, interval_in
+from harness.report.rounding import in_unit, interval_in
 
 TONES = {Outcome.PROMOTE: "good", Outcome.HOLD: "open", Outcome.ROLLBACK: "bad"}
 
@@ -32,7 +32,7 @@ def decided(
     sections = (section(name, decisions) for name, decisions in found.items())
     doc = Section("", (*before, *sections, *map(Text, after)))
     codes = (exit_code(one for one in of if step in {"", one.step}) for of in found.values())
-    value = {name: [_plain(one) for one in decisions] for name, decisions in found.items()}
+    value = {name: steps_json(decisions) for name, decisions in found.items()}
     return Result(doc, worst(codes) if exits and found else 0, value)
 
 
@@ -83,30 +83,6 @@ def blocking_lines(blocking: Iterable[Finding]) -> Iterator[str]:
 def _said(finding: Finding) -> tuple[str, ...]:
     alone = "" if finding.estimate is None else finding.gate
     return finding.verdict, finding.reason, finding.remedy, alone
-
-
-def _plain(found: StepDecision) -> dict[str, Any]:
-    return {
-        "step": found.step,
-        "control": found.control,
-        "candidate": found.candidate,
-        "outcome": found.outcome,
-        "verdict": found.verdict,
-        "blocked_by": found.blocked_by,
-        "gates": [
-            {
-                "gate": one.gate,
-                "verdict": one.verdict,
-                "cause": one.cause,
-                "estimate": estimate_for_json(one.estimate),
-                "unit": one.unit,
-                "bound": one.bound,
-                "reason": one.reason,
-                "remedy": one.remedy,
-            }
-            for one in found.findings
-        ],
-    }
 
 
 def leaderboard(means: Means, measures: Sequence[str]) -> Table:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.api.comparison import table
+from harness.api.comparison import Shown
 from harness.api.search import Search, shown_by
 from harness.clicks.credit import (
     Click,
@@ -22,6 +22,7 @@ from harness.core.errors import EvidenceError, InvalidArm, RunError
 from harness.core.folders import CLICKS, claim
 from harness.core.names import checked
 from harness.migrate.ledger import Switch
+from harness.report.doc import Block, Num, table
 from harness.report.rounding import interval, signed
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Interleaver:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Interleaving:
+class Interleaving(Shown):
     """What users preferred, by candidate."""
 
     found: Preferences
@@ -119,19 +120,16 @@ class Interleaving:
             for arm, one in self.found.candidates.items()
         )
 
-    def _repr_html_(self) -> str:
-        rows = [
+    def blocks(self) -> Iterable[Block]:
+        """Return a table with a row for each candidate."""
+        yield table(
+            f"Users who prefer to {self.found.control}",
+            ("candidate", "wins", "losses", "ties", "preference"),
             (
-                arm,
-                f"{one.wins:,}",
-                f"{one.losses:,}",
-                f"{one.ties:,}",
-                f"{signed(one.estimate.value)} {interval(one.estimate)}",
-            )
-            for arm, one in self.found.candidates.items()
-        ]
-        header = ("candidate", "wins", "losses", "ties", "preference")
-        return table(f"Users who prefer to {self.found.control}", header, rows)
+                (arm, one.wins, one.losses, one.ties, Num.of(one.estimate, signed=True))
+                for arm, one in self.found.candidates.items()
+            ),
+        )
 
 
 def load_clicks(folder: str | Path, *, confidence: float) -> Interleaving:

@@ -58,7 +58,7 @@ class ShownHit:
 
 
 class Side(NamedTuple):
-    """What one arm did with one query; these are no measurements."""
+    """What one arm did with one query; it is not a measurement."""
 
     status: Status
     hits: tuple[Hit, ...]

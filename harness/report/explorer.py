@@ -7,7 +7,8 @@ import gzip
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace as Columns
 
 import numpy as np
 from markupsafe import Markup
@@ -20,7 +21,7 @@ from harness.core.run import Run, Status
 from harness.core.scores import Estimate, Scores
 from harness.measures.decompose import decompose
 from harness.report.doc import NOT_MEASURED
-from harness.report.explorer_stages import Stages, stages
+from harness.report.explorer_stages import stages
 from harness.report.html import TEMPLATES, environment, named, script_source
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.cards import merged, paired
@@ -32,65 +33,9 @@ from harness.report.rounding import for_json
 
 JACCARD = "Jaccard@"
 Column = list[int]
-"""By query: a place in ``Values.numbers``, or -1 less a place in ``Values.reasons``."""
+"""By query: a place in the list of numbers, or -1 less a place in that of reasons."""
 Ends = tuple[float | None, float | None, float | None, int]
 """A mean, both ends of its interval, and its number of queries; None for an open end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """Two arms that the policy compares."""
-
-    name: str
-    control: int
-    candidate: int
-    depth: int
-    """Hits that the classes look at: the deepest that was compared; 0 where nothing says so."""
-    classes: Column
-    """By query, a place in ``Values.classes``; -1 where it was not classified."""
-    noise: Column
-    """The same for the A/A run of the control."""
-    alike: Column
-    shown: Column
-    order: Column
-    """What moved a query: by what is shown and by its order (``harness.measures.decompose``)."""
-    differences: list[Ends | None]
-    """By measure."""
-    slices: list[Ends | None]
-    """By slice, of the first measure."""
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """What the table of one data set is made of; lists are by query where nothing else is said."""
-
-    dataset: str
-    place: str
-    """Command-line options that name the data; empty if unknown."""
-    measures: list[str]
-    """The one that people look at first is first."""
-    arms: list[str]
-    numbers: list[float | None]
-    reasons: list[str]
-    classes: list[str]
-    slices: list[str]
-    ids: list[str]
-    texts: list[str]
-    params: list[str]
-    """What was set beside the text, in words."""
-    parts: list[list[int]]
-    """The slices that a query is in."""
-    relevant: list[int]
-    """Documents judged relevant; -1 where nothing was judged."""
-    status: list[list[int]]
-    """By arm, a ``Status`` each."""
-    scores: list[list[Column]]
-    """By arm and measure."""
-    means: list[list[Ends | None]]
-    """By arm and measure."""
-    slice_means: list[list[list[Ends | None]]]
-    """By slice, arm and measure."""
-    compared: list[Compared]
 
 
 @dataclass(slots=True)
@@ -136,26 +81,29 @@ class _Once:
         return -1 - self.reasons.setdefault(why, len(self.reasons))
 
 
-def values(report: ReportInput) -> Values:
-    """Collect everything that was measured of each query in columns."""
+def values(report: ReportInput) -> Columns:
+    """Collect everything that was measured of each query; lists are by query if nothing is said."""
     queries = tuple(report.queries.values())
     once = _Once({query.query_id: at for at, query in enumerate(queries)})
     arms = list(report.arms)
     slices = sorted({name for query in queries for name in query.slices})
     order = measures_of(report.means, report.measure) if report.means else ()
     measures = list(dict.fromkeys((report.measure, *order)))
-    return Values(
+    return Columns(
         dataset=named(report.provenance.dataset),
-        place=report.place,
+        place=report.place,  # command-line options that name the data; empty if unknown
         measures=measures,
         arms=list(map(named, arms)),
         slices=list(map(named, slices)),
         ids=[named(query.query_id) for query in queries],
         texts=[one_line(query.text, QUERY) for query in queries],
         params=[_params(query) for query in queries],
+        # the slices that a query is in
         parts=[sorted(slices.index(name) for name in set(query.slices)) for query in queries],
+        # documents judged relevant; -1 where nothing was judged
         relevant=[_relevant(report, query) for query in queries],
         status=[_status(report, arm, queries) for arm in arms],
+        # by arm and measure, as are means; by slice before
         scores=[
             [once.column(report.arms[arm].scores.get(name)) for name in measures] for arm in arms
         ],
@@ -187,7 +135,8 @@ def ends(estimate: Estimate | None) -> Ends | None:
 
 def _compared(
     report: ReportInput, name: str, once: _Once, measures: Sequence[str], slices: Sequence[str]
-) -> Compared:
+) -> Columns:
+    """Collect two arms that the policy compares."""
     found = report.evidence[name]
     shown, order = once.column(None), once.column(None)
     pairs = paired(found, report.measure)
@@ -198,16 +147,18 @@ def _compared(
         once.put(shown, ids, parts.shown.round(DIGITS).tolist())
         once.put(order, ids, parts.order.round(DIGITS).tolist())
     arms = list(report.arms)
-    return Compared(
+    return Columns(
         name=named(name),
         control=arms.index(found.control.arm),
         candidate=arms.index(found.candidate.arm),
         depth=_deepest(found.agreement),
+        # places in the list of classes, of the candidate and of the A/A run; -1 for none
         classes=once.classified(found.agreement),
         noise=once.classified(found.noise),
         alike=once.column(found.agreement.scores.get(ALIKE)),
-        shown=shown,
+        shown=shown,  # what moved a query: by what is shown, and by its order
         order=order,
+        # by measure; of the first measure by slice
         differences=[ends(report.differences.get(name, {}).get(m)) for m in measures],
         slices=[ends(report.slice_differences.get(name, {}).get(part)) for part in slices],
     )
@@ -247,16 +198,6 @@ PALETTE = re.compile(r":root \{\n(?P<light>.*?)\n\}\n.*?:root \{\n(?P<dark>.*?)\
 """The colours of ``page.css``, light and dark."""
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """One data set, ready for the page."""
-
-    number: int
-    dataset: str
-    values: Markup
-    hits: Markup
-
-
 def to_explorer(reports: Sequence[ReportInput]) -> str:
     """Return the page of all data sets; the same bytes for the same input and the same zlib."""
     script = (TEMPLATES / "explore.js").read_text(encoding="utf-8")
@@ -266,7 +207,15 @@ def to_explorer(reports: Sequence[ReportInput]) -> str:
         environment()
         .get_template("explore.html.j2")
         .render(
-            datasets=tuple(map(_packed, reports, range(len(reports)))),
+            datasets=[
+                Columns(
+                    number=at,
+                    dataset=named(report.provenance.dataset),
+                    values=pack(values(merged(report))),
+                    hits=pack(hits(report)),
+                )
+                for at, report in enumerate(reports)
+            ],
             script=Markup(script),  # noqa: S704  our own file
             style=Markup(style),  # noqa: S704  our own files
             script_source=Markup(script_source(script)),  # noqa: S704  our own digest
@@ -277,7 +226,7 @@ def to_explorer(reports: Sequence[ReportInput]) -> str:
 
 def pack(value: object) -> Markup:
     """Write columns as JSON, gzip without a time, base64: letters that no page need escape."""
-    text = json.dumps(value, default=_by_name, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(value, default=vars, separators=(",", ":"), allow_nan=False)
     packed = base64.b64encode(gzip.compress(text.encode(), BEST, mtime=0))
     return Markup(packed.decode())  # noqa: S704  nothing but base64
 
@@ -294,76 +243,7 @@ def themes(style: str) -> str:
     return f"@media screen {{\n{''.join(rules)}}}\n"
 
 
-def _packed(report: ReportInput, number: int) -> Packed:
-    return Packed(
-        number, named(report.provenance.dataset), pack(values(merged(report))), pack(hits(report))
-    )
-
-
-def _by_name(value: object) -> dict[str, object]:
-    if is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
-    raise TypeError(f"{type(value).__name__} has no place on the page")
-
-
-@dataclass(frozen=True, slots=True)
-class ArmHits:
-    """What one arm showed; lists are by query."""
-
-    lengths: list[int]
-    """Hits among the first ten."""
-    docs: list[int]
-    """Those hits, query after query, best first: places in ``Hits.ids``."""
-    found: list[int]
-    """Hits in the whole ranking."""
-    instead: dict[int, str]
-    """Reason for a missing list, in words, by query."""
-    ranks: list[int]
-    """Rank of each judgement of ``Hits.judged`` in the whole ranking; 0 where it is not there."""
-    deeper: list[int]
-    """The same of what other arms show and this one does not, in the order of ``distinct``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """How long an arm took for the queries that were raced, in nanoseconds; lists are by query."""
-
-    arm: int
-    queries: list[int]
-    median: list[int]
-    low: list[int]
-    high: list[int]
-    again: list[int]
-    """Median when the text came again; 0 where it did not."""
-    processes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """Everything about single queries of one data set."""
-
-    snippet: int
-    """Longest snippet, in characters."""
-    ids: list[str]
-    titles: list[str]
-    texts: list[str | None]
-    """None where the corpus has no such document."""
-    lengths: list[int]
-    """Judgements of each query that are listed: of what an arm shows, or relevant."""
-    judged: list[int]
-    grades: list[int]
-    shown: list[ArmHits]
-    """By arm."""
-    distinct: list[int]
-    """Documents of each query that some arm shows: those of the first arm, what the next adds..."""
-    times: list[Times]
-    unverified: list[int]
-    """Arms whose times are not told: in the race they answered otherwise than in their run."""
-    machine: str
-    apart: list[Stages]
-
-
-def hits(report: ReportInput) -> Hits:
+def hits(report: ReportInput) -> Columns:
     """Collect rankings, judgements and documents in columns; each document is read once."""
     query_ids = tuple(report.queries)
     firsts = [_first(side.run, query_ids) for side in report.arms.values()]
@@ -378,17 +258,20 @@ def hits(report: ReportInput) -> Hits:
     found = [documents.get(doc_id) for doc_id in ids]
     latency = report.latency
     arms = list(report.arms)
-    return Hits(
+    return Columns(
         snippet=SNIPPET,
         ids=[one_line(doc_id, TITLE) for doc_id in ids],
         titles=[one_line(one.title, TITLE) if one else "" for one in found],
         texts=[one_line(one.text, EXCERPT) if one else None for one in found],
+        # judgements of each query that are listed: of what an arm shows, or relevant
         lengths=[len(row) for row in judged],
         judged=[code[doc_id] for row in judged for doc_id in row],
         grades=[grade for row in judged for grade in row.values()],
         shown=[_shown(side.run, query_ids, code, judged, seen) for side in report.arms.values()],
+        # documents of each query that some arm shows: the first arm's, what the next adds, ...
         distinct=list(map(len, seen)),
         times=_times(latency, arms, query_ids) if latency else [],
+        # arms whose times are not told: in the race they answered otherwise than in their run
         unverified=[
             at
             for at, arm in enumerate(arms)
@@ -419,10 +302,14 @@ def _shown(
     code: Mapping[str, int],
     judged: Sequence[Mapping[str, int]],
     seen: Sequence[Sequence[str]],
-) -> ArmHits:
+) -> Columns:
+    """Collect what one arm showed: its first ten, and ranks in its whole ranking, 0 for none.
+
+    ``ranks`` are of the judged documents, ``deeper`` of those that other arms show and it does not.
+    """
     at = run.positions
     ends, docs = run.offsets.tolist(), run.docs.tolist()
-    told = ArmHits(lengths=[], docs=[], found=[], instead={}, ranks=[], deeper=[])
+    told = Columns(lengths=[], docs=[], found=[], instead={}, ranks=[], deeper=[])
     for number, query_id in enumerate(query_ids):
         row = at.get(query_id)
         if row is None:
@@ -442,8 +329,8 @@ def _shown(
     return told
 
 
-def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> list[Times]:
-    """Describe the times by query of the arms whose rankings were verified (method, section 5)."""
+def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> list[Columns]:
+    """Collect nanoseconds by query of the arms whose rankings were verified (method, section 5)."""
     race = latency.race
     row = {query_id: at for at, query_id in enumerate(query_ids)}
     known = [at for at, query_id in enumerate(race.query_ids) if query_id in row]
@@ -454,7 +341,7 @@ def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> l
         times = race.elapsed_ns[arm][:, known]
         again = _middle(race.repeated_ns[arm])
         found.append(
-            Times(
+            Columns(
                 arm=number,
                 queries=[row[race.query_ids[at]] for at in known],
                 median=_middle(times),

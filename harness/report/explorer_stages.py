@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace as Columns
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,20 +22,6 @@ from harness.report.inputs import Apart, ReportInput, Step
 from harness.report.rounding import for_json
 
 HINT = "Run again: harness decompose"
-
-
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """The same in columns; ``queries`` are rows of the table, the rest is in their order."""
-
-    control: int
-    candidate: int
-    measure: str
-    stages: list[str]
-    queries: list[int]
-    shown: list[list[float]]
-    """By stage."""
-    order: list[list[float]]
 
 
 def from_json(written: Mapping[str, Any], path: Path) -> Apart:
@@ -60,8 +47,8 @@ def from_json(written: Mapping[str, Any], path: Path) -> Apart:
         raise BadFile(path, f"not what harness decompose writes ({exc!r})", HINT) from exc
 
 
-def stages(report: ReportInput) -> list[Stages]:
-    """Collect what still holds in columns."""
+def stages(report: ReportInput) -> list[Columns]:
+    """Collect what still holds in columns, by stage; ``queries`` are rows of the table."""
     row = {query_id: at for at, query_id in enumerate(report.queries)}
     arms = list(report.arms)
     found = []
@@ -71,7 +58,7 @@ def stages(report: ReportInput) -> list[Stages]:
         known = [query_id for query_id in one.steps if query_id in row]
         each = range(len(one.stages))
         found.append(
-            Stages(
+            Columns(
                 control=arms.index(one.control),
                 candidate=arms.index(one.candidate),
                 measure=one.measure,

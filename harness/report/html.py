@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -91,6 +92,12 @@ def to_page(doc: Section, *, scripted: bool = False, generator: str = "") -> str
         )
     )
     return text.rstrip() + "\n"
+
+
+def fragment(blocks: Iterable[Block]) -> str:
+    """Write blocks as a part of somebody else's page, such as a notebook."""
+    module: Any = environment().get_template("macros.html.j2").module
+    return str(module.blocks(tuple(blocks), 4)).strip()
 
 
 def _finalize(value: object) -> object:

@@ -24,6 +24,7 @@ from harness.core.scores import Estimate
 from harness.core.store import Journal, JsonLines
 from harness.policy.age import check_past
 from harness.report import html
+from harness.report.decision.model import PolicyPart
 from harness.report.doc import (
     Block,
     Card,
@@ -58,14 +59,6 @@ class Interval(_Kept):
     n: int
 
 
-class PolicyKept(_Kept):
-    """Which policy decided."""
-
-    name: str
-    version: str
-    sha256: str
-
-
 class StepKept(_Kept):
     """What was decided of one step."""
 
@@ -94,7 +87,7 @@ class Entry(_Kept):
     packages: dict[str, str]
     data: dict[str, str]
     """Digests of corpus, queries and qrels."""
-    policy: PolicyKept | None
+    policy: PolicyPart | None
     measure: str
     """What arms are compared by first."""
     steps: tuple[StepKept, ...]
@@ -122,7 +115,7 @@ def entry_of(about: Json, *, decision_sha256: str, commit: str) -> Entry:
         python=of["python"],
         packages=of["packages"],
         data=of["sha256"],
-        policy=PolicyKept(**about["policy"]) if about["policy"] else None,
+        policy=PolicyPart(**about["policy"]) if about["policy"] else None,
         measure=about["quality"]["measure"],
         steps=tuple(
             StepKept(

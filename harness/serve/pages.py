@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -24,33 +24,19 @@ from harness.corpus.judgements import Overtaken, Pair, Pool
 from harness.judge.judge import BACK, QUIT, SKIP
 from harness.judge.pool import following, standing
 from harness.report.html import TEMPLATES, environment, script_source
-from harness.serve.shelf import PAGES, Entry, Progress, Sheet
+from harness.report.page import cards
+from harness.serve.shelf import PAGES, Entry, Progress
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """A command, and what it is for."""
-
-    words: str
-    command: str
-
-
-def afterwards(pool: Path, harness: str) -> tuple[Advice, ...]:
-    """Return what follows for a pool; ``harness`` is the program as the reader calls it."""
-    return tuple(
-        Advice(words, f"{harness} {shlex.join(command)}") for words, command in _commands(pool)
-    )
-
-
-def _commands(pool: Path) -> Iterator[tuple[str, list[str]]]:
-    yield (
-        "Take the judgements into a data set that has these documents and queries:",
+def afterwards(pool: Path, harness: str) -> Mapping[str, str]:
+    """Return commands that follow for a pool, by what they do; ``harness`` is as it is called."""
+    words = {
+        "Take the judgements into a data set that has these documents and queries:":
         ["judge", str(pool), "--merge", "NAME", "--by", "WHO"],
-    )
-    yield (
-        "Or make a data set of them, with your own files in place of the first two:",
+        "Or make a data set of them, with your own files in place of the first two:":
         ["import", "jsonl", "corpus.jsonl", "queries.jsonl", str(pool), "--name", "NAME"],
-    )
+    }  # fmt: skip
+    return {said: f"{harness} {shlex.join(command)}" for said, command in words.items()}
 
 
 REMEMBERED = 50
@@ -241,16 +227,11 @@ CONFLICT = 409
 @cache
 def _environment() -> Environment:
     made = environment().overlay(loader=FileSystemLoader([OWN, TEMPLATES]))
-    made.filters = {**made.filters, "address": _address, "called": _called}
+    made.filters = {
+        **made.filters, "address": quote, "called": lambda sheet: PAGES.get(sheet.name, sheet.name),
+        "tone": cards.tone, "answer": cards.answer, "counts": cards.counts,
+    }  # fmt: skip
     return made
-
-
-def _address(key: str) -> str:
-    return quote(key)
-
-
-def _called(sheet: Sheet) -> str:
-    return PAGES.get(sheet.name, sheet.name)
 
 
 def listing(found: tuple[Entry, ...], pools: tuple[Progress, ...]) -> tuple[str, str]:
@@ -272,7 +253,7 @@ def judging(sitting: Sitting, harness: str) -> HTMLResponse:
     ``harness`` is the program as the reader calls it.
     """
     status = CONFLICT if sitting.notice else 200
-    advice = () if sitting.pool.open else afterwards(sitting.path, harness)
+    advice = {} if sitting.pool.open else afterwards(sitting.path, harness)
     keys = {"skip": SKIP, "back": BACK, "quit": QUIT}
     return _page("judge", "judge.js", status, sitting=sitting, keys=keys, advice=advice)
 

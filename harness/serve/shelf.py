@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from harness.core.errors import BadFile, HarnessError
 from harness.core.formats import json_file, moment_of
+from harness.core.gate import StepDecision
 from harness.core.reading import Malformed
 from harness.corpus import judgements
 from harness.report.decision.decision_json import from_json
-from harness.report.page.cards import Tone, answer, counts, tone
 
 HTML, TEXT, JSON = "text/html", "text/plain", "application/json"
 LOAD = "load.html"
@@ -176,19 +176,6 @@ REMEMBERED = 256
 COMPARED = "No policy was named: the arms are only compared."
 
 
-class Step(NamedTuple):
-    """One step of a migration in a line."""
-
-    name: str
-    control: str
-    candidate: str
-    outcome: str
-    tone: Tone
-    answer: str
-    counts: str
-    blocking: tuple[str, ...]
-
-
 class Decided(NamedTuple):
     """What was decided of one data set."""
 
@@ -198,7 +185,7 @@ class Decided(NamedTuple):
     expires_at: str
     """Empty where the policy lets evidence live for ever."""
     expired: bool
-    steps: tuple[Step, ...]
+    steps: tuple[StepDecision, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,32 +280,19 @@ def _passed(sheet: Sheet, expires_at: str, now: datetime) -> bool:
 @lru_cache(REMEMBERED)
 def _read(path: Path, signature: str) -> tuple[Decided, ...]:  # noqa: ARG001  a key
     value = _json(path)
-    steps: dict[str, list[Step]] = {}
+    steps: dict[str, list[StepDecision]] = {}
     for dataset, decision in from_json(value, path):
-        step = Step(
-            name=decision.step,
-            control=decision.control,
-            candidate=decision.candidate,
-            outcome=decision.outcome.value,
-            tone=tone(decision),
-            answer=answer(decision),
-            counts=counts(decision),
-            blocking=tuple(finding.gate for finding in decision.blocking),
+        steps.setdefault(dataset, []).append(decision)
+    return tuple(
+        Decided(
+            dataset=one["dataset"],
+            policy=f"{of['name']} {of['version']}" if (of := one["policy"]) else "",
+            decided_at=one["provenance"]["decided_at"],
+            expires_at=one["provenance"]["expires_at"] or "",
+            expired=False,
+            steps=tuple(steps.get(one["dataset"], ())),
         )
-        steps.setdefault(dataset, []).append(step)
-    return tuple(_dataset(one, steps.get(one["dataset"], ())) for one in value["datasets"])
-
-
-def _dataset(value: dict[str, Any], steps: Iterable[Step]) -> Decided:
-    """Take a data set from a decision that fits its schema."""
-    policy, made = value["policy"], value["provenance"]
-    return Decided(
-        dataset=value["dataset"],
-        policy=f"{policy['name']} {policy['version']}" if policy else "",
-        decided_at=made["decided_at"],
-        expires_at=made["expires_at"] or "",
-        expired=False,
-        steps=tuple(steps),
+        for one in value["datasets"]
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.agreement import Tally
-from harness.api.comparison import line, shown, table
+from harness.api.comparison import Shown
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
+from harness.report.doc import Block, Text
 from harness.shadow import page as shadow_page
 from harness.shadow import words as shadow_words
 from harness.shadow.alarms import Alarm, Bounds
 from harness.shadow.divergences import Judged, Suppressions
 from harness.shadow.files import read_bounds, read_suppressions
-from harness.shadow.page import Both, ShownAnswer, side_by_side
+from harness.shadow.page import Both, both_shown, side_by_side
 from harness.shadow.record import Divergence, Observation, Seen
 from harness.shadow.summary import Follower, Summary
 from harness.shadow.words import Shadowed, troubles
@@ -37,39 +38,18 @@ QUERY = 80
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Sides:
+class Sides(Shown):
     """Diverging queries with both rankings, the worst first."""
 
     queries: tuple[Both, ...]
 
     def __repr__(self) -> str:
-        return "\n".join(f"{_sides_title(one)}, {one.about}" for one in self.queries) or "nothing"
+        said = (f"{one.text}: {one.outcome}, {one.standing}, {one.about}" for one in self.queries)
+        return "\n".join(said) or "nothing"
 
-    def _repr_html_(self) -> str:
-        return "".join(map(_beside, self.queries)) or table("Nothing diverged", (), ())
-
-
-def _sides_title(one: Both) -> str:
-    return f"{one.text}: {one.outcome}, {one.standing}"
-
-
-def _beside(one: Both) -> str:
-    sides = [side for side in (one.control, one.candidate) if side]
-    if not sides:
-        return table(_sides_title(one), ("", "its divergence is not in the log"), (), one.about)
-    deep = max(len(side.hits) for side in sides)
-    rows = [(str(at + 1), *(_hit(side, at) for side in sides)) for at in range(deep)]
-    header = ("", *(f"{side.arm}: {side.about}" for side in sides))
-    missing = [f"{side.arm} {side.instead}" for side in sides if side.instead]
-    note = ". ".join([one.about, *missing])
-    return table(_sides_title(one), header, rows, note, of_words=True)
-
-
-def _hit(side: ShownAnswer, at: int) -> str:
-    if at >= len(side.hits):
-        return ""
-    hit = side.hits[at]
-    return f"{hit.doc_id} ({hit.move})" if hit.move else hit.doc_id
+    def blocks(self) -> Iterable[Block]:
+        """Return both rankings of each query."""
+        return map(both_shown, self.queries) if self.queries else [Text("Nothing diverged.")]
 
 
 class Kept(Summary):
@@ -93,7 +73,7 @@ class Kept(Summary):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Watched:
+class Watched(Shown):
     """The state of a log when it was read; its table starts with the denominators."""
 
     kept: Kept
@@ -163,7 +143,9 @@ class Watched:
             f" lost beside: {self.missing:,}"
         )
 
-    def _repr_html_(self) -> str:
+    def blocks(self) -> Iterable[Block]:
+        """Return the headline, and the tables that are not empty."""
+        yield Text(f"{shadow_words.headline(self.found)} {shadow_words.span(self.kept)}")
         tables = (
             shadow_words.tally(self.kept),
             shadow_words.estimates(self.kept),
@@ -172,8 +154,7 @@ class Watched:
             shadow_words.divergences(self.found, LISTED, text=QUERY),
             troubles(self.kept),
         )
-        said = line(f"{shadow_words.headline(self.found)} {shadow_words.span(self.kept)}")
-        return said + "".join(shown(table) for table in tables if table.rows)
+        yield from (table for table in tables if table.rows)
 
 
 ATTEMPT = ("number", "writer", "at", "query", "slices", "outcome", "reason")

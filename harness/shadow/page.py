@@ -291,7 +291,7 @@ def document(
             _drawn(drawn, "Share of answers within a time.", "No pair was timed yet."))),
         ("Divergences", "divergences", (
             Text(WORST, "lead"), words.divergences(shadowed, LISTED, text=QUERY),
-            *([Section("Side by side", tuple(map(_both_shown, sides)))] if sides else []))),
+            *([Section("Side by side", tuple(map(both_shown, sides)))] if sides else []))),
         ("Register", "register", (
             Text(said, "lead"), accepted if accepted.rows else Text("Nothing is accepted."))),
         ("The rest", "rest", (
@@ -349,7 +349,7 @@ def _drawn(svg: str | None, caption: str, instead: str) -> Block:
     return Figure(svg, caption) if svg else Text(instead, "instead")
 
 
-def _both_shown(both: Both) -> Section:
+def both_shown(both: Both) -> Section:
     """Show both answers to a query under its text."""
     sides = [one for one in (both.control, both.candidate) if one]
     missing = Text("The log does not hold this divergence.", "instead")

@@ -219,10 +219,9 @@ class Table:
         return self.to_markdown()
 
     def _repr_html_(self) -> str:
-        from harness.api.comparison import table as html_table
+        from harness.report.html import fragment
 
-        rows = [(self._name(one), *self._cells(one, "", "")) for one in self.systems]
-        return html_table(self.caption, ("", *self.measures), rows, self.note)
+        return fragment(self.doc().blocks)
 
     def _name(self, system: str) -> str:
         return system if self.baseline else f"{self.letter(system)} {system}"
@@ -255,8 +254,8 @@ def table(
     """Score runs and test their differences.
 
     ``runs`` are runs as ``load_run`` reads them, or a mapping of names to a run or to several runs
-    of one system. Seeds are averaged query by query, and folds are joined. ``measures`` are names as
-    ir-measures writes them, or its objects. Without ``baseline`` all pairs are tested. A judged
+    of one system. Seeds are averaged query by query, and folds are joined. ``measures`` are names
+    as ir-measures writes them, or its objects. Without ``baseline`` all pairs are tested. A judged
     query that a run does not have is left out of its means and tests, or counts as answered with
     nothing where ``missing`` is ``"empty"``, as ``trec_eval -c`` does. ``correction`` is over all
     tests of the table; Tukey's test corrects by itself.

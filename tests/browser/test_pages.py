@@ -1,32 +1,59 @@
-"""The pages as people open them: what they load, what axe finds, and what a keyboard reaches."""
+"""Pages in a browser: what they show, print, and refuse to run."""
 
 from __future__ import annotations
 
+import gzip
 import io
-from collections.abc import Callable, Mapping
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
 from pypdf import PdfReader
 
+from benchmarks import screenshots
+from harness.core.engine import Manifest
+from harness.core.evidence import ArmResult
 from harness.core.gate import Cause, StepDecision, Verdict
+from harness.core.records import Document, Qrels, Query
+from harness.core.run import Row, Run
+from harness.core.scores import Scores
 from harness.load import page as load_page
 from harness.load.evidence import shown
+from harness.load.trial import Histogram
 from harness.report import trends
+from harness.report.explorer import to_explorer
+from harness.report.html import explore_link
+from harness.report.inputs import ReportInput
 from harness.report.page import view
+from harness.report.page.view import to_page
+from harness.report.trends import Entry
+from tests.browser import explored
+from tests.browser.hostile import ALL, MEGABYTE, TEXTS, everywhere
 from tests.browser.watched import Watched
 from tests.make import report_inputs
-from tests.report.load.test_page import load_report
-from tests.report.shadow import test_page as test_shadow_page
-from tests.report.trends.test_history import entry
+from tests.make.explorer_data import DATA
+from tests.report import test_shadow as test_shadow_page
+from tests.report.test_load import load_report
+from tests.report.test_trends import entry
 
 pytestmark = pytest.mark.slow
+
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
 A4 = {"width": 718, "height": 1000}
 """Between the margins of a sheet, in CSS pixels."""
+
+
 UNFOLD = "for (const one of document.querySelectorAll('details')) one.open = true"
+
+
 FOCUSABLE = """() => [...document.querySelectorAll(
   'a[href], summary, input, select, textarea, button, [tabindex="0"]')]
   .filter(one => one.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true}))"""
@@ -200,3 +227,325 @@ def test_on_paper_a_page_is_light_and_no_table_is_cut(
     assert shown.evaluate(colour, "--arm-1") == "#d55e00"
     shown.set_viewport_size(A4)  # type: ignore[arg-type]
     assert watched.overflow() <= 8
+
+
+OURS = re.compile(r"[qd]\d+|[0-9a-f]{40,}|p[\d.]+|mean|max|ns|\w+@\d+|tau|")
+"""Ids, digests, and names of measures: they are ours, and are looked up."""
+
+
+KEPT = (Qrels, Scores, Run, Histogram, Manifest)
+
+
+def utf8(text: str) -> str:
+    return text.encode("utf-8", "ignore").decode()
+
+
+def spoilt(text: str) -> str:
+    return text if OURS.fullmatch(text) else f"{text} {ALL}"
+
+
+def index(texts: tuple[str, ...], names: Callable[[str], str] = str) -> str:
+    """Give the page of a decision: ``texts`` are queries and titles, ``names`` changes names."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(report_inputs, "HOSTILE", texts)
+        return view.to_page([everywhere(report_inputs.report("mail"), names, KEPT)])
+
+
+def reasons(length: str) -> str:
+    """Give a page whose gates have much to say."""
+    decided = everywhere(
+        report_inputs.report("mail").decisions, lambda text: text + length, (float, bool)
+    )
+    return view.to_page([replace(report_inputs.report("mail"), decisions=decided)])
+
+
+def over_time() -> str:
+    def changed(number: int) -> Entry:
+        told = entry(number).model_dump(mode="json")
+        free = ("commit", "python", "code", "packages")
+        said = [
+            {**step, "step": kept(step["step"]), "gates": everywhere(step["gates"], kept, ())}
+            for step in told["steps"]
+        ]
+        other = {key: everywhere(told[key], kept, ()) for key in free}
+        means = {kept(arm): row for arm, row in told["means"].items()}
+        return Entry.model_validate({**told, **other, "steps": said, "means": means})
+
+    return trends.to_page({ALL: [changed(1), changed(2)]})
+
+
+def kept(text: str) -> str:
+    """Spoil what a history can hold: its files are UTF-8, and verdicts are ours."""
+    if text in set(Verdict):
+        return text
+    return utf8(spoilt(text))
+
+
+def shadow() -> str:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(test_shadow_page, "HOSTILE", utf8(ALL))
+        return test_shadow_page.page(test_shadow_page.found())
+
+
+PAGES_HOSTILE: Mapping[str, Callable[[], str]] = {
+    "index": lambda: index(TEXTS[:7], spoilt),
+    "index, the other texts": lambda: index(TEXTS[7:]),
+    "index, a megabyte": lambda: index((MEGABYTE, f"{MEGABYTE} {ALL}", "\u202e" * 5_000)),
+    "reasons of a megabyte": lambda: reasons(MEGABYTE),
+    "trends": over_time,
+    "load": lambda: load_page.to_page(everywhere(load_report(), spoilt, KEPT)),
+    "shadow": shadow,
+}
+
+
+@pytest.fixture(scope="module")
+def files_hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("hostile")
+    found = {}
+    for at, (name, make) in enumerate(PAGES_HOSTILE.items()):
+        found[name] = folder / f"{at}.html"
+        found[name].write_text(make(), encoding="utf-8")
+    return found
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", PAGES_HOSTILE)
+def test_nothing_of_it_runs_and_the_layout_holds(
+    watched: Watched, files_hostile: dict[str, Path], name: str
+) -> None:
+    shown = watched.open(files_hostile[name])
+    shown.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    for width in (1280, 390):
+        shown.set_viewport_size({"width": width, "height": 800})
+        assert watched.overflow() == 0, width
+    ours = shown.evaluate("document.querySelectorAll('script:not([type])').length")
+    assert ours == (1 if name.startswith(("index", "reasons")) else 0)
+    strange = "img, iframe, object, embed, link, base, form, [onerror], [onfocus], [ontoggle]"
+    assert shown.locator(strange).count() == 0
+    assert watched.quiet()
+
+
+@pytest.mark.parametrize("name", ["index", "load", "shadow", "trends"])
+def test_what_was_written_is_what_is_read(
+    watched: Watched, files_hostile: dict[str, Path], name: str
+) -> None:
+    shown = watched.open(files_hostile[name])
+    text: str = shown.evaluate("document.body.textContent")
+    assert "<script>window.executed = true</script>" in text
+    assert "\u202e" not in text
+    assert not set("\x00\x07\x1b") & set(text)
+    text.encode()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pictures")
+    decided = [report_inputs.report("mail")]
+    (folder / "index.html").write_text(to_page(decided), encoding="utf-8")
+    (folder / "explore.html").write_text(to_explorer(decided), encoding="utf-8")
+    return folder
+
+
+def test_both_pages_are_on_a_picture(chromium: Browser, reports: Path, tmp_path: Path) -> None:
+    screenshots.take(chromium, reports, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"report.png", "explorer.png"}
+    for path in tmp_path.iterdir():
+        with Image.open(path) as picture:
+            assert (picture.format, picture.size) == ("PNG", (1280, 900))
+            assert len(picture.convert("RGB").getcolors() or ()) > 50, "not an empty page"
+
+
+def test_a_picture_that_is_too_large_is_refused(
+    chromium: Browser, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screenshots, "LARGEST", 1_000)
+    with pytest.raises(SystemExit, match=r"report\.png: .* more than 1,000"):
+        screenshots.take(chromium, reports, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_page_that_is_not_there_is_named(chromium: Browser, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"no index\.html and no explore\.html.*run\.py demo"):
+        screenshots.take(chromium, tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+RUNS = "window.executed = true"
+
+
+HOSTILE = (
+    f"<script>{RUNS}</script>",
+    f"</script><script>{RUNS}</script>",
+    f"<img src=x onerror='{RUNS}'>",
+    f'"><svg onload="{RUNS}">',
+    f"javascript:{RUNS}",
+    "</bdi></td></tr></table></main></body></html>",
+    "rtl \u202eevil\u202c \u2067isolate\u2069 \u200f\u200fmarks \u061c",
+    "nul \x00 bell \x07 escape \x1b[31m high \ud83d low \ude00",
+    "__proto__",
+    "constructor",
+    "\N{ARABIC LETTER ALEF}" * 300,
+    "z\u0335\u0321\u0353\u0354\u0355" * 400,
+    "x" * 1_000_000,
+    "word " * 200_000,
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467" * 500,
+    " \n\t ",
+)
+
+
+def named(at: int, plain: str) -> str:
+    """Give a hostile name that is no other's."""
+    return f"{HOSTILE[at % len(HOSTILE)]}{plain}"
+
+
+@cache
+def hostile() -> ReportInput:
+    """Rename everything in the small report."""
+    found = explored.report(named(1, "data"))
+    ids = {query_id: named(at, query_id) for at, query_id in enumerate(found.queries)}
+    arms = {"old": named(0, "old"), "new": named(6, "new"), "other": named(12, "other")}
+    text = dict(enumerate(HOSTILE))
+
+    def side(of: ArmResult) -> ArmResult:
+        rows = [
+            Row(ids[row.query_id], row.status, row.hits, "", row.error and "".join(HOSTILE[:10]))
+            for row in of.run.rows()
+        ]
+        scores = {
+            name: replace(
+                one,
+                query_ids=tuple(ids[q] for q in one.query_ids),
+                undefined={w: tuple(ids[q] for q in qs) for w, qs in one.undefined.items()},
+            )
+            for name, one in of.scores.items()
+        }
+        return replace(of, arm=arms[of.arm], run=Run.of(arms[of.arm], rows), scores=scores)
+
+    sides = {arms[arm]: side(of) for arm, of in found.arms.items()}
+    step = found.evidence["step"]
+    agreement = replace(
+        step.agreement, query_ids=tuple(ids.values()), classes=tuple(
+            named(at % len(HOSTILE), "class") for at in range(len(ids))
+        ), scores={},
+    )  # fmt: skip
+    evidence = replace(
+        step,
+        control=sides[arms["old"]],
+        candidate=sides[arms["new"]],
+        agreement=agreement,
+        noise=agreement,
+    )
+    queries = {
+        ids[query_id]: Query(
+            ids[query_id],
+            text.get(at, query.text),
+            (named(at, "part"),) if at < 20 else (),
+            params={"p" + text.get(at, ""): text.get(at + 1, "")},
+        )
+        for at, (query_id, query) in enumerate(found.queries.items())
+    }
+    assert found.latency is not None
+    race = replace(
+        found.latency.race,
+        query_ids=tuple(ids[q] for q in found.latency.race.query_ids),
+        elapsed_ns={arms[arm]: of for arm, of in found.latency.race.elapsed_ns.items()},
+        repeated_ns={arms[arm]: of for arm, of in found.latency.race.repeated_ns.items()},
+        verified={arms["old"]: True, arms["new"]: True},
+        machine="".join(HOSTILE[:10]),
+    )
+    return replace(
+        found,
+        arms=sides,
+        queries=queries,
+        evidence={named(2, "step"): evidence},
+        means={arms[arm]: row for arm, row in found.means.items()},
+        differences={named(2, "step"): found.differences["step"]},
+        slice_differences={},
+        qrels=replace(found.qrels, grades={ids[q]: g for q, g in found.qrels.grades.items()}),
+        latency=replace(found.latency, race=race),
+        documents=documents,
+        place="",
+    )
+
+
+def documents(ids: frozenset[str]) -> Mapping[str, Document]:
+    """Give each document its own hostile text."""
+    return {
+        doc_id: Document(doc_id, HOSTILE[at % len(HOSTILE)], HOSTILE[(at + 5) % len(HOSTILE)])
+        for at, doc_id in enumerate(sorted(ids))
+    }
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hostile") / "explore.html"
+    path.write_text(to_explorer([hostile()]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tab(chromium: Browser, file: Path) -> Iterator[Watched]:
+    with chromium.new_context(
+        offline=True, viewport={"width": 1280, "height": 900}, service_workers="block"
+    ) as context:
+        context.set_default_timeout(10_000)
+        watched = Watched.watch(context.new_page())
+        watched.open(file).wait_for_selector("html[data-ready=all]")
+        yield watched
+
+
+def kept_explore_hostile(page: Page, name: str) -> None:
+    """Leave a picture where somebody wants to look at it."""
+    if folder := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_table_holds_its_shape_and_runs_nothing(tab: Watched, width: int) -> None:
+    page = tab.page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.select_option("#slice", index=0)
+    page.click("[data-sort=query]")
+    assert page.locator("#rows tr").count() == 100
+    assert tab.overflow() == 0
+    heights = page.locator("#rows tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
+    assert max(heights) < 130
+    assert tab.quiet()
+    kept_explore_hostile(page, f"hostile-table-{width}")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("at", range(0, len(HOSTILE), 3))
+def test_every_query_opens_as_text(tab: Watched, width: int, at: int) -> None:
+    page = tab.page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("hash => { location.hash = hash }", link(at))
+    expect(page.locator("#panel .ranking")).to_have_count(2)
+    assert page.locator("main script, main img, main svg:not(#histogram svg)").count() == 0
+    assert tab.overflow() == 0
+    assert tab.quiet()
+    kept_explore_hostile(page, f"hostile-query-{at}-{width}")
+    page.click("#back")
+
+
+def link(at: int) -> str:
+    """Give the part behind the page of a link to one of the queries."""
+    report = hostile()
+    old, new, *_ = report.arms
+    query_id = list(report.queries)[at]
+    return explore_link(report.provenance.dataset, old, new, query_id).partition("#")[2]
+
+
+def test_a_link_to_a_hostile_name_finds_it(tab: Watched) -> None:
+    page = tab.page
+    page.evaluate("hash => { location.hash = hash }", link(7))
+    expect(page.locator("#panel h2")).to_have_text("nul ␀ bell ␇ escape ␛[31m high � low �")
+    page.click("#back")
+
+
+def test_texts_are_cut_and_nothing_leaves_its_packing(file: Path) -> None:
+    page = file.read_text(encoding="utf-8")
+    assert RUNS not in DATA.sub("", page).replace(f"&lt;script&gt;{RUNS}&lt;/script&gt;", "")
+    assert len(page) < 400_000
+    assert gzip.compress(page.encode())
+    assert not {chr(at) for at in (0, 7, 27, 0x202E, 0x2067, 0xD83D)} & set(page)

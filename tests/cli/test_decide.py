@@ -1,22 +1,42 @@
-"""``harness gate``: old evidence under a new policy."""
+"""Plan, policy, gate, regress and measure."""
 
 from __future__ import annotations
 
+import html
+import json
+import re
 import shutil
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from harness.core.errors import EvidenceError
 from harness.core.gate import Outcome
+from harness.corpus.runs import read_run, read_scores
 from harness.pipeline.gate import decide_again
+from harness.pipeline.layout import Layout
+from harness.pipeline.report import report
 from harness.policy.decision import worst
 from harness.policy.load import load_policy
+from harness.policy.pins import read
 from tests.cli.conftest import Harness
+from tests.make.decisions import of_gate
 from tests.make.toy import CONTROL, GATES, HEAD, NAME, RACED, STEP, Toy
+from tests.pipeline.regress.test_stage import GATES as GATES_OF_REGRESS
+from tests.pipeline.regress.test_stage import LOST, spoil
 
 pytestmark = pytest.mark.slow
+
 FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
+
+
 UNSURE = GATES.replace("margin = 0.15", "margin = 0.15\nslice = 'identifier'")
 
 
@@ -110,3 +130,455 @@ def test_what_harness_run_left_is_decided_anew(
 
 def test_the_worst_code_is_the_commands() -> None:
     assert [worst(codes) for codes in ([0, 3, 1], [0, 3], [0, 0])] == [1, 3, 0]
+
+
+SAID = "41 queries, 2401 judgements of 41 queries, "
+
+
+def test_a_data_set_is_pinned_beside_the_policy(project: Toy, harness: Harness) -> None:
+    said = harness("policy", "pin", "policy/toy.toml", "--dataset", NAME)
+    assert said.code == 0, said
+    assert said.out.startswith("pinned in policy/toy.pins.json: " + SAID)
+    assert "settings of the race" in said.out
+    pins = json.loads((project.root / "policy" / "toy.pins.json").read_text())
+    assert pins["datasets"]["toy"]["race"]["processes"] == 3
+    queries = project.layout.data / "queries.jsonl"
+    rows = queries.read_text().splitlines(keepends=True)
+    queries.write_text("".join(rows[1:]))
+    said = harness("policy", "pin", "policy/toy.toml", "--dataset", NAME)
+    assert "changed: 1 query removed (q00)\n" in said.out
+    assert len(read(project.root / "policy" / "toy.toml").datasets["toy"].made) == 2
+
+
+def test_a_run_and_a_folder_are_pinned_by_their_names(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    left, file = tmp_path / "left", project.root / "policy" / "pairwise.toml"
+    file.write_text(HEAD + STEP + GATES)
+    beir = project.root / "beir"
+    said = harness("policy", "pin", file, "--dataset", beir)
+    assert said.out.endswith(SAID + "no race, for none was run\n")
+    words = ("run", "--dataset", beir, "--arms", "fts5,tantivy", "--control", "fts5")
+    assert harness(*words, "--out", left).code == 0
+    (about,) = json.loads((left / "decision.json").read_text())["datasets"]
+    assert about["evidence"]["pin"]["differences"] == []
+    assert about["evidence"]["pin"]["times"] == 1
+    said = harness("policy", "pin", file, "--from", left)
+    assert said.code == 0, said
+    assert len(read(file).datasets["beir"].made) == 2
+
+
+def test_a_file_of_judgements_that_lost_some_is_told(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    beir, left = project.root / "beir", tmp_path / "left"
+    file = project.root / "policy" / "pairwise.toml"
+    harness("policy", "pin", file, "--dataset", beir)
+    qrels = beir / "qrels" / "test.tsv"
+    lines = qrels.read_text().splitlines(keepends=True)
+    qrels.write_text("".join(line for line in lines if not line.startswith("q05\t")))
+    words = ("run", "--dataset", beir, "--arms", "fts5,tantivy", "--control", "fts5")
+    said = harness(*words, "--out", left, "--exit-code")
+    assert said.code in {1, 3}
+    assert "1 query without judgements that had some (q05)" in said.out
+    said = harness("gate", "--policy", file, "--from", left, "--control", "fts5")
+    assert "1 query without judgements that had some (q05)" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "name what is pinned"),
+        (("--dataset", "none"), "no dataset named 'none'"),
+    ],
+)
+def test_bad_input_is_named(
+    project: Toy, harness: Harness, words: tuple[str, ...], says: str
+) -> None:
+    assert says in harness("policy", "pin", "policy/toy.toml", *words).error
+    assert not (project.root / "policy" / "toy.pins.json").exists()
+
+
+def test_a_policy_that_is_none_is_not_pinned(harness: Harness) -> None:
+    said = harness("policy", "pin", "policy/none.toml", "--dataset", NAME)
+    assert "none.toml: cannot be read" in said.error
+
+
+@pytest.mark.parametrize("more", [(), ("--log", "kept")])
+def test_a_fresh_folder_resets_no_count(
+    project: Toy, harness: Harness, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    policy = project.root / "policy" / "pairwise.toml"
+    policy.write_text(policy.read_text().replace("attempts = 10", "attempts = 1"))
+    words = ("run", "--dataset", project.root / "beir", "--control", "fts5", *more)
+    pages = []
+    for name, candidate in (("a", "tantivy"), ("b", "tantivy"), ("c", "fts5-porter")):
+        asked = (*words, "--arms", f"fts5,{candidate}", "--out", tmp_path / name)
+        assert harness(*asked).code == 0
+        assert harness("verify", "--from", tmp_path / name).code == 0
+        pages.append((tmp_path / name / "report.md").read_text())
+    assert ["Attempts stay within the error budget" in page for page in pages] == [
+        False,
+        False,
+        True,
+    ]
+    assert "this is attempt 2 and 1 were planned" in pages[2]
+    (tmp_path / "c").rename(tmp_path / "moved")
+    assert harness("verify", "--from", tmp_path / "moved").code == 0
+
+
+POLICY = ("plan", "--policy", "policy/toy.toml")
+
+
+SMALL = """
+[[step.gate]]
+name = "Quality"
+rule = "non_inferior"
+measure = "nDCG@10"
+margin = 0.02
+"""
+
+
+def test_without_data_margin_and_level_alone_are_answered(project: Toy, harness: Harness) -> None:
+    (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
+    said = harness(*POLICY)
+    assert said.code == 0, said
+    assert "by margin and confidence alone" in said.out
+    assert "(one query in 50 loses its whole first page)" in said.out
+    equal = re.search(r"equal candidate needs about ([\d,]+) judged queries where 30% ", said.out)
+    assert equal
+    least = said.out.index("needs 188 independent queries at the very least")
+    assert equal.start() < least, "what is needed comes before what is needed at the very least"
+    assert "not planned further: no pilot" in said.out
+    assert "lacks" not in said.out
+    assumed = harness(*POLICY, "--spread", "0.2").out
+    assert re.search(r"needs [\d,]+ queries for power 0\.8 alone, [\d,]+ for all gates", assumed)
+
+
+def test_what_the_query_set_lacks_is_said(project: Toy, harness: Harness) -> None:
+    (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
+    said = harness(*POLICY, "--dataset", NAME)
+    assert said.code == 0, said
+    match = re.search(r"alone, ([\d,]+) for all gates together, with no true difference", said.out)
+    assert match
+    lacks = int(match[1].replace(",", "")) - 41
+    assert f"has 41: lacks {lacks:,}\n" in said.out
+    assert re.search(r"so many pass from a measured \+0\.\d{3} on, and fail below -0\.", said.out)
+    assert f"step tantivy lacks: {lacks:,} queries\n" in said.out
+    before = harness(*POLICY, "--dataset", project.root / "beir").out
+    assert "has 41: lacks 147\n" in before
+    assert "no pilot" in before
+
+
+def test_every_gate_of_the_policy_is_on_the_screen(project: Toy, harness: Harness) -> None:
+    assert project
+    said = harness(*POLICY, "--dataset", NAME).out
+    for gate in ("Who answers", "Answers", "Quality", "Overlap", "Order"):
+        assert f"\n  {gate}: " in said
+
+
+def test_a_policy_of_one_step_is_planned_for_every_arm(project: Toy, harness: Harness) -> None:
+    (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
+    said = harness(*POLICY, "--dataset", NAME, "--control", "fts5")
+    assert said.code == 0, said
+    assert "step tantivy: tantivy against fts5" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--dataset", "none"), "no dataset named 'none'"),
+        (("--from", "x"), "x"),
+        (("--dataset", NAME, "--control", "nobody"), "no arm is compared with nobody"),
+        (("--policy", "policy/none.toml"), "none.toml: cannot be read"),
+    ],
+)
+def test_bad_input_is_named_in_plan(
+    project: Toy, harness: Harness, words: tuple[str, ...], says: str
+) -> None:
+    assert project
+    assert says in harness(*POLICY, *words).error
+
+
+def test_a_spread_that_cannot_be_is_refused(project: Toy, harness: Harness) -> None:
+    (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
+    said = harness(*POLICY, "--spread", "0")
+    assert said.code == 2
+    assert "cannot have a standard deviation of 0" in said.error
+
+
+@pytest.fixture
+def before(measured: Toy, project: Toy, tmp_path: Path) -> Path:
+    """Copy the release before, and write the policy of the one now."""
+    (project.root / "policy" / "regress.toml").write_text(HEAD + STEP + GATES_OF_REGRESS)
+    return measured.copied(tmp_path / "before").root
+
+
+def test_no_worse_is_exit_code_zero(harness: Harness, before: Path) -> None:
+    said = harness("regress", "--baseline", before)
+    assert said.code == 0, said
+    assert f"toy, each arm compared with itself in {before}" in said.out
+    assert "the same answers, hit for hit: fts5, hash-hybrid, tantivy" in said.out
+
+
+def test_worse_is_exit_code_one_and_the_queries_are_printed(
+    harness: Harness, project: Toy, before: Path
+) -> None:
+    spoil(project, "tantivy", LOST)
+    said = harness("regress", "--baseline", before, "--arms", "tantivy", "--top", "2")
+    assert said.code == 1, said
+    assert "WORSE     tantivy\n            FAIL: Quality" in said.out
+    assert f"{LOST} answers got worse; the worst of them:" in said.out
+    lines = [line for line in said.out.splitlines() if "-> 0.000  tantivy  q0" in line]
+    assert len(lines) == 2
+    assert "tantivy  nDCG@10" in said.out
+
+
+def test_what_cannot_be_compared_is_exit_code_two(
+    harness: Harness, project: Toy, before: Path
+) -> None:
+    path = project.layout.data / "manifest.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({**about, "qrels_sha256": "0" * 64}))
+    assert "has other judgements" in harness("regress", "--baseline", before).error
+    assert "Name a revision of" in harness("regress", "--baseline", "no-such").error
+
+
+def test_too_few_queries_are_exit_code_three(harness: Harness, project: Toy, before: Path) -> None:
+    path = project.root / "policy" / "regress.toml"
+    path.write_text(
+        (HEAD + STEP + GATES_OF_REGRESS).replace("min_queries = 20", "min_queries = 2000")
+    )
+    assert harness("regress", "--baseline", before).code == 3
+
+
+OTHERWISE = (
+    HEAD
+    .replace("seed = 5", "seed = 6")
+    .replace("confidence = 0.5", "confidence = 0.8")
+    .replace("1000", "2000")
+)
+"""The inference of a policy that is not that of ``score`` in ``params.yaml``."""
+
+
+WITH_INTERVAL = re.compile(r"([+-]?\d+\.\d+) \[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
+
+
+def intervals(text: str, value: str) -> set[tuple[float, float]]:
+    """Give every interval that stands behind a value of a page, whatever signs are printed."""
+    plain = html.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<script.*?</script>", "", text)))
+    words = re.sub(r"\s+", " ", plain.replace("\N{MINUS SIGN}", "-").replace("\\", ""))
+    found = WITH_INTERVAL.findall(words)
+    assert found, "no interval was found, so none is compared"
+    return {
+        (float(low), float(high))
+        for shown, low, high in found
+        if shown.removeprefix("+") == value.removeprefix("+")
+    }
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_difference_has_one_interval_on_each_page(project: Toy) -> None:
+    """The gate had the policy's, and all else on the page that of params.yaml."""
+    project.untimed()
+    project.policy(OTHERWISE + STEP + GATES)
+    project.judge_again()
+    (gated,) = (one for one in project.decide().findings if one.gate == "Quality")
+    assert gated.estimate
+    value = f"{gated.estimate.value:+.4f}"
+    ends = {(round(gated.estimate.low, 4), round(gated.estimate.high, 4))}
+    to = project.root / "reports"
+    subjects = {project.layout: project.project.subject(NAME)}
+    written = report(subjects, to, to / "receipt.json")
+    for page in (written.page, written.markdown):
+        assert intervals(page.read_text(), value) == ends, page
+    apart = json.loads(project.layout.differences.read_text())["fts5~tantivy"]["nDCG@10"]
+    assert (round(apart["low"], 4), round(apart["high"], 4)) in ends
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_intervals_of_another_policy_decide_nothing(project: Toy, harness: Harness) -> None:
+    project.untimed()
+    project.policy(OTHERWISE + STEP + GATES)
+    with pytest.raises(EvidenceError, match="not those of the policy as it is now"):
+        project.decide()
+    assert not project.layout.decision.exists()
+    assert harness("stage", "compare", "--dataset", NAME).code == 0
+    project.decide()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_draws_as_its_policy_does(project: Toy, harness: Harness) -> None:
+    path = project.root / "policy" / "other.toml"
+    path.write_text(OTHERWISE + STEP + GATES)
+    words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", "fts5")
+    assert harness(*words, "--policy", path, "--out", "out").code == 0
+    out: Path = project.root / "out"
+    (step,) = json.loads((out / "decision.json").read_text())["datasets"][0]["steps"]
+    (gated,) = (one["estimate"] for one in step["findings"] if one["gate"] == "Quality")
+    for name in ("index.html", "report.md"):
+        ends = intervals((out / name).read_text(), f"{gated['value']:+.4f}")
+        assert ends == {(round(gated["low"], 4), round(gated["high"], 4))}, name
+    assert harness("verify", "--from", "out").code == 0
+
+
+@pytest.mark.parametrize("second", ["1.5", "1.4"])
+def test_a_page_says_how_much_is_tied(project: Toy, harness: Harness, second: str) -> None:
+    """The warning comes before the scores: float32 would have tied what differs in float64."""
+    lines = f"q00 Q0 d00 1 1.5 x\nq00 Q0 d01 2 {second} x\nq01 Q0 d00 1 1.50000000001 x\n"
+    (project.root / "x.trec").write_text(f"{lines}q01 Q0 d01 2 1.5 x\n")
+    words = ("--dataset", "toy", "--arms", "fts5", "--trec-run", "x=x.trec", "--out", "out")
+    said = harness("run", *words)
+    tied = 2 if second == "1.5" else 0
+    assert f"x: {tied} of 4 hits tie with another; in float32" in " ".join(said.err.split())
+    assert "2 more would" in " ".join(said.err.split())
+    assert json.loads((project.root / "out" / "ties.json").read_text())["x"]["tied"] == tied
+    page = (project.root / "out" / "index.html").read_text()
+    assert ("50.0 % of its hits tie with another" in page) is (tied == 2)
+
+
+def tied(project: Toy, at: float) -> list[str]:
+    """Let ``x`` show what fts5 shows, with all scores of a query equal."""
+    run = read_run(project.layout.run("fts5"))
+    lines = [
+        f"{row.query_id} Q0 {hit.doc_id} {rank} {at:g} x\n"
+        for row in run.rows()
+        for rank, hit in enumerate(row.hits, start=1)
+    ]
+    (project.root / "x.trec").write_text("".join(lines))
+    words = ("--dataset", "toy", "--arms", "fts5", "--trec-run", "x=x.trec", "--out", "out")
+    return ["run", *words, "--control", "fts5"]
+
+
+def quality(project: Toy) -> Any:  # noqa: ANN401  what json gives back
+    return of_gate(project.root / "out" / "decision.json", "Quality")
+
+
+def test_a_gate_holds_for_every_order_of_ties(project: Toy, harness: Harness) -> None:
+    said = harness(*tied(project, 1.0))
+    assert said.code == 0, said
+    assert "x: " in said.err
+    over = quality(project)
+    assert over["verdict"] == "inconclusive"
+    assert "at the ends of what ties leave open -" in over["reason"]
+    spread = json.loads((project.root / "out" / "ties.json").read_text())["x"]["measures"]
+    means = json.loads((project.root / "out" / "scores.json").read_text())["fts5"]
+    low, high = (spread["nDCG@10"][end] - means["nDCG@10"]["mean"] for end in ("least", "most"))
+    assert over["estimate"]["low"] < low < over["estimate"]["value"] < high
+    left = ("--from", "out", "--policy", "policy/pairwise.toml", "--control", "fts5")
+    assert "INCONCLUSIVE: Quality" in harness("gate", *left).out
+
+
+def test_a_control_whose_scores_are_constant_is_not_beaten_by_the_order_of_its_ids(
+    project: Toy, harness: Harness
+) -> None:
+    """Its rank column is right, so that it is as good as fts5; the order of the ids is not."""
+    words = [*tied(project, 1.0)[:-1], "x"]
+    assert harness(*words).code == 0
+    found = quality(project)
+    assert found["estimate"]["value"] > 0
+    assert found["estimate"]["low"] < 0, found["reason"]
+
+
+def test_a_measure_without_bounds_cannot_be_judged_over_ties(
+    project: Toy, harness: Harness
+) -> None:
+    params = project.root / "params.yaml"
+    params.write_text(params.read_text().replace("Judged@10]", "Judged@10, ERR@10]"))
+    policy = project.root / "policy" / "pairwise.toml"
+    policy.write_text(policy.read_text().replace('"nDCG@10"', '"ERR@10"'))
+    said = harness(*tied(project, 1.0))
+    assert "x: its scores tie, and ERR@10 has no bounds under ties" in said.error
+
+
+def test_it_says_what_score_says(project: Toy, harness: Harness) -> None:
+    layout = project.layout
+    words = ("measure", str(layout.run("fts5")), "--qrels", str(layout.data / "qrels.trec"))
+    said = harness(*words, "--measures", "nDCG@10, RR@10", "--out", "values.parquet")
+    assert said.code == 0, said
+    mean = json.loads(layout.scores.read_text())["fts5"]["nDCG@10"]
+    assert f"nDCG@10: {mean['mean']:.4f} [" in said.out
+    assert "n = 41" in said.out
+    found = read_scores(project.root / "values.parquet", [])[()]
+    wanted = read_scores(layout.per_query, ["arm"])["fts5",]
+    assert found["RR@10"].by_query == wanted["RR@10"].by_query
+    again = harness(*words, "--out", "values.parquet")
+    assert (again.code, "is there already" in again.error) == (2, True)
+    unknown = harness(*words, "--measures", "nDCG@ten")
+    assert unknown.code == 2
+    absent = harness("measure", "absent.parquet", *words[2:])
+    assert absent.code == 2
+    assert "absent.parquet" in absent.error
+    both = harness(*words, "--workers", "2", "--cluster", "tcp://127.0.0.1:9")
+    assert both.code == 2
+    assert "two ways" in both.error
+
+
+READ_BY = {
+    "runs/fts5.parquet": ("verify", "compare", "score"),
+    "scores/per_query.parquet": ("verify", "report", "gate"),
+    "compare/agreement.parquet": ("verify", "report", "gate"),
+    "compare/classes.parquet": ("verify", "report", "gate"),
+    "times.parquet": ("report", "gate"),
+}
+"""Tables of a data set, and commands that read them; the last one takes the decision away."""
+
+
+Damage = Callable[[pa.Table], pa.Table]
+
+
+def damages(schema: pa.Schema) -> Iterator[tuple[str, Damage]]:
+    """Give what may be wrong with a table that is whole as a file."""
+    for at, name in enumerate(schema.names):
+        yield f"without {name}", partial(_without, at)
+        yield f"numbers as {name}", partial(_numbered, at)
+    yield "no column", partial(pa.Table.select, columns=[])
+
+
+def _numbered(at: int, table: pa.Table) -> pa.Table:
+    numbers = pa.array([1] * table.num_rows, pa.int8())
+    return table.set_column(at, table.schema.names[at], numbers)
+
+
+def _without(at: int, table: pa.Table) -> pa.Table:
+    return table.remove_column(at)
+
+
+def typed(command: str) -> tuple[str, ...]:
+    return (command,) if command == "report" else (command, "--dataset", NAME)
+
+
+def files(layout: Layout, root: Path) -> dict[str, Path]:
+    """Give each table by the end of its path."""
+    places = [*layout.root.rglob("*.parquet"), *root.rglob("times.parquet")]
+    found = {}
+    for end in READ_BY:
+        (found[end],) = {path for path in places if path.as_posix().endswith(f"/{end}")}
+    return found
+
+
+@pytest.mark.whole("test_a_table_that_is_cut_or_flipped_is_named")
+def test_a_table_of_other_columns_is_named_by_every_command(project: Toy, harness: Harness) -> None:
+    project.decide()
+    for end, path in files(project.layout, project.root).items():
+        whole = path.read_bytes()
+        table = pq.read_table(path)
+        for command, (what, damage) in product(READ_BY[end], [*damages(table.schema)]):
+            pq.write_table(damage(table).replace_schema_metadata(table.schema.metadata), path)
+            said = harness(*typed(command))
+            assert said.code == 2, (end, what, command, said)
+            assert end in said.err, (what, command, said.err)
+            assert "Traceback" not in said.err
+        path.write_bytes(whole)
+        project.decide()
+
+
+@pytest.mark.parametrize("end", READ_BY)
+def test_a_table_that_is_cut_or_flipped_is_named(project: Toy, harness: Harness, end: str) -> None:
+    project.decide()
+    path = files(project.layout, project.root)[end]
+    whole = path.read_bytes()
+    for raw in (b"", whole[: len(whole) // 2], whole[:-4] + b"PAR2", bytes(len(whole))):
+        path.write_bytes(raw)
+        said = harness(*typed(READ_BY[end][0]))
+        assert (said.code, end in said.err) == (2, True), said

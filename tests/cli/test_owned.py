@@ -26,7 +26,7 @@ from tests.cli.owned import (
     paths,
     words_of,
 )
-from tests.cli.test_tune import SPACE
+from tests.cli.test_inspect import SPACE
 from tests.docs.shell import Shell
 from tests.make.desk import OVERLAP, make_panel, write_pool
 from tests.make.shadow import live_log

@@ -117,7 +117,7 @@ SERVER = "it serves until it is stopped: "
 ELSEWHERE = {
     "": Elsewhere("it prints what there is", "tests/test_run.py"),
     "python -m tests.oracle.golden check": Elsewhere("minutes", "tests/oracle/test_golden.py"),
-    "demo": Elsewhere("minutes", "tests/cli/test_demo.py::test_the_decision_is_printed"),
+    "demo": Elsewhere("minutes", "tests/cli/test_runs.py::test_the_decision_is_printed"),
     "dvc metrics show": Elsewhere(
         "it reads a pipeline of DVC's",
         "tests/pipeline/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
@@ -132,11 +132,11 @@ ELSEWHERE = {
     ),
     "harness labels": Elsewhere(
         "it reads judgements of people and of a machine",
-        "tests/cli/assessors/test_assisted.py::test_people_decide_and_the_machine_describes",
+        "tests/cli/test_judging.py::test_people_decide_and_the_machine_describes",
     ),
     "harness reproduce": Elsewhere(
         "it reads what the demo recorded",
-        "tests/cli/custody/test_reproduce.py::test_what_was_recorded_is_reproduced",
+        "tests/cli/test_trust.py::test_what_was_recorded_is_reproduced",
     ),
     "harness import ir-datasets": Elsewhere(
         "it downloads a collection",
@@ -160,15 +160,15 @@ ELSEWHERE = {
     ),
     "harness serve": Elsewhere(
         SERVER + "on a port of its own, until Ctrl-C",
-        "tests/serve/test_command.py::test_it_serves_and_ends_at_a_ctrl_c",
+        "tests/serve/test_application.py::test_it_serves_and_ends_at_a_ctrl_c",
     ),
     "harness shadow receive": Elsewhere(
         SERVER + "two servers and clients over sockets",
-        "tests/cli/shadow/test_receive.py::test_mirrored_queries_are_in_the_log_and_a_stop_loses_none",
+        "tests/cli/test_shadow.py::test_mirrored_queries_are_in_the_log_and_a_stop_loses_none",
     ),
     "harness shadow mcp": Elsewhere(
         SERVER + "two servers and a client",
-        "tests/cli/shadow/test_mcp.py::test_over_http_a_client_sees_the_control_and_the_log_sees_both",
+        "tests/cli/test_shadow.py::test_over_http_a_client_sees_the_control_and_the_log_sees_both",
     ),
     "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": BESIDE,
     "harness run --dataset python-docs --arms fts5,examples/http_engine/http.toml": BY_FILE,
@@ -178,25 +178,14 @@ ELSEWHERE = {
     "python examples/other_engine/server.py": OTHER,
     "harness arm check examples/postgres/postgres.toml": POSTGRES,
     "harness run --dataset python-docs --arms fts5,examples/postgres/postgres.toml": POSTGRES,
-    "harness run --dataset PATH/scifact --arms fts5,examples/postgres/postgres.toml": POSTGRES,
-    "harness run --dataset PATH/cranfield --arms fts5,examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
     "harness arm check examples/lucene/lucene.toml": LUCENE,
     "harness run --dataset python-docs --arms tantivy,examples/lucene/lucene.toml": LUCENE,
-    "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/lucene/lucene.toml,examples/lucene/lucene-english.toml": LUCENE,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/cranfield --arms tantivy,tantivy-stem,examples/lucene/lucene.toml,examples/lucene/lucene-english.toml": LUCENE,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/r-mailing-lists": LUCENE,
-    "harness run --dataset PATH/r-mailing-lists --split dev --arms fts5,examples/postgres/postgres.toml": POSTGRES,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/scifact --arms examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/cranfield --arms examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
     "harness run --dataset FOLDER/chat": POSTGRES,
     "harness run --dataset PATH/SET": POSTGRES,
     "harness run --dataset PATH/SET --arms tantivy,examples/lucene/lucene.toml": LUCENE,
     "harness run --dataset PATH/SET --arms tantivy,examples/typesense/typesense.toml": TYPESENSE,
     "harness arm check examples/typesense/typesense.toml": TYPESENSE,
     "harness run --dataset python-docs --arms tantivy,examples/typesense/typesense.toml": TYPESENSE,
-    "harness run --dataset PATH/scifact --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/cranfield --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed
-    "harness run --dataset PATH/r-mailing-lists --split dev --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed
     "python benchmarks/node_failures.py": KILLED,
     "harness measure FOLDER": Elsewhere(
         "there is one run of many files",
@@ -224,7 +213,6 @@ ELSEWHERE = {
 LONGER = frozenset({
     "datasets/README.md",
     "docs/datasets/package-texts.md",
-    "docs/decisions/0107-one-form-of-text-for-every-word-index.md",
     "docs/field.md",
     "docs/how-to/engine-elsewhere.md",
     "docs/load.md",

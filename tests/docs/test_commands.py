@@ -117,4 +117,4 @@ def test_readme_commands_go_through_run_py() -> None:
     """A stranger has no ``harness`` on the path before run.py has made it."""
     for line in FENCE.sub("", (ROOT / "README.md").read_text(encoding="utf-8")).splitlines():
         if line.startswith("    ") and line.strip():
-            assert line.startswith((f"    {COMMAND}", "    git ")), line
+            assert line.startswith((f"    {COMMAND}", "    git ", "    pip install ")), line

@@ -76,7 +76,7 @@ def test_the_comparison_runs_and_agrees_with_the_scores(
     assert len(images) == 1
 
 
-@pytest.mark.whole("tests/cli/test_decompose.py::test_blame_falls_on_the_part_that_took_most")
+@pytest.mark.whole("tests/cli/test_inspect.py::test_blame_falls_on_the_part_that_took_most")
 def test_a_loss_is_taken_apart_down_to_its_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +121,7 @@ def test_a_budget_is_planned_and_the_plan_holds() -> None:
     assert counts["passes of one that loses the margin"] <= 8
 
 
-@pytest.mark.whole("tests/api/test_shadowing.py::test_the_denominators_add_up_and_come_first")
+@pytest.mark.whole("tests/api/test_searching.py::test_the_denominators_add_up_and_come_first")
 def test_a_shadow_log_is_read_from_its_denominators_to_a_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

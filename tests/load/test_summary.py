@@ -9,7 +9,7 @@ import pytest
 from harness.core.gate import Verdict
 from harness.load.trial import Histogram, Record
 from harness.load.trials import noises, points
-from tests.report.load.test_page import MS, trial
+from tests.report.test_load import MS, trial
 
 SIX = (1, 2, 3, 4, 5, 6)
 

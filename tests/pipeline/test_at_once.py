@@ -40,7 +40,7 @@ from harness.shadow.divergences import Accepted
 from harness.shadow.files import accept, read_suppressions
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.toy import NAME, Toy
-from tests.report.trends.test_history import entry
+from tests.report.test_trends import entry
 
 A_MOMENT_S = 0.5
 GRADES = 20

@@ -22,7 +22,7 @@ from harness.report import trends
 from harness.shadow.divergences import Accepted
 from harness.shadow.files import accept
 from tests.make.decisions import POLICY, day
-from tests.report.trends.test_history import entry
+from tests.report.test_trends import entry
 
 PAIR = Pair(query_id="q", doc_id="d", query="", title="", snippet="", narrows=0.1, scale=(0, 1))
 

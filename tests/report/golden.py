@@ -11,9 +11,9 @@ from harness.report.doc import Section, to_json
 from harness.report.page import view
 from harness.shadow import page as shadow_page
 from tests.make import report_inputs
-from tests.report.load.test_page import load_report
-from tests.report.shadow import test_page as shadow
-from tests.report.trends.test_history import entry
+from tests.report import test_shadow as shadow
+from tests.report.test_load import load_report
+from tests.report.test_trends import entry
 
 FOLDER = Path(__file__).with_name("golden")
 

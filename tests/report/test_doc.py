@@ -1,14 +1,27 @@
-"""One document in three of its forms; the pages show the fourth."""
+"""Documents, numbers and texts as they are written."""
+
+from __future__ import annotations
 
 import io
 import json
 import math
+import os
 import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
+from harness.core.errors import EvidenceError
+from harness.core.printable import one_line, printable
 from harness.core.scores import Estimate
+from harness.report import fonts, rounding
 from harness.report.doc import (
     Code,
     Figure,
@@ -21,8 +34,13 @@ from harness.report.doc import (
     to_json,
     to_markdown,
 )
+from harness.report.rounding import markdown, minute, snippet
+from tests.make import report_inputs
+from tests.source import ROOT
 
 LONG = "a text that is much wider than eighty columns, " * 4
+
+
 DOC = Section(
     "Of two arms",
     (
@@ -109,3 +127,257 @@ def test_no_text_commands_a_terminal() -> None:
 )
 def test_a_number_is_rounded_by_its_unit(shown: Num, text: str, note: str) -> None:
     assert (shown.text, shown.note) == (text, note)
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (0.41237, "0.4124"),
+        (-0.02, "\N{MINUS SIGN}0.0200"),
+        (0.00001, "1.0e\N{MINUS SIGN}05"),
+        (1.23456, "1.235"),
+        (12345.6, "12,345.6"),
+        (NAN, "not defined"),
+        (INF, "not defined"),
+        (None, "not defined"),
+    ],
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert rounding.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "< 0.0001"),
+        (0.00005, "< 0.0001"),
+        (0.0001, "0.0001"),
+        (0.25, "0.2500"),
+        (None, ""),
+        (NAN, ""),
+    ],
+)
+def test_a_p_value_is_never_0(value: float | None, text: str) -> None:
+    assert rounding.p_value(value) == text
+
+
+def test_only_gains_carry_a_plus() -> None:
+    assert rounding.signed(0.5) == "+0.5000"
+    assert rounding.signed(0.0) == "0"
+    assert rounding.signed(-0.5) == "\N{MINUS SIGN}0.5000"
+    assert rounding.signed(NAN) == "not defined"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (523_456.0, "0.523"),
+        (1.0e6, "1.00"),
+        (12_345_678.0, "12.3"),
+        (1.5e9, "1,500"),
+        (NAN, "not defined"),
+    ],
+)
+def test_times_are_milliseconds(value: float, text: str) -> None:
+    assert rounding.milliseconds(value) == text
+
+
+def test_an_infinite_end_is_named() -> None:
+    assert rounding.interval(Estimate(1.0, 0.5, INF, 3)) == "[0.5000, unbounded]"
+    assert rounding.interval_in(Estimate(1e6, 5e5, INF, 3), "ns") == "[0.500, unbounded]"
+
+
+def test_values_carry_their_unit() -> None:
+    assert rounding.in_unit(2e6, "ns") == "2.00 ms"
+    assert rounding.in_unit(18.2517, "ratio") == "18.3 times"
+    assert rounding.in_unit(0, "share") == "0 %"
+    assert rounding.in_unit(0.0034, "share") == "0.340 %"
+    assert rounding.in_unit(1.0, "share") == "100 %"
+    assert rounding.interval_in(Estimate(2.0, 0.5, 3121.4, 3), "ratio") == "[0.500, 3,121]"
+    assert rounding.in_unit(0.5, "") == "0.5000"
+    assert rounding.in_unit(None, "ratio") == "not defined"
+
+
+def test_a_share_of_nothing_is_words() -> None:
+    assert rounding.share(1, 40) == "2.5 %"
+    assert rounding.share(0, 0) == "not defined"
+
+
+@given(st.floats())
+def test_json_takes_every_number(value: float) -> None:
+    found = rounding.for_json(value)
+    json.dumps(found, allow_nan=False)
+    assert (found is None) == (not math.isfinite(value))
+    if found is not None:
+        assert found == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("value", [None, NAN, INF, -INF])
+def test_a_file_for_machines_has_no_word_for_what_is_not_finite(value: float | None) -> None:
+    assert rounding.for_json(value) is None
+
+
+@given(st.floats())
+def test_no_number_reads_nan_or_inf(value: float) -> None:
+    shown = rounding.number(value) + rounding.signed(value) + rounding.milliseconds(value)
+    assert "nan" not in shown
+    assert "inf" not in shown.replace("not defined", "")
+
+
+def test_a_sequence_whose_ends_have_crossed_has_no_one_value() -> None:
+    assert rounding.watched(Estimate(0.5, 0.4, 0.6, 9)) == "[0.4000, 0.6000]"
+    assert rounding.watched(Estimate(0.5, 0.6, 0.4, 9)) == "no one value: it moved"
+
+
+def test_a_sequence_that_does_not_hold_what_was_seen_has_no_one_value() -> None:
+    """Twelve pairs of one kind and then 88 of another: 0.95 [0.847, 0.945] was shown."""
+    assert rounding.watched(Estimate(0.95, 0.847, 0.945, 100)) == "no one value: it moved"
+    assert rounding.watched(Estimate(0.3, 0.4, 0.6, 9)) == "no one value: it moved"
+    assert rounding.watched(Estimate(0.4, 0.4, 0.4, 9)) == "[0.4000, 0.4000]"
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_printable_text_is_xml_and_utf8(text: str) -> None:
+    element = ET.Element("text")
+    element.text = shown = printable(text)
+    shown.encode()
+    assert ET.fromstring(ET.tostring(element)).text in (shown, None)  # noqa: S314  just written
+
+
+def test_controls_are_shown_not_dropped() -> None:
+    assert printable("a\x00b\x1b[31m\x7f") == "a\u2400b\u241b[31m\u2421"
+    assert printable("\ud800\ufffe") == "\ufffd\ufffd"
+
+
+def test_direction_overrides_are_named() -> None:
+    assert printable("\u202egnp.exe") == "⟨U+202E⟩gnp.exe"
+    assert printable("שלום \u200f") == "שלום \u200f"
+
+
+@given(st.text(), st.integers(2, 50))
+def test_one_line_fits(text: str, limit: int) -> None:
+    line = one_line(text, limit)
+    assert len(line) <= limit
+    assert "\n" not in line
+
+
+def test_a_snippet_shows_a_word_of_the_query() -> None:
+    text = "filler " * 100 + "the needle is here " + "filler " * 100
+    found = snippet(text, "where is my needle", 80)
+    assert "needle" in found
+    assert found.startswith("…")
+    assert found.endswith("…")
+    assert len(found) <= 81
+
+
+def test_a_snippet_without_such_a_word_is_the_beginning() -> None:
+    assert snippet("abc def", "xyz", 80) == "abc def"
+
+
+def test_markdown_has_no_markup_left() -> None:
+    escaped = markdown("a|b\n# c <b>&amp; [x](https://e.org) `q` *z* @me nDCG@10 \\")
+    assert escaped == (
+        "a\\|b \\# c &lt;b&gt;&amp;amp; \\[x\\](https&#58;//e.org) \\`q\\` \\*z\\* &#64;me"
+        " nDCG@10 \\\\"
+    )
+
+
+@pytest.mark.parametrize(
+    ("moment", "shown"),
+    [
+        ("2026-11-23T14:29:18+00:00", "2026-11-23 14:29 UTC"),
+        ("2026-11-23T14:29:18+02:00", "2026-11-23 12:29 UTC"),
+        ("2026-11-23", "2026-11-23"),
+        ("", ""),
+    ],
+)
+def test_a_moment_is_written_to_the_minute(moment: str, shown: str) -> None:
+    assert minute(moment) == shown
+
+
+@given(st.text())
+def test_markdown_never_ends_a_cell(text: str) -> None:
+    escaped = markdown(text)
+    assert "\n" not in escaped
+    assert "<" not in escaped
+    assert all(escaped[at - 1] == "\\" for at, letter in enumerate(escaped) if letter == "|")
+
+
+def test_a_step_may_not_be_decided_twice() -> None:
+    report = report_inputs.report()
+    with pytest.raises(EvidenceError, match="shadow was decided twice"):
+        replace(report, decisions=(report.decisions[0], *report.decisions))
+
+
+def test_evidence_of_another_dataset_is_refused() -> None:
+    report = report_inputs.report("mail")
+    with pytest.raises(EvidenceError, match="is about code, the report about mail"):
+        replace(report, evidence=report_inputs.report("code").evidence)
+
+
+def test_a_decision_needs_a_policy() -> None:
+    with pytest.raises(EvidenceError, match="without a policy"):
+        replace(report_inputs.report(), policy=None)
+
+
+def test_arms_may_be_compared_without_a_policy() -> None:
+    assert report_inputs.compared_only().decisions == ()
+
+
+HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
+
+
+DRAWS = """
+import os, sys
+from harness.cli import main
+sys.argv = ["harness", "--help"]
+try:
+    main()
+finally:
+    import harness.report.svg
+    print(os.environ.get("MPLCONFIGDIR", ""))
+"""
+
+
+def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> str:
+    """Give the folder that is chosen where these variables are set."""
+    for name in (*HOMES, fonts.FONTS):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TMPDIR": str(tmp_path), **env}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("tempfile.tempdir", None)
+    fonts.settle()
+    return os.environ.get(fonts.FONTS, "")
+
+
+@pytest.mark.parametrize("variable", HOMES)
+def test_without_a_home_what_is_known_of_fonts_is_kept_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    kept = settled(tmp_path, monkeypatch, **{"HOME": str(tmp_path), variable: "/dev/null"})
+    assert kept == str(tmp_path / f"harness-{os.getuid()}" / "matplotlib")
+
+
+def test_a_home_and_a_choice_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settled(tmp_path, monkeypatch, HOME=str(tmp_path / "new")) == ""
+    chosen = {"HOME": "/dev/null", fonts.FONTS: str(tmp_path / "mine")}
+    assert settled(tmp_path, monkeypatch, **chosen) == str(tmp_path / "mine")
+
+
+def test_a_command_settles_it_before_it_draws(tmp_path: Path) -> None:
+    """It was a warning of seven lines in each command, and a second of looking for fonts."""
+    kept = {name: value for name, value in os.environ.items() if name != fonts.FONTS}
+    said = subprocess.run(
+        [sys.executable, "-c", DRAWS],
+        cwd=ROOT, env={**kept, "TMPDIR": str(tmp_path), "HOME": "/dev/null"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert said.stdout.splitlines()[-1].endswith("/matplotlib")
+    assert "Matplotlib" not in said.stderr

@@ -1,29 +1,45 @@
-"""``harness.serve.application`` and its ``pages``: what is asked for comes as it lies there."""
+"""The server: routes, who may use them, and the command."""
 
 from __future__ import annotations
 
 import json
 import re
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.cookies import SimpleCookie
 from pathlib import Path
+from threading import Event
 from urllib.parse import urljoin
 
 import anyio
+import httpx
 import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message
 
+from harness.cli import main
+from harness.cli.command import err
+from harness.core.errors import HarnessError
 from harness.pipeline.layout import Layout
 from harness.report.explorer import to_explorer
 from harness.report.html import script_source
 from harness.report.page.view import to_page
-from harness.serve.application import application
+from harness.serve import commands as server
+from harness.serve.application import HEADERS, Guard, application, loopback
 from harness.serve.shelf import folders
 from tests.make import report_inputs
+from tests.programs import PYTHON, Program
 from tests.serve.conftest import URL, make_pool, write_compared, write_decision
 
 pytestmark = pytest.mark.slow
+
 LINK = re.compile(r'href="(/[^"]*)"')
+
+
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
@@ -226,3 +242,342 @@ def test_a_folder_that_vanishes_is_no_fault(site: Path) -> None:
         client.get(guard.address)
         assert client.get("/").status_code == 200
         assert client.get("/files/reports/index.html").status_code == 404
+
+
+PATHS = (
+    "/", "/state", "/files/reports/index.html", "/judge/out/pool.qrels", "/nothing", "/?token=",
+    "/?token=guessed", "/?token=%00%ff", "/?token=é",
+)  # fmt: skip
+
+
+POOL = "/judge/out/pool.qrels"
+
+
+OTHER_HOSTS = (
+    "evil.example", "evil.example:8642", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:8643",
+    "127.0.0.1.evil.example:8642", "localhost", "0.0.0.0:8642", "127.1:8642", "user@127.0.0.1:8642",
+    "[::1]:1", "",
+)  # fmt: skip
+
+
+OTHER_ORIGINS = (
+    "http://evil.example", "null", "", "http://127.0.0.1", "http://127.0.0.1:8643",
+    "https://127.0.0.1:8642", "http://localhost:8642", "http://127.0.0.1:8642/", "file://",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
+def test_without_the_token_nothing_is_shown(stranger: TestClient, method: str, path: str) -> None:
+    answer = stranger.request(method, path, headers={"origin": URL})
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+    if method != "HEAD":
+        assert "harness serve printed" in answer.text
+        assert "after a restart" in answer.text
+
+
+def test_the_token_is_exchanged_for_a_cookie(guard: Guard, stranger: TestClient) -> None:
+    answer = stranger.get(guard.address)
+    assert answer.status_code == 200
+    cookie = SimpleCookie(answer.headers["set-cookie"])["harness-8642"]
+    assert cookie["httponly"]
+    assert cookie["samesite"].lower() == "strict"
+    assert cookie["path"] == "/"
+    assert cookie["domain"] == cookie["max-age"] == ""
+    assert cookie.value not in guard.address
+    assert len(cookie.value) >= 40
+    assert cookie.value not in answer.text
+    assert 'http-equiv="refresh" content="0; url=/"' in answer.text
+    front = stranger.get("/")
+    assert front.status_code == 200
+    assert "Search reports" in front.text
+    token = guard.address.partition("=")[2]
+    assert len(token) >= 40
+    assert token not in front.text + answer.text
+
+
+def test_the_token_alone_is_none_elsewhere(guard: Guard, stranger: TestClient) -> None:
+    query = guard.address.partition("?")[2]
+    assert stranger.get(f"/files/reports/index.html?{query}").status_code == 403
+    assert stranger.post(f"/?{query}", headers={"origin": URL}).status_code == 403
+    assert stranger.get(f"/?{query}x").status_code == 403
+    assert stranger.get(f"/?{query.upper()}").status_code == 403
+
+
+def test_who_has_the_cookie_may_open_an_old_address(client: TestClient) -> None:
+    assert "Search reports" in client.get("/?token=of+yesterday").text
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "é", "harness-8642"])
+def test_another_cookie_opens_nothing(stranger: TestClient, cookie: str) -> None:
+    answer = stranger.get("/", headers=[(b"cookie", f"harness-8642={cookie}".encode())])
+    assert answer.status_code == 403
+
+
+def test_every_start_has_its_own_token_and_cookie(site: Path, client: TestClient) -> None:
+    again = application(folders([site / "reports"]), URL)
+    assert again.address != application(folders([site / "reports"]), URL).address
+    with TestClient(again, base_url=URL, cookies=client.cookies) as other:
+        assert other.get("/").status_code == 403
+
+
+@pytest.mark.parametrize("host", OTHER_HOSTS)
+def test_another_name_for_this_machine_is_refused(
+    guard: Guard, client: TestClient, host: str
+) -> None:
+    """A stranger's name may lead here: what is asked by it comes from the stranger's page."""
+    for path in ("/", "/files/reports/index.html", guard.address.removeprefix(URL)):
+        answer = client.get(path, headers={"host": host})
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+        assert "This name is not served" in answer.text
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8642", "localhost:8642", "LocalHost:8642", "[::1]:8642"]
+)
+def test_every_name_of_this_machine_is_served(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"host": host}).status_code == 200
+
+
+def test_two_hosts_are_none(client: TestClient) -> None:
+    hosts = [("host", "127.0.0.1:8642"), ("host", "127.0.0.1:8642")]
+    assert client.get("/", headers=hosts).status_code == 403
+
+
+@pytest.mark.parametrize("origin", OTHER_ORIGINS)
+def test_only_a_page_of_this_server_may_change_something(
+    site: Path, client: TestClient, origin: str
+) -> None:
+    before = (site / "out" / "pool.qrels").read_text()
+    answer = client.post(POOL, content=b"x", headers={"origin": origin} if origin else {})
+    assert answer.status_code == 403
+    assert "Only the forms of this server" in answer.text
+    assert (site / "out" / "pool.qrels").read_text() == before
+
+
+def test_a_page_of_this_server_may(client: TestClient) -> None:
+    named = {"host": "localhost:8642", "origin": "http://localhost:8642"}
+    for headers in ({"origin": URL}, named):
+        assert client.post(POOL, content=b"x", headers=headers).status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/", "/state", "/files/reports/index.html", POOL, "/nothing"])
+def test_every_answer_is_kept_by_nobody_and_framed_by_nobody(
+    stranger: TestClient, guard: Guard, path: str
+) -> None:
+    refused = stranger.get(path)
+    stranger.get(guard.address)
+    for answer in (refused, stranger.get(path), stranger.head(path)):
+        for name, value in HEADERS.items():
+            assert answer.headers[name] == value
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert "server" not in answer.headers
+        assert "access-control-allow-origin" not in answer.headers
+    assert HEADERS["cache-control"] == "no-store"
+
+
+def test_the_servers_own_pages_run_only_their_own_script(client: TestClient) -> None:
+    for path in ("/", POOL, "/nothing"):
+        policy = client.get(path).headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        assert "unsafe" not in policy
+        assert "base-uri 'none'" in policy
+
+
+@pytest.mark.parametrize(
+    ("host", "address"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("::1", "::1")]
+)
+def test_loopback_is_served(host: str, address: str) -> None:
+    assert loopback(host) == address
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0" + ".0", "::", "192.168.1.5", "127.0.0.2", "example.org", ""]
+)
+def test_what_other_machines_reach_is_not(host: str) -> None:
+    with pytest.raises(HarnessError, match=r"this machine alone: 127\.0\.0\.1, ::1, localhost"):
+        loopback(host)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:80", "http://[::1]:80"])
+def test_the_usual_port_is_not_named_by_browsers(site: Path, url: str) -> None:
+    guard = application(folders([site / "reports"]), url)
+    with TestClient(guard, base_url=url.removesuffix(":80")) as client:
+        assert client.get("/", headers={"host": "localhost"}).status_code == 403
+        assert client.get(guard.address).status_code == 200
+
+
+ADDRESS = re.compile(r"^serving (http://(\S+):(\d+)/\?token=\S+)$")
+
+
+@contextmanager
+def started(*words: str | Path) -> Iterator[tuple[Program, str]]:
+    """Start the command; give the process and the address that it prints."""
+    process = Program([*PYTHON, "serve", *words], stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline().strip()
+        found = ADDRESS.match(line)
+        assert found, line
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def asked_raw(port: int, target: str) -> bytes:
+    """Ask for a target as it is, which no client would send."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as opened:
+        head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+        opened.sendall(head.encode())
+        parts = iter(lambda: opened.recv(65536), b"")
+        return b"".join(parts)
+
+
+def test_it_serves_and_ends_at_a_ctrl_c(site: Path) -> None:
+    with started(site / "reports", site / "out", "--port", "0") as (process, address):
+        url = httpx.URL(address)
+        assert url.host == "127.0.0.1"
+        with httpx.Client(base_url=url.copy_with(query=None), timeout=60) as client:
+            assert client.get("/").status_code == 403
+            assert client.get(address).status_code == 200
+            assert "Search reports" in client.get("/").text
+            page = client.get("/files/reports/index.html")
+            assert page.content == (site / "reports" / "index.html").read_bytes()
+            for target in ("/files/../../etc/passwd", "/files/reports/../../x", "*", "//evil/"):
+                assert asked_raw(url.port or 0, target).split()[1] in {b"403", b"400"}
+            process.send_signal(signal.SIGINT)
+            _, rest = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert rest == "stopped\n"
+
+
+def test_a_job_of_a_shell_says_too_that_it_ended(site: Path) -> None:
+    """A shell starts what ends in ``&`` with Ctrl-C ignored; the server listens to it again."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with started(site / "reports", "--port", "0") as (process, address):
+            assert httpx.get(address, timeout=60).status_code in {200, 303}
+            process.send_signal(signal.SIGINT)
+            _, rest = process.communicate(timeout=60)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (process.returncode, rest) == (0, "stopped\n")
+
+
+def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Give the one line of an error with exit code 2."""
+    monkeypatch.setattr(sys, "argv", ["harness", "serve", *words])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+def test_a_port_that_is_taken_is_told(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        line = said(monkeypatch, capsys, str(site / "reports"), "--port", port)
+    assert f"cannot serve on 127.0.0.1 port {port}" in line
+    assert "name another" in line
+
+
+@pytest.mark.parametrize("host", ["0.0.0" + ".0", "192.168.0.1", "example.org"])
+def test_no_other_machine_is_served(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str
+) -> None:
+    monkeypatch.setattr("harness.core.server.server", lambda _: Server(None))
+    line = said(monkeypatch, capsys, str(site / "reports"), "--host", host, "--port", "0")
+    assert "to this machine alone" in line
+
+
+def test_a_folder_without_a_page_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = said(monkeypatch, capsys, str(tmp_path))
+    assert "holds no page and no pool. Name a folder with reports" in line
+
+
+def test_a_project_without_a_page_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "params.yaml").write_text("")
+    (tmp_path / "reports").mkdir()
+    monkeypatch.chdir(tmp_path)
+    line = said(monkeypatch, capsys)
+    assert "no page lies in reports, perf, out. Make some (harness demo" in line
+
+
+class Server:
+    """Stands for the server: waits for a browser to be opened, and is stopped by a Ctrl-C."""
+
+    def __init__(self, opened: Event | None) -> None:
+        self.opened = opened
+
+    def run(self, sockets: list[socket.socket]) -> None:
+        assert len(sockets) == 1
+        if self.opened:
+            assert self.opened.wait(20)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_browser_is_opened_where_it_is_asked_for(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, works: bool
+) -> None:
+    opened, addresses = Event(), list[str]()
+
+    def browse(address: str) -> bool:
+        addresses.append(address)
+        if works:
+            opened.set()
+        return works
+
+    def tell(text: str, *, markup: bool) -> None:
+        assert not markup
+        sys.stderr.write(f"{text}\n")
+        if "open the address yourself" in text:
+            opened.set()
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    monkeypatch.setattr(err, "print", tell)
+    monkeypatch.setattr("harness.core.server.server", lambda _: Server(None))
+    server.serve([site / "reports"], port=0)
+    assert addresses == []
+    monkeypatch.setattr("harness.core.server.server", lambda _: Server(opened))
+    capsys.readouterr()
+    server.serve([site / "reports"], port=0, opened=True)
+    first, *said, last = capsys.readouterr().err.splitlines()
+    assert addresses == [first.removeprefix("serving ")]
+    assert bool(said) is not works
+    assert last == "stopped"
+
+
+def test_the_usual_folders_are_those_that_hold_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "params.yaml").write_text("")
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "out").mkdir()
+    make_pool(tmp_path / "out" / "pool.qrels")
+    monkeypatch.chdir(tmp_path)
+    served: list[str] = []
+
+    def application(found: tuple[object, ...], *_: str) -> None:
+        served.extend(str(one) for one in found)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.serve.application.application", application)
+    with pytest.raises(KeyboardInterrupt):
+        server.serve(port=0)
+    assert len(served) == 1
+    assert "label='out'" in served[0]
+    assert not capsys.readouterr().err

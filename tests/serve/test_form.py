@@ -1,8 +1,9 @@
-"""``harness.serve.pages``: a key is in the pool before the next pair is shown; none is lost."""
+"""The judging form, and what follows it."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -15,15 +16,19 @@ from harness.corpus import judgements
 from harness.corpus.judgements import Pool
 from harness.judge.judge import judge
 from harness.serve import pages
-from harness.serve.pages import FORM_BYTES, REMEMBERED, word_for
+from harness.serve.pages import FORM_BYTES, REMEMBERED, afterwards, word_for
 from tests.serve.conftest import SCALE, URL, make_pool
 
-pytestmark = pytest.mark.slow
-
 AT = "/judge/out/pool.qrels"
+
+
 ORIGIN = {"origin": URL, "content-type": "application/x-www-form-urlencoded"}
+
+
 LONG = "9" * (sys.int_info.default_max_str_digits + 1)
 """More digits than Python reads as a number."""
+
+
 INPUT = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 
 
@@ -66,6 +71,7 @@ def grades(path: Path) -> tuple[int | None, ...]:
     return judgements.read_pool(path).grades
 
 
+@pytest.mark.slow
 def test_a_pair_is_shown_with_a_button_for_each_grade(client: TestClient) -> None:
     seen = Judge(client)
     assert seen.query == "question 0"
@@ -75,6 +81,7 @@ def test_a_pair_is_shown_with_a_button_for_each_grade(client: TestClient) -> Non
     assert "undo" not in seen.html
 
 
+@pytest.mark.slow
 def test_each_key_is_in_the_file_before_the_next_pair_is_shown(
     client: TestClient, path: Path
 ) -> None:
@@ -89,6 +96,7 @@ def test_each_key_is_in_the_file_before_the_next_pair_is_shown(
     assert f"harness judge {path} --merge" in judge.html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scale", "words"),
     [((0, 1), ("not relevant", "relevant")), (SCALE, ("not relevant", "", "", "most relevant"))],
@@ -103,6 +111,7 @@ def test_the_best_grade_is_called_relevant_where_there_are_two(
     assert tuple(re.findall(r"<kbd>\d</kbd> ?([a-z ]*)<", Judge(client).html)) == words
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_was_left_whoever_left_it(client: TestClient, path: Path) -> None:
     judge(path, "1s2q", lambda *_: None)
     mine = Judge(client)
@@ -112,6 +121,7 @@ def test_it_goes_on_where_it_was_left_whoever_left_it(client: TestClient, path: 
     assert grades(path) == (1, 3, 2, None)
 
 
+@pytest.mark.slow
 def test_a_pair_is_left_open_and_the_last_ones_are_taken_back(
     client: TestClient, path: Path
 ) -> None:
@@ -130,6 +140,7 @@ def test_a_pair_is_left_open_and_the_last_ones_are_taken_back(
     assert "undo" not in judge.html
 
 
+@pytest.mark.slow
 def test_what_was_left_open_can_be_begun_again(client: TestClient, path: Path) -> None:
     judge = Judge(client)
     for key in "0s11":
@@ -141,6 +152,7 @@ def test_what_was_left_open_can_be_begun_again(client: TestClient, path: Path) -
     assert grades(path) == (0, 1, 1, 1)
 
 
+@pytest.mark.slow
 def test_two_tabs_do_not_lose_a_grade_of_each_other(client: TestClient, path: Path) -> None:
     one, two = Judge(client), Judge(client)
     assert one.press("2") == 303
@@ -156,6 +168,7 @@ def test_two_tabs_do_not_lose_a_grade_of_each_other(client: TestClient, path: Pa
     assert grades(path) == (0, 1, None, None)
 
 
+@pytest.mark.slow
 def test_the_same_grade_twice_is_no_conflict(client: TestClient, path: Path) -> None:
     one, two = Judge(client), Judge(client)
     assert one.press("2") == two.press("2") == 303
@@ -163,6 +176,7 @@ def test_the_same_grade_twice_is_no_conflict(client: TestClient, path: Path) -> 
     assert two.query == "question 1"
 
 
+@pytest.mark.slow
 def test_a_tab_and_a_terminal_do_not_lose_a_grade_of_each_other(
     client: TestClient, path: Path
 ) -> None:
@@ -181,6 +195,7 @@ def test_a_tab_and_a_terminal_do_not_lose_a_grade_of_each_other(
     assert "somebody else judged it 3 meanwhile; nothing was changed" in told
 
 
+@pytest.mark.slow
 def test_a_grade_that_was_taken_back_elsewhere_is_told(client: TestClient, path: Path) -> None:
     one = Judge(client)
     one.press("2")
@@ -191,6 +206,7 @@ def test_a_grade_that_was_taken_back_elsewhere_is_told(client: TestClient, path:
     assert grades(path)[0] == 1
 
 
+@pytest.mark.slow
 def test_a_pair_is_found_where_its_line_was_moved_to(client: TestClient, path: Path) -> None:
     judge = Judge(client)
     path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
@@ -200,6 +216,7 @@ def test_a_pair_is_found_where_its_line_was_moved_to(client: TestClient, path: P
     assert len(found.open) == 3
 
 
+@pytest.mark.slow
 def test_who_showed_a_document_is_not_told(client: TestClient, path: Path) -> None:
     """The pool does not know it, and what it knows of the worth of a pair is not shown either."""
     assert "narrows" not in Judge(client).html
@@ -209,6 +226,7 @@ def test_who_showed_a_document_is_not_told(client: TestClient, path: Path) -> No
     )
 
 
+@pytest.mark.slow
 def test_hostile_words_stay_words(client: TestClient, path: Path) -> None:
     made = make_pool(path, 1)
     evil = (
@@ -223,6 +241,7 @@ def test_hostile_words_stay_words(client: TestClient, path: Path) -> None:
     assert html.count("&lt;script&gt;window.executed = true&lt;/script&gt;") == 3
 
 
+@pytest.mark.slow
 def test_ids_with_odd_characters_are_judged(client: TestClient, path: Path) -> None:
     odd = Pool(
         (make_pool(path, 1).pairs[0].model_copy(update={"doc_id": 'é/"<&%\u202e\x7f'}),), (None,)
@@ -239,6 +258,7 @@ def body(path: Path, **changed: str) -> bytes:
     return urlencode({name: value for name, value in fields.items() if value != "-"}).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [{"key": "4"}, {"key": "-1"}, {"key": "x"}, {"key": ""}, {"key": "²"}, {"key": "11"},
@@ -256,18 +276,21 @@ def test_what_the_form_does_not_send_is_refused(
     assert client.post(AT, content=body(path), headers=ORIGIN).status_code == 303
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"\xff\xfe", b"key", b"a=1&" * 99, b"{}"])
 def test_what_is_no_form_is_refused(client: TestClient, path: Path, sent: bytes) -> None:
     assert client.post(AT, content=sent, headers=ORIGIN).status_code == 400
     assert grades(path) == (None,) * 4
 
 
+@pytest.mark.slow
 def test_a_form_has_an_end(client: TestClient, path: Path) -> None:
     answer = client.post(AT, content=b"x" * (FORM_BYTES + 1), headers=ORIGIN)
     assert answer.status_code == 413
     assert grades(path) == (None,) * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     ["at=x&done=y", "at=-1", "at=²", "done=99.-1.1e9.", "at=9" * 99, f"at={LONG}",
@@ -278,10 +301,12 @@ def test_an_address_that_says_nonsense_begins_somewhere(client: TestClient, quer
     assert client.get(f"{AT}?{query}").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_place_behind_the_last_pair_is_the_end(client: TestClient) -> None:
     assert "That was the last pair" in client.get(f"{AT}?at=99").text
 
 
+@pytest.mark.slow
 def test_what_can_be_taken_back_has_an_end(site: Path) -> None:
     path = site / "out" / "long.qrels"
     make_pool(path, REMEMBERED + 10)
@@ -294,6 +319,7 @@ def test_what_can_be_taken_back_has_an_end(site: Path) -> None:
     assert pages.sit("out/long.qrels", path, asked) == here
 
 
+@pytest.mark.slow
 def test_a_pool_that_breaks_while_it_is_judged_is_told(client: TestClient, path: Path) -> None:
     judge = Judge(client)
     path.write_text("no pool\n")
@@ -304,6 +330,7 @@ def test_a_pool_that_breaks_while_it_is_judged_is_told(client: TestClient, path:
     assert judge.client.get(AT).status_code == 404
 
 
+@pytest.mark.slow
 def test_guidelines_are_shown_as_text_and_not_through_a_link(
     client: TestClient, path: Path
 ) -> None:
@@ -320,3 +347,32 @@ def test_guidelines_are_shown_as_text_and_not_through_a_link(
     guidelines.symlink_to(path.with_name("secret.txt"))
     path.with_name("secret.txt").write_text("not to be shown")
     assert "not to be shown" not in Judge(client).html
+
+
+def commands(pool: Path, harness: str = "harness") -> list[list[str]]:
+    return [shlex.split(one) for one in afterwards(pool, harness).values()]
+
+
+def test_a_pool_goes_into_a_data_set_that_is_there_or_becomes_one(tmp_path: Path) -> None:
+    pool = tmp_path / "pool.qrels"
+    make_pool(pool)
+    assert commands(pool) == [
+        ["harness", "judge", str(pool), "--merge", "NAME", "--by", "WHO"],
+        shlex.split(f"harness import jsonl corpus.jsonl queries.jsonl {pool} --name NAME"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["two words", "it's", "$HOME;x"])
+def test_a_path_of_any_name_is_one_word(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    pool = tmp_path / name / "pool.qrels"
+    make_pool(pool)
+    for command in commands(pool):
+        assert str(pool) in command
+
+
+def test_the_program_is_named_as_the_reader_calls_it(tmp_path: Path) -> None:
+    pool = tmp_path / "pool.qrels"
+    make_pool(pool)
+    for command in commands(pool, "python3 run.py harness"):
+        assert command[:3] == ["python3", "run.py", "harness"]

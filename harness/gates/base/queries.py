@@ -159,8 +159,8 @@ NEVER_TRIED = "never tried"
 def class_of(evidence: Evidence) -> Mapping[str, str]:
     """Class of each query that was tried (method, section 3).
 
-    A query is refused that has two classes or an unknown one, an agreement without a comparison,
-    or that counts as compared although an arm did not answer it, or the reverse.
+    A query is refused that has two classes, an unknown one, or an agreement without a comparison.
+    So is one that counts as compared although an arm did not answer it, or the reverse.
     """
     agreement = evidence.agreement
     found = dict(zip(agreement.query_ids, agreement.classes, strict=True))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -15,16 +17,19 @@ from engines import registry as arms
 from engines.kept.kit import CODE, KITS, NOTES
 from engines.kept.listing import Fault
 from engines.stacks.code.arm import Code
+from engines.stacks.code.reading import documents
 from engines.stacks.remote.mcp import Connection, ToolFailed, connected
 from engines.stacks.writing.arm import Writing
 from harness.cli import folders
+from harness.cli.exit_codes import CALLED
+from harness.cli.folders import AFTER, BEFORE, around
 from harness.core.errors import IndexNotReady
+from harness.core.reading import Malformed
 from tests.cli.conftest import Harness
 from tests.make.mail.project import BOUNDED_S, listening
 from tests.make.toy import Toy
 from tests.programs import PYTHON
 
-pytestmark = pytest.mark.slow
 ARMS = {"notes": "writing-stems", "code": "code-words", "docs": "documents-bm25"}
 TEXT = "# The harbour\n\nBoats wait for the tide.\n"
 
@@ -38,6 +43,7 @@ def root(project: Toy) -> Path:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ARMS)
 def test_a_folder_is_indexed_asked_and_followed(harness: Harness, root: Path, stack: str) -> None:
     arm = ("--arm", ARMS[stack])
@@ -57,6 +63,7 @@ def test_a_folder_is_indexed_asked_and_followed(harness: Harness, root: Path, st
     assert "nothing is found" in harness(stack, "ask", "mine", "nowhere", *arm).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ARMS)
 def test_a_folder_without_files_is_told_what_is_read(
     harness: Harness, root: Path, stack: str
@@ -70,6 +77,7 @@ def test_a_folder_without_files_is_told_what_is_read(
         assert ".md" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ARMS)
 def test_a_text_that_is_taken_for_an_option_is_told_its_place(
     harness: Harness, root: Path, stack: str
@@ -83,6 +91,7 @@ def test_a_text_that_is_taken_for_an_option_is_told_its_place(
     assert root.is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ARMS)
 def test_json_is_what_the_service_answers(harness: Harness, root: Path, stack: str) -> None:
     arm = ("--arm", ARMS[stack])
@@ -93,6 +102,7 @@ def test_json_is_what_the_service_answers(harness: Harness, root: Path, stack: s
     assert "harbour.md" in json.dumps(answer)
 
 
+@pytest.mark.slow
 def test_many_files_with_one_fault_are_one_line() -> None:
     many = [Fault(f"{name}.go", "is go. Run: this") for name in "abcd"]
     few = [Fault("e.md", "is not UTF-8"), Fault("f.md", "is not UTF-8")]
@@ -101,6 +111,7 @@ def test_many_files_with_one_fault_are_one_line() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_language_is_searched_with_its_filters(harness: Harness, root: Path) -> None:
     pytest.importorskip("tree_sitter_go", reason='needs the extra "languages"')
     (root / "shop.go").write_text("package shop\n\nfunc Total() int { return part() }\n")
@@ -110,10 +121,12 @@ def test_a_language_is_searched_with_its_filters(harness: Harness, root: Path) -
     assert "func Total() int" in said.out
 
 
+@pytest.mark.slow
 def test_the_defaults_are_the_arms_of_the_pages() -> None:
     assert [one.arm for one in KITS] == ["writing-notes", "code-mixed", "documents-free-words"]
 
 
+@pytest.mark.slow
 def test_a_default_cuts_notes_and_ranks_all_modes_together(tmp_path: Path) -> None:
     by_notes, by_code = arms.load(NOTES.arm, tmp_path).engine, arms.load(CODE.arm, tmp_path).engine
     assert isinstance(by_notes, Writing)
@@ -122,6 +135,7 @@ def test_a_default_cuts_notes_and_ranks_all_modes_together(tmp_path: Path) -> No
     assert (by_code.settings.mode, by_code.settings.mixed) == ("mixed", "scores")
 
 
+@pytest.mark.slow
 def test_what_each_group_takes_reaches_the_answer(harness: Harness, root: Path) -> None:
     (root / "till.py").write_text("def pay(sum: int) -> int:\n    return count(sum)\n")
     (root / "bank.py").write_text("from till import pay\n\n\ndef main():\n    pay(1)\n")
@@ -144,6 +158,7 @@ def test_what_each_group_takes_reaches_the_answer(harness: Harness, root: Path) 
     assert "BM25 share" in said
 
 
+@pytest.mark.slow
 def test_settings_of_an_arm_are_set_by_options(harness: Harness, root: Path) -> None:
     (root / "tide.md").write_text("# Boats\n\nBoats and boats of boats.\n")
     words = ("code", "ask", "mine", "boats wait", "--arm", "code-words", "--explain")
@@ -157,6 +172,7 @@ def test_settings_of_an_arm_are_set_by_options(harness: Harness, root: Path) -> 
     assert "mode" in harness(*words, "--set", "mode=poetry").error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ARMS)
 def test_what_is_wrong_is_named(harness: Harness, root: Path, stack: str) -> None:
     other = "fts5"
@@ -168,6 +184,7 @@ def test_what_is_wrong_is_named(harness: Harness, root: Path, stack: str) -> Non
     assert root.is_dir()
 
 
+@pytest.mark.slow
 def test_an_index_lies_below_the_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root.parent)
     place = folders.place_of("docs", Path("mine"))
@@ -198,6 +215,7 @@ def check(to: Connection, stack: str, root: Path) -> None:
         to.call(tool, given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ["docs"])
 def test_over_http_a_client_needs_the_token_and_sees_the_folder_as_it_is(
     root: Path, stack: str
@@ -210,6 +228,7 @@ def test_over_http_a_client_needs_the_token_and_sees_the_folder_as_it_is(
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ["notes", "code"])
 def test_over_stdio_a_client_sees_the_folder_as_it_is(
     root: Path, stack: str, monkeypatch: pytest.MonkeyPatch
@@ -219,6 +238,7 @@ def test_over_stdio_a_client_sees_the_folder_as_it_is(
         check(to, stack, root)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("minutes", [0.05, 0.5])
 def test_served_folders_answer_rightly_while_their_files_change(minutes: float) -> None:
@@ -226,3 +246,264 @@ def test_served_folders_answer_rightly_while_their_files_change(minutes: float) 
     assert tally.wrong == []
     assert tally.offered == set(tally.calls)
     assert len(tally.offered) == len(ARMS)
+
+
+@pytest.fixture
+def told_root(project: Toy) -> Path:
+    made = project.root / "mine"
+    (made / "sub").mkdir(parents=True)
+    (made / "harbour.md").write_text(TEXT)
+    (made / "sub" / "harbour.md").write_text(f"{TEXT}\nMoor by noon.\n")
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ARMS)
+def test_a_folder_that_was_never_indexed_is_told_how_it_is(
+    harness: Harness, told_root: Path, stack: str
+) -> None:
+    arm = ("--arm", ARMS[stack])
+    said = harness(stack, "ask", "mine", "boats", *arm, "--no-update")
+    assert said.code == 2
+    assert "this folder is not indexed yet. Leave out --no-update, or run:" in said.error
+    command = shlex.split(said.error.partition("run: ")[2])
+    assert command[-5:] == [stack, "index", "mine", *arm]
+    assert harness(*command[-5:]).code == 0
+    assert harness(stack, "ask", "mine", "boats", *arm, "--no-update").code == 0
+    assert told_root.is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ARMS)
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_query_is_refused(
+    harness: Harness, told_root: Path, stack: str, text: str
+) -> None:
+    said = harness(stack, "ask", "mine", text, "--arm", ARMS[stack])
+    assert said.code == 2
+    assert "the query is empty. Name words to look for" in said.error
+    assert told_root.is_dir()
+
+
+@pytest.mark.slow
+def test_a_filter_needs_no_text(harness: Harness, told_root: Path) -> None:
+    arm = ("--arm", ARMS["code"])
+    assert "harbour.md" in harness("code", "ask", "mine", "", *arm, "--type", "section").out
+    assert harness("code", "ask", "mine", "", *arm, "--mode", "prose").code == 2
+    assert told_root.is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ARMS)
+@pytest.mark.parametrize("words", [("index", ""), ("ask", "", "boats"), ("serve", "")])
+def test_a_folder_without_a_name_is_refused(
+    harness: Harness, told_root: Path, stack: str, words: tuple[str, ...]
+) -> None:
+    said = harness(stack, *words, "--arm", ARMS[stack])
+    assert said.code == 2
+    assert "the folder's name is empty" in " ".join(said.err.replace("│", " ").split())
+    assert told_root.is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("option", "value"), [("--type", "nonsense"), ("--lang", "cobol")])
+def test_what_no_unit_is_of_is_refused_with_what_they_are_of(
+    harness: Harness, told_root: Path, option: str, value: str
+) -> None:
+    words = ("code", "ask", "mine", "boats", "--arm", ARMS["code"], option)
+    harness("code", "index", "mine", "--arm", ARMS["code"])
+    said = harness(*words, value)
+    assert f"{option}: is '{value}', which nothing in this folder has; name " in said.error
+    known = said.error.rpartition("name ")[2]
+    assert known == {"--type": "section", "--lang": "markdown"}[option]
+    assert "harbour.md" in harness(*words, known.upper()).out
+    for path in told_root.rglob("*.md"):
+        path.unlink()
+    assert harness(*words, value).code == 0, "a folder without units has no types to name"
+
+
+@pytest.mark.slow
+def test_a_budget_that_is_too_small_is_told_what_it_takes(
+    harness: Harness, told_root: Path
+) -> None:
+    (told_root / "long.md").write_text("# Nets\n\n" + "Nets are mended at night. " * 40)
+    words = ("notes", "ask", "mine", "nets", "--arm", ARMS["notes"], "--budget")
+    said = harness(*words, "50").out
+    assert said.startswith("nothing is shown: 1 snippet is found, and none fits into 50 tokens.")
+    needed = said.rpartition("--budget ")[2].partition(",")[0]
+    assert harness(*words, f"{int(needed) - 1}").out == said.replace(" 50 ", f" {int(needed) - 1} ")
+    assert harness(*words, needed).out.startswith("1. long.md, chunk 0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ["notes", "docs"])
+def test_what_is_said_of_an_empty_answer_holds_where_words_are_refused(
+    harness: Harness, told_root: Path, stack: str
+) -> None:
+    arm = ("--arm", ARMS[stack])
+    what = {"notes": "note", "docs": "document"}[stack]
+    for text in ("boats -tide", "boats +nowhere", '"tide boats"'):
+        said = harness(stack, "ask", "mine", text, *arm).out
+        assert said == (
+            f"nothing is found: no part of a {what} has all that the query demands"
+            " and nothing that it refuses\n"
+        ), text
+    assert f"no {what} contains the " in harness(stack, "ask", "mine", "nowhere", *arm).out
+    assert told_root.is_dir()
+
+
+@pytest.mark.slow
+def test_of_one_document_only_that_one_is_spoken_of(harness: Harness, told_root: Path) -> None:
+    words = ("docs", "ask", "mine", "noon", "--arm", ARMS["docs"], "--document", "harbour.md")
+    assert harness(*words).out.startswith("in harbour.md, nothing is found: ")
+    assert told_root.is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ["notes", "docs"])
+def test_files_of_one_name_are_told_apart_by_their_paths(
+    harness: Harness, told_root: Path, stack: str
+) -> None:
+    (told_root / "日本 語.md").write_text(TEXT)
+    words = (stack, "ask", "mine", "boats", "--arm", ARMS[stack])
+    lines = harness(*words).out.splitlines()
+    found = {line.partition(". ")[2].partition(",")[0] for line in lines if "score" in line}
+    assert found == {"harbour.md", "sub/harbour.md", "日本 語.md"}
+    answer = json.loads(harness(*words, "--json").out)
+    if stack == "notes":
+        refs = {one["sourceRef"] for one in answer["items"]}
+        assert "doc:%E6%97%A5%E6%9C%AC%20%E8%AA%9E.md#chunk:0" in refs
+    else:
+        assert {one["source"]["document"] for one in answer["results"]} == {
+            "harbour.md", "日本 語.md",
+        }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_related_chunks_have_their_paths(harness: Harness, told_root: Path) -> None:
+    for path in told_root.rglob("*.md"):
+        path.write_text(f"{path.read_text()}\nOcean Tide Trust and Salt Water Bank.\n")
+    (told_root / "moon.md").write_text("# The moon\n\nIt pulls the sea.\n")
+    words = ("docs", "ask", "mine", "noon", "--arm", ARMS["docs"], "--related", "3")
+    said = harness(*words, "--document", "sub/harbour.md").out
+    assert "1. sub/harbour.md, " in said
+    assert "related: harbour.md, " in harness(*words).out
+
+
+@pytest.mark.slow
+def test_a_remedy_is_the_same_in_json(
+    harness: Harness, told_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CALLED, "python3 run.py")
+    refused = Malformed('is go. Run: pip install "search-harness[languages]"')
+    (told_root / "shop.go").write_text("package shop\n")
+    words = ("code", "index", "mine", "--arm", ARMS["code"])
+    with mock.patch.object(documents, "_of_language", side_effect=refused):
+        plain = harness(*words).err
+        (fault,) = json.loads(harness(*words, "--json").out)["faults"]
+    assert "Run: python3 run.py pip install " in plain
+    assert f"{fault['path']}: {fault['why']}" in plain
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ARMS)
+def test_a_name_of_two_lines_is_told_at_each_index(
+    harness: Harness, told_root: Path, stack: str
+) -> None:
+    (told_root / "a\nb.md").write_text(TEXT)
+    words = (stack, "index", "mine", "--arm", ARMS[stack])
+    for counts in ("2 read, 0 removed, 0 unchanged", "0 read, 0 removed, 2 unchanged"):
+        said = harness(*words)
+        assert said.out == f"files: {counts}; 1 cannot be read\n"
+        assert "a\\nb.md: its name holds the end of a line, or a control" in said.err
+    (fault,) = json.loads(harness(*words, "--json").out)["faults"]
+    assert fault["path"] == "a\\nb.md"
+    assert "files:" not in harness(stack, "ask", "mine", "boats", "--arm", ARMS[stack]).err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ARMS)
+def test_what_is_left_out_is_told_with_the_remedy(
+    harness: Harness, told_root: Path, stack: str
+) -> None:
+    (told_root / ".gitignore").write_text("sub/\n")
+    words = (stack, "index", "mine", "--arm", ARMS[stack])
+    assert "1 entry left out, such as sub/: " in harness(*words).err
+    assert json.loads(harness(*words, "--json").out)["left_out"] == ["sub/"]
+    said = harness(*words, "--all")
+    assert said.out == "files: 1 read, 0 removed, 1 unchanged\n"
+    assert "left out" not in said.err
+    assert harness(stack, "ask", "mine", "boats", "--arm", ARMS[stack]).err == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ARMS)
+def test_a_file_that_is_damaged_is_told_of_at_the_next_query(
+    harness: Harness, told_root: Path, stack: str
+) -> None:
+    words = (stack, "ask", "mine", "boats", "--arm", ARMS[stack])
+    harness(*words)
+    (told_root / "harbour.md").write_bytes(b"\xff\xfe\xff")
+    counts = "files: 0 read, 0 removed, 1 unchanged; 1 cannot be read"
+    assert counts in harness(*words).err
+    assert "harbour.md: is not UTF-8" in harness(*words).err
+    answer = json.loads(harness(*words, "--json").out)
+    assert [one["path"] for one in answer["unread"]] == ["harbour.md"]
+    (told_root / "sub" / "harbour.md").unlink()
+    assert "no file that is read" not in harness(*words).err
+
+
+REST = "Nothing of it matters here. " * 40
+FOUND = "Lanterns were lit along the harbour walls at nine."
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        (REST + FOUND + REST, "harbour"),
+        (REST + FOUND + REST, "the lantern on a wall"),
+        ("A lantern. " + REST + FOUND + REST, "lanterns of the harbour"),
+        (REST + FOUND, '+harbour -matters "at nine"'),
+    ],
+)
+def test_the_words_that_were_looked_for_are_shown(text: str, query: str) -> None:
+    shown = around(text, query, 200)
+    assert FOUND in shown
+    assert shown.startswith("… ")
+    assert len(shown) <= 200
+    part = shown.removeprefix(BEFORE).removesuffix(AFTER)
+    assert part in text
+    assert text[text.index(part) - 1].isspace()
+    assert shown.endswith(AFTER) != text.endswith(part)
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        (FOUND + REST + FOUND, "harbour lantern"),
+        (REST, "harbour"),
+        (REST, "the"),
+        (REST + FOUND, "-harbour"),
+    ],
+)
+def test_the_beginning_is_shown_where_it_has_as_many_words_as_any(text: str, query: str) -> None:
+    assert around(text, query, 200) == text[:199] + AFTER
+
+
+def test_a_short_text_is_shown_whole_and_one_without_spaces_from_its_beginning() -> None:
+    assert around(FOUND, "nine", 200) == FOUND
+    assert len(around("a" * 300 + "-harbour-" + "a" * 300, "harbour", 200)) <= 200
+
+
+@pytest.mark.parametrize("rest", [" the end of it " + REST, "/" * 400, ""])
+def test_a_word_within_a_long_address_is_shown(rest: str) -> None:
+    """The search for a space before it went past the word, up to the end of the text."""
+    shown = around(f"http://x/{'a' * 400}/needle/{'b' * 100}{rest}", "needle", 200)
+    assert "needle" in shown
+    assert len(shown) <= 200
+
+
+def test_words_that_count_as_shown_are_shown_whole() -> None:
+    text = f"{'x ' * 100}alpha {'y ' * 80}threads {REST}"
+    most = next(n for n in range(60, 400) if "threads" in around(text, "alpha threads", n))
+    assert all("threads" in around(text, "alpha threads", n) for n in range(most, 400))

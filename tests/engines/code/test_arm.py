@@ -2,26 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from engines import registry as arms
+from engines.kept.index import built
+from engines.lexical.grammar import exact_clauses as clauses
+from engines.lexical.terms import Occur
 from engines.stacks.code import arm as code
-from engines.stacks.code import ranking
-from engines.stacks.code.units import InvalidFilter
+from engines.stacks.code import ranking, store
+from engines.stacks.code import words as tantivy
+from engines.stacks.code.ranking import (
+    MOST_NEIGHBOURS,
+    VISITED,
+    Context,
+    Graph,
+    Reason,
+    distances,
+    reordered,
+)
+from engines.stacks.code.ranking import GraphSettings as Weights
+from engines.stacks.code.reading.documents import understand
+from engines.stacks.code.search import MOST_LOOKED_AT, CodeSearch, expanded
+from engines.stacks.code.store import StoredWords
+from engines.stacks.code.units import (
+    NAMES,
+    Facts,
+    InvalidFilter,
+    Mode,
+    Rows,
+    Texts,
+    Unit,
+    entry_of,
+    written,
+)
+from engines.stacks.code.words import (
+    OpenBackend,
+    TermClause,
+    match_expression,
+    terms_of,
+    wanted,
+)
 from engines.stacks.text import fts5
 from harness.core.engine import TakesParams
 from harness.core.errors import IndexNotReady
+from harness.core.formats import json_of
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.policy.load import load_policy
 from harness.replay.drive import observe
-from tests.make.code import BACKENDS, BLEND, GRAPH, RRF, SETTINGS, stack
+from tests.make.code import (
+    BACKENDS,
+    BLEND,
+    GRAPH,
+    RRF,
+    SETTINGS,
+    documents,
+    opened,
+    stack,
+    write_shop,
+)
 from tests.make.damage import overwrite
+from tests.thinned import examples
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = [
@@ -136,3 +187,318 @@ def test_each_question_of_the_policy_differs_in_one_setting(tmp_path: Path) -> N
         pair = [arms.load(name, tmp_path).engine for name in (step.control, step.candidate)]
         left, right = (made.settings.model_dump() for made in pair if isinstance(made, code.Code))
         assert [key for key in left if left[key] != right[key]] == [one[step.name]]
+
+
+TEXTS = [
+    Texts(name="read csv readcsv", doc="tea and water"),
+    Texts(doc="water and tea"),
+    Texts(name="tea"),
+    Texts(body="tea", comment="stone"),
+    Texts(),
+]
+WEIGHTS = {"name": 3, "signature": 1, "doc": 1, "comment": 1, "body": 1}
+Asked = tuple[TermClause, ...]
+UNIT = "INSERT INTO unit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+@contextmanager
+def stored(folder: Path, texts: Sequence[Texts], keys: Rows) -> Iterator[StoredWords]:
+    with built(folder, store.TABLES) as db:
+        for row, key in enumerate(keys.tolist()):
+            db.execute(UNIT, (key, "", f"d{row}", "", "", "", "", b""))
+            db.execute(store.TERMS, (key, *texts[row]))
+        yield StoredWords(db, keys, "rowid" if keys[0] == 1 else "doc_id", WEIGHTS)
+
+
+@pytest.fixture(params=["sqlite", "sqlite by ids", "tantivy"])
+def words(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenBackend]:
+    keys = np.arange(len(TEXTS), dtype=np.int64) + 1
+    if request.param == "tantivy":
+        tantivy.build(tmp_path, TEXTS, WEIGHTS)
+        with tantivy.opened(tmp_path) as opened:
+            yield opened
+    else:
+        ordered = keys if request.param == "sqlite" else keys[::-1].copy()
+        with stored(tmp_path, TEXTS, ordered) as opened:
+            yield opened
+
+
+def test_equal_scores_go_by_row_and_not_by_when_they_were_taken_in(tmp_path: Path) -> None:
+    alike = [Texts(name="tea")] * 4
+    with stored(tmp_path, alike, np.array([3, 1, 4, 2])) as found:
+        assert [one.row for one in found.search(asked("tea"), 3, None)] == [0, 1, 2]
+
+
+def asked(text: str) -> Asked:
+    return wanted(clauses(text), "none")
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("tea", {0, 1, 2, 3}),
+        ('"water and tea"', {1}),
+        ("+tea -water", {2, 3}),
+        ("+stone tea", {3}),
+        ("ReadCSV", {0}),
+        ("readcsv", {0}),
+        ("nothing", set()),
+        ("-tea -water", set()),
+    ],
+)
+def test_clauses_mean_the_same(words: OpenBackend, text: str, rows: set[int]) -> None:
+    assert {one.row for one in words.search(asked(text), 10, None)} == rows
+    assert words.units == len(TEXTS)
+
+
+def test_a_weight_counts_and_the_best_comes_first(words: OpenBackend) -> None:
+    found = words.search(asked("tea"), 10, None)
+    assert found[0].row == 2
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert words.search(asked("tea"), 2, None) == found[:2]
+
+
+def test_the_gate_takes_away_and_changes_no_score(words: OpenBackend) -> None:
+    found = words.search(asked("tea water"), 10, None)
+    gated = words.search(asked("tea water"), 10, np.array([1, 3, 4]))
+    assert [one.row for one in gated] == [one.row for one in found if one.row in {1, 3}]
+    assert dict(gated) == pytest.approx({row: score for row, score in found if row in {1, 3}})
+    assert list(words.search(asked("tea"), 10, np.zeros(0, dtype=np.int64))) == []
+
+
+def test_what_is_asked_of_fts5() -> None:
+    assert match_expression(asked("read_csv")) == '("read" OR "csv" OR "readcsv")'
+    both = match_expression(asked("+a b -c"))
+    assert both == '((("a")) AND (("a") OR ("b") OR ("b"))) NOT (("c"))'
+    assert match_expression(()) == ""
+
+
+def test_a_question_is_taken_apart() -> None:
+    assert asked('+tea "hot water"') == (
+        TermClause(Occur.MUST, (("tea",),)),
+        TermClause(Occur.SHOULD, (("hot", "water"),)),
+    )
+    assert wanted(clauses("the"), "english") == ()
+    assert terms_of(clauses("read_csv -tea"), "none") == ("read", "csv")
+
+
+STACK = Path(__file__).resolve().parents[3] / "engines" / "stacks" / "code"
+"""A package that calls itself a good deal."""
+WORDS = ("search", "units", "filter", "score of a hit", "read", "terms", "graph", "documents path")
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CodeSearch]:
+    folder = tmp_path_factory.mktemp("graph")
+    context = {"per_hit": 3, "total": 7}
+    with opened(folder, list(documents(STACK)), graph=GRAPH, context=context) as made:
+        yield made
+
+
+def unit(name: str, *, calls: tuple[str, ...] = (), uses: tuple[str, ...] = ()) -> Unit:
+    facts = Facts("function", name.rpartition(".")[2], name, calls=calls, uses=uses)
+    return Unit(name, Mode.CODE, "python", name, Texts(name), facts)
+
+
+def beside(graph: Graph, row: int) -> list[tuple[str, int]]:
+    return [(one.reason.name, one.row) for one in graph.neighbours(row)]
+
+
+@pytest.mark.slow
+def test_an_identity_comes_before_a_bare_name() -> None:
+    units = [unit("a.f", calls=("b.g", "c.h")), unit("b.g"), unit("d.g"), unit("d.h")]
+    graph = Graph(units)
+    assert beside(graph, 0) == [("CALL", 1), ("NAME_FALLBACK", 3)]
+    assert beside(graph, 1) == [("CALL", 0)]
+    assert beside(graph, 2) == []
+    assert graph.degree(0) == 2
+
+
+@pytest.mark.slow
+def test_the_strongest_reason_counts_and_a_common_name_leads_nowhere() -> None:
+    both = Graph([unit("a.f", calls=("b.g",), uses=("b.g",)), unit("b.g")])
+    assert beside(both, 0) == [("CALL", 1)]
+    namesakes = [unit(f"m{at}.run") for at in range(4)]
+    assert Graph([unit("a.f", calls=("x.run",)), *namesakes]).degree(0) == 0
+    assert Graph([unit("a.f", calls=("x.run",)), *namesakes[:3]]).degree(0) == 3
+
+
+@pytest.mark.slow
+def test_the_graph_of_the_shop(tmp_path: Path) -> None:
+    units = [understand(one) for one in documents(write_shop(tmp_path))]
+    rows = {one.doc_id: at for at, one in enumerate(units)}
+    checkout = beside(Graph(units), rows["shop/till.py::checkout"])
+    found = {row: reason for reason, row in checkout}
+    assert found[rows["shop/prices.py::PriceList"]] == "CALL"
+    assert found[rows["shop/prices.py::load_prices"]] == "CALL"
+    assert found[rows["shop/README.md#1"]] == "USAGE"
+    assert found[rows["shop/till.py::"]] == "EXPORT"
+    assert found[rows["shop/prices.py::PriceList.total_price"]] == "NAME_FALLBACK"
+
+
+@pytest.mark.slow
+def test_neighbours_are_bounded() -> None:
+    many = [unit(f"m.f{at:03d}", calls=("m.all",)) for at in range(200)]
+    graph = Graph([*many, unit("m.all")])
+    assert graph.degree(200) == MOST_NEIGHBOURS
+    assert [row for _, row in beside(graph, 200)] == list(range(MOST_NEIGHBOURS))
+    chain = Graph([
+        unit(f"m.f{at}", calls=tuple(f"m.f{at * 12 + n}" for n in range(1, 13)))
+        for at in range(2000)
+    ])
+    assert len(distances(chain, [0, 50, 90])) <= VISITED
+    assert max(distances(chain, [0]).values()) == 2
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(200), deadline=None)
+@given(
+    scored=st.lists(
+        st.tuples(st.integers(0, 30), st.floats(0, 1)), unique_by=lambda one: one[0]
+    ).map(lambda found: sorted(found, key=lambda one: (-one[1], one[0]))),
+    degree=st.floats(0, 1),
+    proximity=st.floats(0, 1),
+    seeds=st.sampled_from([("top1", None), ("topK", 3), ("none", None)]),
+)
+def test_reordering_keeps_every_row_once(
+    searcher: CodeSearch,
+    scored: list[tuple[int, float]],
+    degree: float,
+    proximity: float,
+    seeds: tuple[str, int | None],
+) -> None:
+    graph = searcher.graph
+    assert graph is not None
+    weights = Weights.model_validate({
+        "degree": degree,
+        "proximity": proximity,
+        "seedSelection": seeds[0],
+        "seedK": seeds[1],
+    })
+    placed = reordered(scored, graph, weights)
+    assert sorted(one.row for one in placed) == sorted(row for row, _ in scored)
+    assert [(-one.score, one.row) for one in placed] == sorted(
+        (-one.score, one.row) for one in placed
+    )
+    assert all(0 <= one.score <= 1 for one in placed)
+    assert reordered(scored, graph, weights) == placed
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    text=st.one_of(st.sampled_from(WORDS), st.text("abc search_", max_size=12)),
+    top=st.integers(1, 40),
+    name=st.sampled_from([None, *NAMES]),
+    mode=st.sampled_from(list(Mode)),
+    degree=st.floats(0, 1),
+    proximity=st.floats(0, 1),
+    seeds=st.sampled_from([("top1", None), ("topK", 2), ("none", None)]),
+)
+def test_the_graph_changes_the_order_and_never_the_membership(  # noqa: PLR0917  drawn by name
+    searcher: CodeSearch,
+    text: str,
+    top: int,
+    name: str | None,
+    mode: Mode,
+    degree: float,
+    proximity: float,
+    seeds: tuple[str, int | None],
+) -> None:
+    weights = Weights.model_validate({
+        "degree": degree,
+        "proximity": proximity,
+        "seedSelection": seeds[0],
+        "seedK": seeds[1],
+    })
+    values = {"lang": "python", "ext": "py", "type": "method", "risk": "medium", "calls": "len"}
+    filters = dict(**{name: values.get(name, "e")}) if name else {}
+    plain = replace(searcher, settings=searcher.settings.model_copy(update={"graph": None}))
+    other = replace(searcher, settings=searcher.settings.model_copy(update={"graph": weights}))
+    without, with_graph = (
+        plain.search(text, top, filters, mode),
+        other.search(text, top, filters, mode),
+    )
+    ids = [hit.unit.doc_id for hit in without.hits]
+    assert sorted(hit.unit.doc_id for hit in with_graph.hits) == sorted(ids)
+    assert with_graph.context == without.context
+    for hit in with_graph.hits:
+        assert hit.why is not None
+        assert hit.why.graph is not None
+        assert tuple(hit.why.graph) == (
+            "score", "degree", "proximity", "weights", "seedSelection", "seedK",
+        )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_graph_does_change_an_order(searcher: CodeSearch) -> None:
+    plain = replace(searcher, settings=searcher.settings.model_copy(update={"graph": None}))
+    moved = [
+        [hit.unit.doc_id for hit in one.search(text, 20).hits]
+        for text in WORDS
+        for one in (plain, searcher)
+    ]
+    assert any(one != two for one, two in zip(moved[::2], moved[1::2], strict=True))
+
+
+@pytest.mark.slow
+def test_a_seed_is_nearest_and_none_means_no_nearness(searcher: CodeSearch) -> None:
+    graph = searcher.graph
+    assert graph is not None
+    row = next(at for at in range(100) if graph.degree(at) > 1)
+    neighbour = graph.neighbours(row)[0].row
+    top1 = Weights.model_validate({"degree": 0.0, "proximity": 1.0, "seedSelection": "top1"})
+    found = {one.row: one for one in reordered([(row, 0.9), (neighbour, 0.1)], graph, top1)}
+    assert found[row].graph["proximity"] == 1.0
+    assert found[neighbour].graph["proximity"] == 0.5
+    assert found[neighbour].score == pytest.approx((0.1 + 0.5) / 2)
+    none = top1.model_copy(update={"seed_selection": "none"})
+    assert {one.graph["proximity"] for one in reordered([(row, 0.9)], graph, none)} == {0.0}
+
+
+@pytest.mark.slow
+def test_context_comes_behind_is_marked_and_capped(searcher: CodeSearch) -> None:
+    for text in WORDS:
+        found = searcher.search(text, 5)
+        assert all(hit.beside is None and hit.why is not None for hit in found.hits)
+        assert all(hit.beside is not None and hit.why is None for hit in found.context)
+        ids = [hit.unit.doc_id for hit in (*found.hits, *found.context)]
+        assert len(set(ids)) == len(ids)
+        assert len(found.context) <= 7
+        per_hit = [one.beside.of for one in found.context if one.beside]
+        assert max((per_hit.count(of) for of in per_hit), default=0) <= 3
+        assert searcher.search(text, 5) == found
+
+
+@pytest.mark.slow
+def test_context_is_cut_in_the_order_of_reasons_and_says_so() -> None:
+    units = [
+        unit("a.f", calls=("b.g", "c.x"), uses=("b.h",)),
+        unit("b.h"),
+        unit("b.g"),
+        unit("d.x"),
+    ]
+    graph = Graph(units)
+    all_of, is_cut = expanded([0], graph, Context(per_hit=3, total=10), None)
+    assert [(one.row, one.reason) for one in all_of] == [
+        (2, Reason.CALL), (1, Reason.USAGE), (3, Reason.NAME_FALLBACK),
+    ]  # fmt: skip
+    assert not is_cut
+    for caps in (Context(per_hit=2, total=10), Context(per_hit=3, total=2)):
+        cut, truncated = expanded([0], graph, caps, None)
+        assert cut == all_of[:2]
+        assert truncated
+    assert MOST_LOOKED_AT * 1 < MOST_NEIGHBOURS
+
+
+@pytest.mark.slow
+def test_context_passes_the_filters_too(searcher: CodeSearch) -> None:
+    found = searcher.search("search", 3, {"path": "search.py"})
+    assert found.hits
+    assert {hit.unit.file for hit in (*found.hits, *found.context)} == {"search.py"}
+
+
+@pytest.mark.slow
+def test_a_unit_is_read_as_it_was_written(searcher: CodeSearch) -> None:
+    entries = searcher.ranker.catalog.entries
+    assert [entry_of(*json_of(written(entry))) for entry in entries] == entries

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
+from pydantic import ValidationError
 
-from engines.stacks.documents import collection
+from benchmarks import documents_stages as stages
+from benchmarks.documents_stages import BUDGET, Budget
+from engines.kept import index
+from engines.stacks.documents import collection, models, ranking
 from engines.stacks.documents.collection import Collection
-from engines.stacks.documents.models import Missing
-from engines.stacks.documents.ranking import Response
+from engines.stacks.documents.models import Loaded, Missing
+from engines.stacks.documents.ranking import Pipeline, Response
+from engines.stacks.documents.texts import Cutting
+from harness.core.errors import IndexNotReady, ModelNotReady
+from harness.core.gate import Verdict
+from harness.core.scores import Estimate
 from tests.engines.documents.small import NOON, SOURCES, built, read_folder, settings
 
 INTEGER, TEXT, TIME = {"type": "integer"}, {"type": "string"}, {"type": "string", "minLength": 20}
@@ -181,3 +193,280 @@ def test_a_folder_of_files_becomes_a_collection(tmp_path: Path) -> None:
     assert original[place.char_start : place.char_end] == found.text
     assert place.cite() == "tides.md, para. 1-2, l. 1-3"
     assert len(SOURCES) > 1
+
+
+QUERY = "water of the sea, customers and the words of a board"
+
+
+def pipeline(pro: Collection, *, late: bool, **changed: object) -> Pipeline:
+    """Rank the same index otherwise."""
+    whole = pro.pipeline.models
+    return replace(
+        pro.pipeline,
+        settings=settings(**changed),
+        models=whole if late else replace(whole, late=None),
+    )
+
+
+def by_hand(pro: Collection, rows: list[int]) -> tuple[list[float], list[float], list[float]]:
+    """Cosines, dot products and MaxSim of some chunks, from what the models say of their texts."""
+    found = pro.pipeline.models
+    assert found.dense
+    assert found.sparse
+    assert found.late
+    texts = [models.read_by_models(pro.library.chunks[row].text) for row in rows]
+    query, chunks = found.dense.embedder.embed([QUERY])[0], found.dense.embedder.embed(texts)
+    cosines = (chunks @ query).tolist()
+    asked = dict(zip(*(part.tolist() for part in found.sparse.encoder.encode(QUERY)), strict=True))
+    dots, maxsims = [], []
+    for text in texts:
+        terms, weights = found.sparse.encoder.encode(text)
+        held = zip(terms.tolist(), weights.tolist(), strict=True)
+        dots.append(sum(asked.get(term, 0.0) * weight for term, weight in held))
+        tokens = [
+            found.late.projection(found.dense.embedder.read([one]).tokens[0].astype(np.float16))
+            for one in (QUERY, text)
+        ]
+        likeness = tokens[0].astype(np.float64) @ tokens[1].astype(np.float64).T
+        maxsims.append(float(likeness.max(axis=1).mean()))
+    return cosines, dots, maxsims
+
+
+def test_as_specified_the_score_is_the_blend_of_the_formula_and_maxsim(pro: Collection) -> None:
+    ranked = pro.pipeline.rank(QUERY)
+    rows = ranked.rows.tolist()
+    assert len(rows) > 4
+    cosines, dots, maxsims = by_hand(pro, rows)
+    base = [
+        (1 / (60 + 1 / cosine) if cosine > 0 else 0) + (0.8 / (60 + 1 / dot) if dot > 0 else 0)
+        for cosine, dot in zip(cosines, dots, strict=True)
+    ]
+    expected = [0.4 * one + 0.6 * late for one, late in zip(base, maxsims, strict=True)]
+    assert ranked.scores.tolist() == pytest.approx(expected, abs=2e-3)
+    assert ranked.scores.tolist() == sorted(ranked.scores.tolist(), reverse=True)
+    free = pipeline(pro, late=False).rank(QUERY)
+    assert sorted(free.scores.tolist()) == pytest.approx(sorted(base), abs=1e-5)
+
+
+def test_by_rank_the_score_is_the_share_of_the_largest_sum(pro: Collection) -> None:
+    ranked = pipeline(pro, late=False, fusion="rank", recall_weight=1.0).rank(QUERY)
+    rows = ranked.rows.tolist()
+    recalled = pro.pipeline.recall.search(QUERY, 500).tolist()
+    cosines, dots, _ = by_hand(pro, rows)
+    for row, score, cosine, dot in zip(rows, ranked.scores, cosines, dots, strict=True):
+        places = (
+            1 + sum(other > cosine + 1e-6 for other in cosines),
+            1 + sum(other > dot + 1e-6 for other in dots),
+            1 + recalled.index(row),
+        )
+        parts = zip((1.0, 0.8, 1.0), places, strict=True)
+        expected = sum(weight / (60 + place) for weight, place in parts) / (2.8 / 61)
+        assert score == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_stages_used_are_those_that_ran(pro: Collection) -> None:
+    assert pro.pipeline.rank(QUERY).stages_used == ("bm25", "semantic", "colbert")
+    assert pipeline(pro, late=False).rank(QUERY).stages_used == ("bm25", "semantic")
+    assert pro.pipeline.rank("zzz the a").stages_used == ("bm25",)
+    alone = replace(pro.pipeline, models=models.Models(None, None, None, ()))
+    ranked = alone.rank(QUERY)
+    assert ranked.stages_used == ("bm25",)
+    assert ranked.rows.tolist() == alone.recall.search(QUERY, 500).tolist()
+    assert (np.diff(ranked.scores) < 0).all()
+
+
+def test_no_stage_adds_a_chunk_that_recall_did_not_find(pro: Collection) -> None:
+    assert set(pro.pipeline.rank(QUERY).rows) <= set(pro.pipeline.recall.search(QUERY, 500))
+
+
+def test_stage_2_keeps_100_of_the_500(pro: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (ranking.RECALLED, ranking.RANKED) == (500, 100)
+    monkeypatch.setattr(ranking, "RECALLED", 6)
+    monkeypatch.setattr(ranking, "RANKED", 3)
+    ranked = pro.pipeline.rank(QUERY)
+    assert len(ranked.rows) == 3
+    assert set(ranked.rows) <= set(pro.pipeline.recall.search(QUERY, 6))
+
+
+def test_equal_chunks_come_by_id_at_every_stage(pro: Collection) -> None:
+    for one in (pro.pipeline, pipeline(pro, late=False)):
+        rows = one.rank("very same words copy").rows[:2].tolist()
+        ids = [pro.library.chunks[row].provenance.chunk_id for row in rows]
+        assert ids == ["twin-a#000000", "twin-b#000000"]
+
+
+@pytest.mark.parametrize("gone", ["E1", "E6"])
+def test_a_model_that_is_missing_is_named_and_its_stages_are_left_out(
+    gone: str, cache: Path, pro: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(*_: object) -> None:
+        raise ModelNotReady("the package is not installed")
+
+    monkeypatch.setattr(models, "embedder_of" if gone == "E1" else "encoder_of", absent)
+    with collection.opened(cache / "pro", settings(), "Small") as opened:
+        left = opened.pipeline.models
+    assert {one.part for one in left.missing} == ({"E1", "E12"} if gone == "E1" else {"E6"})
+    assert all(one.reason == "MODEL_NOT_READY" and one.why for one in left.missing)
+    used = replace(pro.pipeline, models=left).rank(QUERY).stages_used
+    assert used == (("bm25", "semantic") if gone == "E1" else ("bm25", "semantic", "colbert"))
+
+
+def test_without_any_model_the_words_still_answer(
+    cache: Path, pro: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(*_: object) -> None:
+        raise ModelNotReady("the packages are not installed")
+
+    monkeypatch.setattr(models, "embedder_of", absent)
+    monkeypatch.setattr(models, "encoder_of", absent)
+    with collection.opened(cache / "pro", settings(), "Small") as opened:
+        left = opened.pipeline.models
+    assert replace(pro.pipeline, models=left).rank(QUERY).stages_used == ("bm25",)
+    assert len(left.missing) == 3
+
+
+@pytest.mark.parametrize("name", [index.FILE, models.TOKENS, models.PROJECTION])
+def test_a_broken_file_of_an_index_is_not_ready(name: str, cache: Path, tmp_path: Path) -> None:
+    for path in (cache / "pro").iterdir():
+        if path.is_file():
+            content = path.read_bytes()
+            is_broken = path.name.endswith(name)
+            (tmp_path / path.name).write_bytes(content[:40] if is_broken else content)
+    with (
+        pytest.raises(IndexNotReady, match="harness stage index"),
+        collection.opened(tmp_path, settings(), "broken"),
+    ):
+        pass
+
+
+def test_what_a_model_has_not_read_to_the_end_is_missing(cache: Path, pro: Collection) -> None:
+    with closing(sqlite3.connect(cache / "pro" / index.FILE)) as db:
+        found = Loaded.of(settings(), cache).opened(db, ["another text"], cache / "pro")
+    assert {one.why for one in found.missing} == {models.UNFINISHED}
+    assert [one.part for one in found.missing] == ["E1", "E12", "E6"]
+    assert replace(pro.pipeline, models=found).rank(QUERY).stages_used == ("bm25",)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"chunk_characters": 100, "chunk_overlap": 50}, "chunk_overlap"),
+        ({"embedder": ""}, "embedder"),
+        ({"recall_weight": 1.0}, "recall_weight"),
+        ({"tier": "gold"}, "tier"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(changed: dict[str, object], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        settings(**changed)
+
+
+SMALL = Budget(40, 95.0, 0.95, 200, 7, {"1 recall": 5.0})
+CUTTING = Cutting(60, 10)
+
+
+def beir(folder: Path, texts: list[str]) -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    ids = range(len(texts))
+    rows = [json.dumps({"_id": f"d{n}", "title": "", "text": texts[n]}) for n in ids]
+    asked = [json.dumps({"_id": f"q{n}", "text": f"{folder.name} question {n}"}) for n in ids]
+    (folder / "corpus.jsonl").write_text("\n".join(rows))
+    (folder / "queries.jsonl").write_text("\n".join(asked))
+    judged = "".join(f"q{n}\td{n}\t1\n" for n in ids)
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    return folder
+
+
+def test_a_stage_lasts_from_the_one_before_to_its_own_end(pro: Collection) -> None:
+    ticks = count()
+    assert stages.one_search(pro, "water of the sea", lambda: next(ticks)) == {
+        "1 recall": 1,
+        "2 rank: E1": 1,
+        "2 rank: E6": 1,
+        "2 rank": 3,
+        "3 rerank": 1,
+        "free, answer and citations": 1,
+        "pro, answer and citations": 1,
+    }
+
+
+def test_a_watched_search_answers_as_one_that_is_not(pro: Collection) -> None:
+    watched = stages.watched(pro.pipeline, stages.Watch(lambda: 0)).rank("water of the sea")
+    plain = pro.pipeline.rank("water of the sea")
+    assert watched.rows.tolist() == plain.rows.tolist()
+    assert watched.scores.tolist() == plain.scores.tolist()
+
+
+def test_without_a_model_nothing_is_timed(pro: Collection) -> None:
+    gone = pro.pipeline.models.__class__(None, None, None, ())
+    lame = pro.pipeline.__class__(pro.pipeline.settings, pro.pipeline.recall, gone)
+    with pytest.raises(SystemExit, match="models are missing"):
+        stages.watched(lame, stages.Watch(lambda: 0))
+
+
+def test_a_question_that_finds_nothing_has_no_times(pro: Collection) -> None:
+    ticks = count()
+    found = stages.timed(pro, ["water", "zzz", "sea"], 2, lambda: next(ticks), 1)
+    assert {times.shape for times in found.values()} == {(2, 2)}
+    assert stages.timed(pro, ["zzz"], 2, lambda: next(ticks), 1) == {}
+
+
+def test_the_first_round_is_thrown_away(pro: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = count()
+    monkeypatch.setattr(stages, "one_search", lambda *_: {"1 recall": next(calls)})
+    found = stages.timed(pro, ["a", "b"], 2, lambda: 0, 1)["1 recall"]
+    assert sorted(found.reshape(-1).tolist()) == [2, 3, 4, 5]
+
+
+def test_chunks_come_from_documents_that_differ_until_there_are_enough(tmp_path: Path) -> None:
+    one = beir(tmp_path / "one", ["Honey bees.", "The sea. " * 20, "Honey bees."])
+    other = beir(tmp_path / "other", ["Honey bees.", "A hive.", "A board."])
+    found = [source.document_id for source in stages.enough([one, other], CUTTING, 100)]
+    names = [name.rpartition("-")[2] for name in found]
+    assert names == ["one/d0", "one/d1", "other/d1", "other/d2"]
+    assert len(list(stages.enough([one, other], CUTTING, 2))) == 2
+    assert len(list(stages.enough([one], CUTTING, 1))) == 1
+
+
+def test_questions_are_drawn_from_every_collection_alike(tmp_path: Path) -> None:
+    folders = [beir(tmp_path / name, ["text"] * 9) for name in ("one", "other")]
+    drawn = stages.drawn(folders, 6, 3)
+    assert [text.split()[0] for text in drawn] == ["one"] * 3 + ["other"] * 3
+    assert len(set(drawn)) == 6
+    assert drawn == stages.drawn(folders, 6, 3)
+    assert drawn != stages.drawn(folders, 6, 4)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "chunks", "verdict"),
+    [
+        (3.0, 4.9, 40, Verdict.PASS),
+        (5.1, 9.0, 40, Verdict.FAIL),
+        (4.9, 5.1, 40, Verdict.INCONCLUSIVE),
+        (3.0, 4.0, 39, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_the_whole_interval_decides_and_too_few_chunks_decide_nothing(
+    low: float, high: float, chunks: int, verdict: Verdict
+) -> None:
+    estimate = Estimate((low + high) / 2, low, high, 9)
+    assert stages.verdict_of(estimate, 5.0, chunks, SMALL) is verdict
+
+
+def test_the_table_shows_each_stage_beside_its_budget() -> None:
+    times = np.full((80, 2), 2_000_000)
+    texts = [f"text {n // 2}" for n in range(40)]
+    rows = list(stages.table({"1 recall": times, "other": times}, texts, SMALL, "a clock"))
+    assert "40 chunks, 20 different texts; 80 questions" in rows[0]
+    assert "2 rounds; a clock" in rows[1]
+    assert rows[-3] == "| 1 recall | 2.00 [2.00, 2.00] | 2.00 [2.00, 2.00] | 5 | PASS |"
+    assert rows[-2] == "| other | 2.00 [2.00, 2.00] | 2.00 [2.00, 2.00] |  |  |"
+
+
+def test_the_budget_is_that_of_the_specification(tmp_path: Path) -> None:
+    given = Budget.read(BUDGET)
+    assert given.chunks == 10_000
+    assert list(given.budget_ms.values()) == [5.0, 80.0, 100.0, 100.0, 200.0]
+    (tmp_path / "less.toml").write_text("chunks = 3")
+    with pytest.raises(TypeError, match="budget_ms"):
+        Budget.read(tmp_path / "less.toml")

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import time
+from contextlib import closing
 from email.message import EmailMessage
 from io import BytesIO
 from pathlib import Path
 from unittest import mock
 from zipfile import ZipFile
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure
+from pypdf import PdfWriter
 
-from engines.stacks.documents import formats, pdf, texts
+from engines.stacks.documents import collection, formats, pdf, texts
+from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.formats import Source
+from engines.stacks.documents.library import Settings
 from engines.stacks.documents.recall import words
+from engines.stacks.documents.service import follow as documents
 from engines.stacks.documents.texts import Cutting, chunks
 from harness.core.errors import BadFile
+from tests.engines.documents.small import read_file, read_folder, settings
 from tests.make.pdf import drawn, placed, stream, written
+from tests.make.pdf import pdf as pages_of
 
 LEFT = ["Salt water lies in the sea", "and moves with the moon."]
 RIGHT = ["Fresh water runs in rivers", "and fills the lakes inter-", "nationally."]
@@ -28,8 +39,6 @@ TWO_COLUMNS = [
     *((330, 700 - 14 * at, line) for at, line in enumerate(RIGHT)),
     *((72, 640 - 14 * at, line) for at, line in enumerate(["A new paragraph stands", "below."])),
 ]
-
-
 docx = pytest.importorskip("docx", reason='needs the extra "documents"')
 
 
@@ -343,3 +352,135 @@ def test_a_damaged_pdf_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(BadFile, match="is damaged"):
         pdf.pages(Path("a.pdf"), b"%PDF-1.4 broken")
     assert not caplog.records
+
+
+MAIL = b"Subject: quince\nContent-Type: text/plain; charset=utf-8\n\nThe quince is ripe.\n"
+TEXTS = {
+    ".txt": "The quince is ripe. \u00e9".encode(),
+    ".md": b"# Quince\n\nThe quince is ripe.\n",
+    ".html": b"<meta charset=utf-8><table><tr><td>The quince<td>is ripe.</table><p>Soon.",
+    ".eml": MAIL,
+    ".mbox": b"From a\n" + MAIL + b"\nFrom b\n" + MAIL,
+    ".pdf": pages_of([["The quince is ripe."], ["Soon."]]),
+}
+BY_WORDS = {"tier": "free", "embedder": "", "sparse": "", "max_tokens": 64}
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, bytes]:
+    """One file of each format, by the end of its name."""
+    docx = pytest.importorskip("docx", reason='needs the extra "documents"')
+    made, packed = docx.Document(), BytesIO()
+    made.add_paragraph("The quince is ripe.")
+    made.save(packed)
+    return {**TEXTS, ".docx": packed.getvalue()}
+
+
+def damaged(data: bytes, dice: random.Random) -> bytes:
+    """Cut a file, flip some of its bits, write over a stretch of it, or leave a stretch out."""
+    content = bytearray(data)
+    at, length = dice.randrange(len(content)), dice.randrange(1, 40)
+    match dice.randrange(4):
+        case 0:
+            del content[at:]
+        case 1:
+            for _ in range(length):
+                content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+        case 2:
+            content[at : at + length] = dice.randbytes(length)
+        case _:
+            del content[at : at + length]
+    return bytes(content)
+
+
+@pytest.mark.parametrize("count", [140, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_damaged_files_are_read_or_named_and_stop_no_folder(
+    whole: dict[str, bytes], tmp_path: Path, count: int
+) -> None:
+    dice, root = random.Random(count), tmp_path / "folder"
+    root.mkdir()
+    (root / "good.txt").write_text("An apple is in the folder.")
+    settings = Settings.model_validate({**BY_WORDS, "fusion": "specification"})
+    live = documents(Documents(settings, tmp_path / "cache"), root, tmp_path / "index")
+    with closing(live), live.now() as (opened, _):
+        assert opened.search("apple")["results"]
+    for number in range(count):
+        suffix = [*whole][number % len(whole)]
+        (root / f"{number}{suffix}").write_bytes(damaged(whole[suffix], dice))
+    with closing(live), live.now() as (opened, done):
+        assert opened.search("apple")["results"]
+    assert done is not None
+    assert len(done.faults) + done.read == count
+    assert {fault.path for fault in done.faults} <= {path.name for path in root.iterdir()}
+    assert count / 10 < len(done.faults) < count
+    assert not [fault for fault in done.faults if "cannot be read (" in fault.why]
+
+
+LINES = [line for line in (np.linalg.lstsq.__doc__ or "").split("\n") if line.strip()]
+PAGES = [LINES[start : start + 30] for start in range(0, len(LINES), 30)]
+
+
+@pytest.fixture(scope="module")
+def guide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Draw a guide of an installed package, page by page."""
+    path = tmp_path_factory.mktemp("drawn") / "lstsq.pdf"
+    with PdfPages(path) as pages:
+        for lines in PAGES:
+            page = Figure(figsize=(8.27, 11.69))
+            page.text(0.05, 0.95, "\n".join(lines), va="top", family="monospace", parse_math=False)
+            pages.savefig(page)
+    return path
+
+
+@pytest.mark.slow
+def test_a_pdf_is_cited_by_the_page_and_the_characters_where_it_stands(
+    guide: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "index").mkdir()
+    words = settings(tier="free", embedder="", sparse="")
+    collection.build([read_file(guide, "lstsq.pdf")], tmp_path / "index", words, tmp_path)
+    with collection.opened(tmp_path / "index", words, "papers") as opened:
+        found = opened.search("the Euclidean 2-norm of minimizing solutions", 1).to_json()
+    (found,) = found["results"]
+    place = found["source"]
+    assert place["page"] == 1
+    assert found["citation"].startswith("lstsq.pdf, p. 1, para. ")
+    again = read_file(Path(place["document_path"]), "a").pages[0].text
+    assert again[place["char_start"] : place["char_end"]] == found["text"]
+    on_page = [line.split() for line in PAGES[0]]
+    cited = [line.split() for line in found["text"].splitlines()]
+    assert cited == on_page[place["line_start"] - 1 : place["line_end"]]
+    assert "2-norm" in found["text"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["RC4-128", "AES-256"])
+def test_a_password_is_asked_for_nowhere_and_its_lack_is_named(
+    guide: Path, tmp_path: Path, algorithm: str
+) -> None:
+    for name, password in (("locked.pdf", "secret"), ("open.pdf", "")):
+        writer = PdfWriter(clone_from=guide)
+        writer.encrypt(password, "the owner's", algorithm=algorithm)
+        writer.write(tmp_path / name)
+    with pytest.raises(BadFile, match=r"is encrypted with a password\. Save it anew.*without one"):
+        read_file(tmp_path / "locked.pdf", "locked")
+    assert read_file(tmp_path / "open.pdf", "a").pages == read_file(guide, "a").pages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_a_file_that_was_damaged_on_its_way_is_read_or_refused(
+    guide: Path, tmp_path: Path, seed: int
+) -> None:
+    dice = random.Random(seed)
+    content = bytearray(guide.read_bytes())
+    for _ in range(5):
+        content[dice.randrange(len(content) - 1500, len(content))] = dice.choice(
+            b"0123456789 <>/R[]"
+        )
+    if seed % 3 == 0:
+        del content[dice.randrange(len(content)) :]
+    (tmp_path / "damaged.pdf").write_bytes(bytes(content))
+    sources, refused = read_folder(tmp_path)
+    assert len(sources) + len(refused) == 1
+    assert all(fault.hint for fault in refused.values())

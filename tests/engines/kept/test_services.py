@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+from collections.abc import Callable
 from datetime import UTC, datetime
+from email.message import EmailMessage
+from io import BytesIO
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -16,7 +20,14 @@ from mcp import Client
 
 from engines.kept import cached
 from engines.kept.kit import NOTES
+from engines.stacks.code.arm import Code
+from engines.stacks.code.ranking import Settings as CodeSettings
+from engines.stacks.code.search import Dense
+from engines.stacks.code.service import NEAREST as NO_UNIT
+from engines.stacks.code.service import NOT_AS_TYPED
+from engines.stacks.code.service import follow as code
 from engines.stacks.code.units import Mode
+from engines.stacks.code.words import Scored
 from engines.stacks.documents import models
 from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.collection import Collection
@@ -27,6 +38,7 @@ from engines.stacks.documents.service import follow as documents
 from engines.vector.embedder import HashEmbedder
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
 from tests.engines.kept.test_index import BY_WORDS, FORMULA, STACKS, ask, live, write
+from tests.make.code import SETTINGS as CODE
 from tests.make.code import write_shop
 from tests.make.pdf import pdf
 
@@ -257,3 +269,166 @@ def test_a_page_without_text_is_named_and_the_others_are_found(tmp_path: Path) -
         assert (done.read, done.faults) == (read, ())
         assert [*done.notes] == [("half.pdf", "no text on page 2; it cannot be found")]
     followed.close()
+
+
+GOOD = "def harbour():\n    return 'tide'\n"
+STATES: dict[str, bytes] = {
+    "a long number": b"def anchor():\n    return 0x" + b"f" * 4_200 + b"\n",
+    "half a pair": b'def anchor():\n    """Half \\ud800 a pair."""\n    return "\\udfff"\n',
+    "half a pair in a module": b'"""anchor \\ud800"""\n',
+    "half a pair by its codec": b"# coding: unicode_escape\ndef anchor():\n    x = 1 # \\ud800\n",
+    "a codec that is no charset": b"# coding: punycode\ndef anchor():\n    pass\n",
+    "no Python": b"import salt\ndef anchor(:\n    return\n",
+    "a chain of conditions": b"if a:\n    anchor()\n" + b"elif a:\n    pass\n" * 3_000,
+    "depth": b"def anchor():\n    return " + b"-" * 3_000 + b"1\n",
+    "null bytes": b"def anchor():\n    return '\0'\n",
+    "bytes": b"def anchor():\n    return '\xff\xfe'\n",
+}
+
+
+def searched(root: Path, text: str, **changed: object) -> dict[str, Any]:
+    given = {**CODE, "embedder": "", "mixed": "scores", **changed}
+    arm = Code(CodeSettings.model_validate(given), root.parent / "cache")
+    followed = code(arm, root, root.parent / "kept")
+    try:
+        with followed.now() as (now, done):
+            assert done is not None
+            assert done.faults == ()
+            return dict(now.search(text))
+    finally:
+        followed.close()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_source_in_any_state_is_found(tmp_path: Path, state: str) -> None:
+    root = tmp_path / "root"
+    write(root, "good.py", GOOD)
+    (root / "bad.py").write_bytes(STATES[state])
+    assert [hit["path"] for hit in searched(root, "anchor")["hits"]][:1] == ["bad.py"]
+    assert [hit["path"] for hit in searched(root, "harbour")["hits"]][:1] == ["good.py"]
+
+
+def test_half_a_pair_in_a_record_stops_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "root", "a.json", '{"anchor \\ud800": "salt \\udfff"}')
+    assert searched(tmp_path / "root", "anchor salt")["hits"][0]["path"] == "a.json"
+
+
+LINES = f"import numpy as np\nfrom os import path\n\n# Tuned by hand\n\n{GOOD}"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("numpy", 1), ("os import path", 2), ("tuned by hand", 4), ("umpy", 1)]
+)
+def test_a_line_in_no_unit_is_found_with_its_place(tmp_path: Path, text: str, line: int) -> None:
+    write(tmp_path / "root", "a.py", LINES)
+    answer = searched(tmp_path / "root", text)
+    (hit,) = answer["hits"]
+    assert (hit["type"], hit["path"], hit["lines"]) == ("line", "a.py", f"{line}-{line}")
+    assert answer["fallback"] == "like"
+
+
+def test_a_line_is_not_shown_where_a_unit_has_the_text(tmp_path: Path) -> None:
+    write(tmp_path / "root", "a.py", LINES)
+    write(tmp_path / "root", "b.py", "def load():\n    return numpy\n")
+    assert [hit["path"] for hit in searched(tmp_path / "root", "numpy")["hits"]] == ["b.py"]
+    shown = searched(tmp_path / "root", "import numpy")["hits"]
+    assert [(hit["path"], hit["type"]) for hit in shown] == [("b.py", "function"), ("a.py", "line")]
+    (tmp_path / "root" / "a.py").unlink()
+    assert [hit["path"] for hit in searched(tmp_path / "root", "import numpy")["hits"]] == ["b.py"]
+
+
+def test_vectors_say_that_no_word_is_found(tmp_path: Path) -> None:
+    write(tmp_path / "root", "a.py", GOOD)
+    with mock.patch.object(Dense, "search", return_value=[Scored(0, 0.5)]):
+        answer = searched(tmp_path / "root", "zebra", embedder="hash")
+    assert len(answer["hits"]) == 1
+    assert (answer["nearest"], "fallback" in answer) == (NO_UNIT, False)
+    answer = searched(tmp_path / "root", "arbou", embedder="hash")
+    assert (answer["fallback"], answer["hits"][0]["name"]) == ("like", "a.harbour")
+    assert "nearest" not in searched(tmp_path / "root", "harbour", embedder="hash")
+
+
+def test_a_name_that_nothing_has_is_told(tmp_path: Path) -> None:
+    write(tmp_path / "root", "a.py", GOOD)
+    answer = searched(tmp_path / "root", "no_such_harbour")
+    assert (answer["hits"][0]["name"], answer["nearest"]) == ("a.harbour", NOT_AS_TYPED)
+
+
+EACH = 125
+"""Damaged files of a format."""
+
+
+def letter() -> bytes:
+    made = EmailMessage()
+    made["Subject"], made["From"] = "Gezeiten für März", "Ada <ada@example.org>"
+    made.set_content("The tide\ncomes in.\n" * 5)
+    made.add_alternative("<p>The tide comes in.</p>" * 5, subtype="html")
+    return made.as_bytes()
+
+
+def word() -> bytes:
+    docx = pytest.importorskip("docx", reason='needs the extra "documents"')
+    made, written = docx.Document(), BytesIO()
+    made.add_paragraph("The tide comes in.")
+    made.save(written)
+    return written.getvalue()
+
+
+LINE = b"From a Mon Jan  6 00:00:00 2025\n"
+SOURCE = b'"""Tides."""\nimport sea\n\ndef tide(at: int) -> str:\n    return "\\ud800" * 0x%s\n'
+WHOLE: dict[str, dict[str, bytes | Callable[[], bytes]]] = {
+    "notes": {
+        "md": b"---\ntitle: Tide\n---\n# Tide\n\n```\n# no\n```\n\n* a\n",
+        "txt": b"Tide\n----\n",
+        "rst": b"====\nTide\n====\n\nIn.\n",
+        "org": b"#+title: Tide\n* In\n#+begin_src\n* no\n#+end_src\n",
+    },
+    "code": {
+        "py": SOURCE % (b"f" * 4_200),
+        "pyi": SOURCE % b"1",
+        "md": b"# Tide\n\n```\n# no\n```\n\n## In\n",
+        "toml": b'[tide]\nin = "noon"\nat = [1, 2]\n',
+        "json": b'{"tide \\ud800": {"in": ["noon", 1e5]}}',
+        "csv": b'tide,"in"\nnoon,1\n',
+    },
+    "docs": {
+        "pdf": pdf([["The tide comes in."], ["Twice a day."]]),
+        "docx": word,
+        "html": b"<meta charset=gb2312><ruby>t<rt>i</ruby><table><tr><td>de<td>in</table>",
+        "eml": letter,
+        "mbox": lambda: LINE + letter() + b"\n" + LINE + b"Subject: x\n\nsalt\n",
+        "txt": b"The tide\n\ncomes in.\n",
+    },
+}
+
+
+def damaged(whole: bytes, drawn: random.Random) -> bytes:
+    """Cut a file, or change, repeat, swap or fill some of it."""
+    low, high = sorted(drawn.choices(range(len(whole) + 1), k=2))
+    before, within, behind = whole[:low], whole[low:high], whole[high:]
+    some = bytes(drawn.choices(range(256), k=drawn.randint(1, 8)))
+    ways = (
+        *(before, before + some + within + behind, before + b"\0" * len(within) + behind),
+        *(before + behind, before + within * 3 + behind, behind + within + before),
+        bytes(one ^ (drawn.random() < 0.02) << drawn.randrange(8) for one in whole),
+    )
+    return drawn.choice(ways)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", WHOLE)
+def test_damaged_files_stop_no_folder(tmp_path: Path, stack: str) -> None:
+    drawn, root = random.Random(stack), tmp_path / "root"
+    root.mkdir()
+    kept = live(stack, root, tmp_path / "kept")
+    (root / "good.md").write_text("# Harbour\n\nBoats wait for quinces.\n")
+    for kind, made in WHOLE[stack].items():
+        whole = made if isinstance(made, bytes) else made()
+        for at in range(EACH):
+            (root / f"{kind}-{at}.{kind}").write_bytes(damaged(whole, drawn))
+    with kept.now() as (now, done):
+        assert done is not None
+        assert done.read + len(done.faults) == EACH * len(WHOLE[stack]) + 1
+        assert all(": " not in fault.path and fault.why for fault in done.faults)
+        assert "good.md" in str(ask(stack, now, "quinces"))
+    kept.close()

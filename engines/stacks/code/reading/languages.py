@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from posixpath import dirname, join, normpath
 from typing import TYPE_CHECKING, NamedTuple
 
+from engines.stacks.code.reading.python import numbered, pairs
 from engines.stacks.code.reading.syntax import (
     MEMBER_TYPES,
     SPACE,
@@ -92,8 +93,7 @@ def _of_crate(bare: str) -> str:
     return ".".join(folders)
 
 
-def _of_go(node: Node, module: str) -> Iterator[tuple[str, str]]:
-    del module
+def _of_go(node: Node, _: str) -> Iterator[tuple[str, str]]:
     for spec in walk(node):
         if spec.type == "import_spec":
             full = text_of(spec.child_by_field_name("path")).strip('"`')
@@ -101,8 +101,7 @@ def _of_go(node: Node, module: str) -> Iterator[tuple[str, str]]:
             yield name, full.replace("/", ".")
 
 
-def _of_java(node: Node, module: str) -> Iterator[tuple[str, str]]:
-    del module
+def _of_java(node: Node, _: str) -> Iterator[tuple[str, str]]:
     full = next((text_of(one) for one in node.named_children if one.type != "asterisk"), "")
     if node.type == "import_declaration" and "asterisk" not in {one.type for one in node.children}:
         yield full.rpartition(".")[2], full
@@ -216,67 +215,54 @@ def documents(path: str, data: bytes, grammar: Grammar) -> Iterator[Document]:
     own = {part.name: f"{module}.{part.name}" for part in parts if "." not in part.name}
     about: dict[str, Scalar] = {
         "path": path, "language": grammar.language, "mode": Mode.CODE.value,
-        "imports": ",".join(f"{name}={full}" for name, full in sorted(bound.items())),
+        "imports": pairs(bound),
     }  # fmt: skip
-    seen: dict[str, int] = {}
-    for part in parts:
-        again = seen[part.name] = seen.get(part.name, 0) + 1
-        first = _first(part.span)
+    ids = numbered(path, (part.name for part in parts))
+    for doc_id, part in zip(ids, parts, strict=True):
         mine = own if not part.within else own | _selves(part, module)
-        names = ",".join(f"{name}={full}" for name, full in sorted(mine.items()))
-        low, high = first.start_point.row + 1, _last_row(part.span) + 1
+        low, high = _first(part.span).start_point.row + 1, _last_row(part.span) + 1
         more: dict[str, Scalar] = {
-            "kind": part.kind, "name": f"{module}.{part.name}", "own": names,
+            "kind": part.kind, "name": f"{module}.{part.name}", "own": pairs(mine),
             "lines": f"{low}-{high}",
         }  # fmt: skip
-        doc_id = f"{path}::{part.name}" + (f"#{again}" if again > 1 else "")
         text = _without_inner(part, data, grammar)
         yield Document(doc_id, "", text, {**about, **more})
     yield from _module(root, path, module, about, grammar)
 
 
-class Around(NamedTuple):
-    """What stands around a definition."""
+def defined(
+    node: Node, grammar: Grammar, holder: str = "", within: str = "", depth: int = 0
+) -> Iterator[Part]:
+    """Yield the definitions directly below a node, and those inside them.
 
-    holder: str = ""
-    """Its name with a dot."""
-    within: str = ""
-    """Its name where it is a type."""
-    depth: int = 0
-
-
-TOP = Around()
-
-
-def defined(node: Node, grammar: Grammar, around: Around = TOP) -> Iterator[Part]:
-    """Yield the definitions directly below a node, and those inside them."""
-    if around.depth > DEEPEST:
+    ``holder`` is the name of what is around them with a dot, ``within`` that of a type.
+    """
+    if depth > DEEPEST:
         return
     for span in node.named_children:
         for one, shown in _unwrapped(span, span, grammar):
-            yield from _of(one, shown, grammar, around)
+            if name := name_of(one):
+                receiver = one.child_by_field_name("receiver")
+                of = type_name(receiver) if receiver is not None else within
+                full = f"{of}.{name}" if receiver is not None else f"{holder}{name}"
+                yield from _of(one, shown, grammar, full, of, depth)
 
 
-def _of(node: Node, span: Node, grammar: Grammar, around: Around) -> Iterator[Part]:
-    kind, name = grammar.defines[node.type], name_of(node)
-    if not name:
-        return
-    receiver = node.child_by_field_name("receiver")
-    if receiver is not None:
-        within = type_name(receiver)
-        around = Around(f"{within}.", within, around.depth)
-    full = f"{around.holder}{name}"
+def _of(  # noqa: PLR0917  what is around it
+    node: Node, span: Node, grammar: Grammar, full: str, within: str, depth: int
+) -> Iterator[Part]:
+    kind = grammar.defines[node.type]
     if node.type == "variable_declarator":
         value = node.child_by_field_name("value")
         kind = "function" if value is not None and value.type in FUNCTIONS else kind
-    if kind == "function" and around.within:
+    if kind == "function" and within:
         kind = "method"
-    if kind != SPACE and not (kind == "constant" and around.within):
-        yield Part(node, span, full, kind, around.within if kind == "method" else "")
+    if kind != SPACE and not (kind == "constant" and within):
+        yield Part(node, span, full, kind, within if kind == "method" else "")
     body = node.child_by_field_name("body")
     if kind in {"class", SPACE} and body is not None:
         held = full if kind == "class" or node.type == "impl_item" else ""
-        yield from defined(body, grammar, Around(f"{full}.", held, around.depth + 1))
+        yield from defined(body, grammar, f"{full}.", held, depth + 1)
 
 
 def _unwrapped(node: Node, span: Node, grammar: Grammar) -> Iterator[tuple[Node, Node]]:
@@ -284,7 +270,8 @@ def _unwrapped(node: Node, span: Node, grammar: Grammar) -> Iterator[tuple[Node,
     if node.type in grammar.defines:
         yield node, span
     elif node.type in grammar.around:
-        inner = [one for one in node.named_children if _relevant(one, grammar)]
+        known = grammar.defines.keys() | grammar.around
+        inner = [one for one in node.named_children if one.type in known]
         for one in inner:
             alone = len(inner) == 1 and node.type != "ERROR"
             yield from _unwrapped(one, span if alone else one, grammar)
@@ -292,10 +279,6 @@ def _unwrapped(node: Node, span: Node, grammar: Grammar) -> Iterator[tuple[Node,
 
 def _holds(span: Node, grammar: Grammar) -> bool:
     return any(True for _ in _unwrapped(span, span, grammar))
-
-
-def _relevant(node: Node, grammar: Grammar) -> bool:
-    return node.type in grammar.defines or node.type in grammar.around
 
 
 def name_of(node: Node) -> str:

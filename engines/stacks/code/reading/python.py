@@ -9,7 +9,8 @@ import re
 import textwrap
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -59,19 +60,17 @@ def read(
     own: Mapping[str, str] | None = None,
     package: str = "",
 ) -> Read:
-    """Take a parsed text apart.
+    """Take a parsed text apart; ``name`` and ``kind`` are given where it does not say them itself.
 
-    ``name`` and ``kind`` are given where the text alone does not say them (a method, a qualified
-    name), else empty. ``imports`` are names that the file around it imported, by what they are
-    called there; ``own`` those that it defines, and ``self`` in a method. ``package`` is the one
-    that relative imports within the text start from.
+    ``imports`` are names that the file around it imported, by what they are called there; ``own``
+    those that it defines, and ``self`` in a method. Relative imports start from ``package``.
     """
     inner = tree.body[0] if len(tree.body) == 1 else tree
     defined = inner if isinstance(inner, Definition) else None
     within: ast.AST = defined or tree
     nodes = tuple(ast.walk(within))
     known = {**imports, **imported(nodes, package)}
-    dotted = _Names({**(own or {}), **known})
+    dotted = _namer({**(own or {}), **known})
     symbol = name.rpartition(".")[2] or (defined.name if defined else "")
     signature = _signature(defined) if defined else ""
     facts = Facts(
@@ -99,21 +98,25 @@ def read(
     return texts, facts
 
 
-class _Names:
-    """Names nodes: ``np.linalg.norm`` is ``numpy.linalg.norm`` where np was imported as numpy."""
+Dotted = Callable[[ast.AST], str]
 
-    def __init__(self, imported: Mapping[str, str]) -> None:
-        self._imported = imported
 
-    def __call__(self, node: ast.AST) -> str:
-        """Return a dotted name; of a method of a result its name alone; else nothing."""
+def _namer(known: Mapping[str, str]) -> Dotted:
+    """Make what names a node: ``np.linalg`` is ``numpy.linalg`` where np is known as numpy.
+
+    Of a method of a result it gives the name alone; of what has none, nothing.
+    """
+
+    def dotted(node: ast.AST) -> str:
         behind: list[str] = []
         while isinstance(node, ast.Attribute):
             behind.append(node.attr)
             node = node.value
         if isinstance(node, ast.Name):
-            return ".".join([self._imported.get(node.id, node.id), *reversed(behind)])
+            return ".".join([known.get(node.id, node.id), *reversed(behind)])
         return behind[0] if behind else ""
+
+    return dotted
 
 
 def imported(nodes: Iterable[ast.AST], package: str = "") -> dict[str, str]:
@@ -170,20 +173,17 @@ def _signature(defined: Definition) -> str:
 
 def _body(within: ast.AST) -> list[ast.stmt]:
     nodes: list[ast.stmt] = getattr(within, "body", [])
-    documented = nodes and isinstance(nodes[0], ast.Expr) and _is_text(nodes[0].value)
+    first = nodes[0].value if nodes and isinstance(nodes[0], ast.Expr) else None
+    documented = isinstance(first, ast.Constant) and isinstance(first.value, str)
     return nodes[1:] if documented else nodes
 
 
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def _calls(nodes: Nodes, dotted: _Names) -> Iterator[str]:
+def _calls(nodes: Nodes, dotted: Dotted) -> Iterator[str]:
     calls = (node for node in nodes if isinstance(node, ast.Call))
     return filter(None, (dotted(node.func) for node in calls))
 
 
-def _uses(nodes: Nodes, dotted: _Names) -> Iterator[str]:
+def _uses(nodes: Nodes, dotted: Dotted) -> Iterator[str]:
     for node in nodes:
         loaded = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
         if loaded and (name := dotted(node)):
@@ -211,12 +211,10 @@ def _of_value(node: ast.expr) -> Iterator[str]:
             yield type(node.value).__name__
     elif type(node) in LITERALS:
         yield LITERALS[type(node)]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and _makes(node.func.id):
-        yield node.func.id
-
-
-def _makes(name: str) -> bool:
-    return name[:1].isupper() or name in {"dict", "list", "set", "str", "int"}
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        name = node.func.id
+        if name[:1].isupper() or name in {"dict", "list", "set", "str", "int"}:
+            yield name
 
 
 def _returns(nodes: Nodes, defined: Definition | None) -> str:
@@ -317,26 +315,14 @@ def _links(text: str, named: Mapping[str, str], own: str) -> tuple[str, ...]:
 
 
 def _examples(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read the lines of an interpreter: what is called, what is used."""
-    calls: set[str] = set()
-    uses: set[str] = set()
-    for tree in _statements("\n".join(_EXAMPLE.findall(text))):
-        facts = read("", tree, name="", kind="", imports=USUAL)[1]
-        calls.update(facts.calls)
-        uses.update(facts.uses)
-    return tuple(sorted(calls)), tuple(sorted(uses))
-
-
-def _statements(lines: str) -> Iterator[ast.Module]:
-    """Parse all lines at once, else each by itself; what does not parse is left out."""
+    """Read the lines of an interpreter: what is called and used, of each that parses."""
+    lines = "\n".join(_EXAMPLE.findall(text))
     whole = parsed(lines)
-    if whole is not None:
-        yield whole
-        return
-    for line in lines.splitlines():
-        tree = parsed(line)
-        if tree is not None:
-            yield tree
+    trees = [whole] if whole is not None else [*filter(None, map(parsed, lines.splitlines()))]
+    facts = [read("", tree, name="", kind="", imports=USUAL)[1] for tree in trees]
+    calls = {name for one in facts for name in one.calls}
+    uses = {name for one in facts for name in one.uses}
+    return tuple(sorted(calls)), tuple(sorted(uses))
 
 
 _CUT = re.compile(r"^(?=(?:async[ \t]+def|def|class)[ \t]|@)", re.MULTILINE)
@@ -382,8 +368,7 @@ def documents(path: str, module: str, text: str) -> Iterator[Document]:
         parts = [Part("", "module", text, 1, text.count("\n") + 1)]
     inside = path.rpartition("/")[2].startswith("__init__.")
     package = module if inside else module.rpartition(".")[0]
-    bound = _imports(whole, package)
-    imports = ",".join(f"{name}={full}" for name, full in sorted(bound.items()))
+    imports = pairs(_imports(whole, package))
     own = {part.name: f"{module}.{part.name}" for part in parts if part.name.isidentifier()}
     about: dict[str, Scalar] = {
         "path": path, "language": "python", "imports": imports, "package": package,
@@ -393,18 +378,27 @@ def documents(path: str, module: str, text: str) -> Iterator[Document]:
         last = whole.body[0].end_lineno if whole is not None else 0
         said = {"path": path, "kind": "module", "mode": Mode.PROSE.value, "lines": f"1-{last}"}
         yield Document(f"{path}::", module, mended(doc), said)
-    seen: dict[str, int] = {}
-    for part in parts:
-        again = seen[part.name] = seen.get(part.name, 0) + 1
-        shown = part.name or "<module>"
-        doc_id = f"{path}::{shown}" + (f"#{again}" if again > 1 else "")
+    ids = numbered(path, (part.name or "<module>" for part in parts))
+    for doc_id, part in zip(ids, parts, strict=True):
         mine = {**own, SELF: f"{module}.{part.within}"} if part.within else own
-        names = ",".join(f"{name}={full}" for name, full in sorted(mine.items()))
         more: dict[str, Scalar] = {
             "kind": part.kind, "name": f"{module}.{part.name}" if part.name else module,
-            "own": names, "lines": f"{part.first}-{part.last}", "mode": Mode.CODE.value,
+            "own": pairs(mine), "lines": f"{part.first}-{part.last}", "mode": Mode.CODE.value,
         }  # fmt: skip
         yield Document(doc_id, "", part.text, {**about, **more})
+
+
+def numbered(path: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield an id for each definition of a file; the second of a name has a number."""
+    seen: Counter[str] = Counter()
+    for name in names:
+        seen[name] += 1
+        yield f"{path}::{name}" + (f"#{seen[name]}" if seen[name] > 1 else "")
+
+
+def pairs(known: Mapping[str, str]) -> str:
+    """Write what names stand for as metadata."""
+    return ",".join(f"{name}={full}" for name, full in sorted(known.items()))
 
 
 def _parts(tree: ast.Module, text: str) -> list[Part]:
@@ -432,9 +426,10 @@ def _defined(body: list[ast.stmt], lines: list[str], holder: str) -> Iterator[Pa
             said = "\n".join(lines[first - 1 : last])
             yield Part(f"{holder}{node.name}", kind, said + "\n", first, last, holder[:-1])
         elif isinstance(node, ast.Assign | ast.AnnAssign) and not holder:
-            for name in _constants(node):
-                said = _text(node, lines) + "\n"
-                yield Part(name, "constant", said, node.lineno, node.end_lineno or node.lineno)
+            said, last = _text(node, lines) + "\n", node.end_lineno or node.lineno
+            for one in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(one, ast.Name):
+                    yield Part(one.id, "constant", said, node.lineno, last)
         else:
             for inner in _guarded(node):
                 yield from _defined(inner, lines, holder)
@@ -454,11 +449,6 @@ def _defines(node: ast.stmt) -> bool:
     return isinstance(node, Definition) or any(
         _defines(inner) for body in _guarded(node) for inner in body
     )
-
-
-def _constants(node: ast.Assign | ast.AnnAssign) -> Iterator[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    yield from (one.id for one in targets if isinstance(one, ast.Name))
 
 
 def _is_import(node: ast.stmt) -> bool:
@@ -485,19 +475,14 @@ def _without_inner(node: ast.ClassDef, lines: list[str]) -> str:
 
 def _broken(text: str) -> Iterator[Part]:
     """Cut a file that does not parse at its definitions, and read each by itself."""
-    cuts = [0, *(found.start() for found in _CUT.finditer(text)), len(text)]
-    cuts = sorted(set(cuts))
+    cuts = sorted({0, *(found.start() for found in _CUT.finditer(text)), len(text)})
     for low, high in pairwise(cuts):
         piece = text[low:high]
         first = text.count("\n", 0, low) + 1
         tree = parsed(piece)
         if tree is not None:
-            inner = piece.split("\n")
-            found = list(_defined(tree.body, inner, ""))
-            yield from (
-                part._replace(first=part.first + first - 1, last=part.last + first - 1)
-                for part in found
-            )
+            for part in _defined(tree.body, piece.split("\n"), ""):
+                yield part._replace(first=part.first + first - 1, last=part.last + first - 1)
         elif named := _DEFINED.search(piece):
             kind = "class" if named[1] == "class" else "function"
             last = first + piece.rstrip().count("\n")

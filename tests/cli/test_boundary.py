@@ -1,0 +1,670 @@
+"""The boundary of the command line: errors, exit codes, verdicts, and the project of a command."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import io
+import json
+import os
+import re
+import shlex
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+from unittest import mock
+
+import pytest
+import typer
+
+import harness
+from harness.cli import exit_codes
+from harness.cli.command import out
+from harness.cli.exit_codes import ENDING, FAILED, PIPED, ended
+from harness.cli.project import PACKAGED, Project
+from harness.cli.verdicts import leaderboard, section
+from harness.core.errors import BadFile, HarnessError
+from harness.core.files import NO_ROOM, replacing
+from harness.core.gate import OF_VERDICT, Cause, Finding, StepDecision, Verdict
+from harness.core.scores import Estimate
+from harness.pipeline.receipts import read_manifest
+from harness.report.doc import Section, render_terminal
+from tests.cli import broken_engine
+from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
+from tests.cli.conftest import Harness
+from tests.docs.pages import ROOT
+from tests.docs.test_commands import parse
+from tests.make.toy import Toy
+from tests.programs import PYTHON, Program
+from tests.source import ROOT as ROOT_OF_PROJECT
+
+ASK = ("ask", "--dataset", "toy", "balo", "--json", "--arm")
+
+
+NOISY = """
+import os, subprocess, sys
+print("loading a model")
+sys.stdout.write("written\\n")
+os.write(1, b"by a library\\n")
+subprocess.run(["echo", "by a program"])
+"""
+
+
+SLOW = """
+import sys, time
+print("ready", file=sys.stderr, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def broken(project: Toy, harness: Harness) -> Callable[[str, str], Path]:
+    """Index the engine while it is whole, and break it then."""
+
+    def make(moment: str, how: str) -> Path:
+        arm = broken_engine.write(project.root / "broken")
+        assert harness("stage", "index", "--dataset", "toy", "--arm", arm).code == 0
+        assert harness("stage", "replay", "--dataset", "toy", "--arm", arm).code == 0
+        broken_engine.write(project.root / "broken", moment, how)
+        stamped(project.layout.index("own"), arm)
+        return arm
+
+    return make
+
+
+@pytest.mark.slow
+@pytest.mark.sampled
+@pytest.mark.parametrize("how", FAILURES)
+@pytest.mark.parametrize("moment", MOMENTS[:4])
+def test_an_engine_that_fails_in_a_run_is_named(
+    project: Toy, harness: Harness, moment: str, how: str
+) -> None:
+    arm = broken_engine.write(project.root / "broken", moment, FAILURES[how])
+    words = ("run", "--dataset", "toy", "--arms", f"fts5,{arm}", "--control", "fts5")
+    said = harness(*words, "--out", "out", "--exit-code").error
+    if (moment, how) == ("build", "OSError"):
+        assert "index/own: it cannot be used (No space left on device)" in said
+        assert NO_ROOM in said
+    else:
+        assert said.startswith("own: ")
+        assert "own.py" in said or "its index" in said or "its engine" in said
+    assert "\x1b" not in said
+    assert not (project.root / "out" / "decision.json").exists()
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_no_python_is_named_with_its_line(project: Toy, harness: Harness) -> None:
+    arm = broken_engine.spoken(project.root / "broken", "def engine(settings, cache:\n    pass\n")
+    said = harness("stage", "index", "--dataset", "toy", "--arm", arm).error
+    assert "own: " in said
+    assert "own.py cannot be imported: SyntaxError: " in said
+    assert "line 1" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", FAILURES)
+def test_an_engine_that_fails_while_it_is_asked_ends_by_two(
+    broken: Callable[[str, str], Path], harness: Harness, how: str
+) -> None:
+    arm = broken("search", FAILURES[how])
+    for words in (("stage", "replay", "--dataset", "toy", "--arm", arm), (*ASK, arm)):
+        said = harness(*words)
+        assert said.code == 2, (words, said)
+        assert said.err.splitlines()[-1].startswith("error: "), said
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("moment", ["open", "search", "stages"])
+def test_an_engine_that_leaves_is_no_verdict_in_any_command(
+    broken: Callable[[str, str], Path], harness: Harness, moment: str
+) -> None:
+    arm = broken(moment, "raise SystemExit(1)")
+    pair = ("--dataset", "toy", "--control", "fts5", "--candidate", str(arm))
+    settings = ("--shadow-settings", ROOT / "policy" / "shadow.toml")
+    commands: dict[str, tuple[str | Path, ...]] = {
+        "ask": (*ASK, arm),
+        "decompose": ("decompose", *pair),
+        "load": ("load", "--dataset", "toy", "--arm", arm, "--rate", "50"),
+        "replay": ("stage", "replay", "--dataset", "toy", "--arm", arm),
+        "shadow run": ("shadow", "run", *pair, "--out", "log", "--count", "2", *settings),
+    }
+    for name, words in commands.items():
+        assert harness(*words).code != 1, name
+
+
+@pytest.mark.slow
+def test_hits_that_never_end_are_a_failure_and_no_wait(
+    broken: Callable[[str, str], Path], project: Toy, harness: Harness
+) -> None:
+    arm = broken(ENDLESS, "pass")
+    assert "hits are a repeat instead of a tuple" in harness(*ASK, arm).error
+    said = harness("stage", "replay", "--dataset", "toy", "--arm", arm).error
+    assert "own: not one of 41 queries was answered" in said
+    assert read_manifest(project.layout, "own").documents == 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("raised", [BrokenPipeError(32, "Broken pipe"), MemoryError(), OSError(),
+                                    RuntimeError("x" * 10_000), HarnessError("\x1b[2Jgone\n"),
+                                    SystemExit("in words"), typer.Abort(), KeyboardInterrupt(),
+                                    GeneratorExit()])  # fmt: skip
+def test_whatever_is_raised_is_one_line_and_no_verdict(
+    raised: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> NoReturn:
+        raise raised
+
+    interrupt = isinstance(raised, KeyboardInterrupt | typer.Abort)
+    piped = isinstance(raised, BrokenPipeError)
+    assert ended(fails) == (130 if interrupt else PIPED if piped else 2)
+    if piped:
+        assert capsys.readouterr().err == ""
+        return
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("interrupted; " if interrupt else "error: ")
+    assert len(line) < 500
+    assert "\x1b" not in line
+
+
+@pytest.mark.slow
+def test_what_is_no_python_is_told_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> NoReturn:
+        raise SyntaxError("invalid syntax", ("mine/own.py", 7, 1, "def", 7, 2))
+
+    assert ended(fails) == 2
+    assert "(own.py:7)" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "euc-jp", "utf-8"])
+def test_an_output_of_another_encoding_takes_every_character(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``shadow watch`` ended by 2 at a minus sign, where the system has no known language."""
+    raw, said = io.BytesIO(), ["\u2212 5 %", "\U0001f600", "a"]
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding=encoding))
+    assert ended(lambda: sys.stdout.write(json.dumps(said, ensure_ascii=False))) == 0
+    assert json.loads(raw.getvalue().decode(encoding)) == said
+
+
+@pytest.mark.slow
+def test_a_file_that_the_system_refuses_is_named_with_what_to_check(
+    project: Toy, harness: Harness
+) -> None:
+    card = project.root / "datasets" / "toy" / "card.toml"
+    card.unlink()
+    os.mknod(card, stat.S_IFSOCK | 0o600)
+    for words in (
+        ("stage", "prepare", "--dataset", "toy"),
+        ("stage", "prepare", "--dataset", "toy", "--update"),
+    ):
+        said = harness(*words).error
+        assert f"{card}: it cannot be used (No such device or address). Check that" in said
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_told_with_the_file_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        with replacing(tmp_path / "runs.parquet"):
+            Path("/dev/full").write_text("x")
+
+    assert ended(fails) == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'runs.parquet'}: it cannot be used (No space left on device). Free" in said
+
+
+@pytest.mark.slow
+def test_an_output_that_a_shell_closed_is_nothing_and_no_file_of_ours(project: Toy) -> None:
+    """``ask`` ended in an unforeseen failure, and an index was opened under the number of it."""
+    script = "import os, stat, sys; os.close(1); sys.stdout = None;"
+    script += "sys.argv = ['harness', 'ask', 'balo', '--dataset', 'toy', '--arm', 'fts5'];"
+    script += "from harness.cli import main\ntry: main()\n"
+    script += "finally: sys.stderr.write(str(stat.S_ISCHR(os.fstat(1).st_mode)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "True")
+
+
+@pytest.mark.slow
+def test_memory_that_ran_out_has_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, harness: Harness
+) -> None:
+    """It was an unforeseen failure, without a word of what to do."""
+    monkeypatch.setattr("harness.pipeline.gate.gate", mock.Mock(side_effect=MemoryError))
+    assert "memory ran out. End other programs or raise the limit" in harness("gate").error
+
+
+@pytest.mark.slow
+def test_where_no_words_have_room_it_is_still_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=MemoryError))
+    assert exit_codes.failed(ValueError("large"), debug=False) == 2
+    assert capsys.readouterr().err.startswith("error: memory ran out. End other")
+
+
+@pytest.mark.slow
+def test_a_failure_without_better_words_is_printed_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a package missing, a newcomer was told that memory ran out."""
+    missing = ModuleNotFoundError("No module named 'typer'", name="typer")
+    monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=missing))
+    assert exit_codes.failed(ValueError("large"), debug=False) == 2
+    assert capsys.readouterr().err == "error: ValueError: large\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "remedy"),
+    [
+        (BadFile("a.toml", "is not TOML", "Correct line 3. Or remove it"), "bad_file",
+         "Correct line 3. Or remove it"),
+        (ValueError("large"), "value_error", "--debug shows the traceback"),
+        (KeyboardInterrupt(), "interrupted", ""),
+    ],
+)  # fmt: skip
+def test_an_error_is_json_where_json_is_wanted(
+    raised: BaseException, code: str, remedy: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["harness", "gate", "--json"])
+    with pytest.MonkeyPatch.context() as deaf:
+        deaf.setattr(exit_codes, "deafen", lambda: None)
+        exit_codes.failed(raised, debug=False)
+    shown = capsys.readouterr()
+    said = json.loads(shown.out)["error"]
+    assert (said["code"], said["remedy"]) == (code, remedy)
+    assert said["message"] in shown.err
+
+
+@pytest.mark.slow
+def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.pipeline.score.score", interrupted)
+    said = harness("stage", "score", "--dataset", "toy")
+    assert said.code == 130
+    assert "run the same command again to go on" in said.err
+
+
+@pytest.mark.slow
+def test_an_error_of_our_own_is_two_and_its_traceback_is_shown_where_it_is_asked_for(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr("harness.pipeline.score.score", broken)
+    said = harness("stage", "score", "--dataset", "toy").error
+    assert said.startswith("ZeroDivisionError: by nothing (test_boundary.py:")
+    assert said.endswith("--debug shows the traceback")
+    for words in (("--debug", "stage", "score"), ("stage", "score", "--debug")):
+        shown = harness(*words, "--dataset", "toy")
+        assert shown.code == 2
+        assert "Traceback (most recent call last)" in shown.err
+        assert shown.err.splitlines()[-1].startswith("error: ZeroDivisionError")
+
+
+@pytest.mark.slow
+def test_a_full_disk_has_its_remedy_whoever_was_told(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("harness.pipeline.score.score", broken)
+    said = harness("stage", "score", "--dataset", "toy").error
+    assert said.startswith("a disk refused a file (No space left on device)")
+    assert said.endswith("Free some space on that disk, then run the same command again")
+
+
+@pytest.mark.slow
+def test_an_end_of_input_while_somebody_is_asked_is_an_interrupt(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.cli.oneshot.on_terminal", lambda: True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert harness("init", "mine").code == 130
+
+
+def typed(project: Toy, *words: str | Path, stdout: int | None = subprocess.PIPE) -> Program:
+    return Program([*PYTHON, *words], cwd=project.root, stdout=stdout, stderr=subprocess.PIPE)
+
+
+@pytest.fixture
+def full() -> Iterator[int]:
+    """Open a disk that is full."""
+    opened = os.open("/dev/full", os.O_WRONLY)
+    yield opened
+    os.close(opened)
+
+
+@pytest.mark.slow
+def test_an_answer_that_cannot_be_written_is_no_success(project: Toy, full: int) -> None:
+    with typed(project, *ASK, "fts5", stdout=full) as running:
+        _, said = running.communicate()
+    assert running.returncode == 2
+    assert "No space left on device" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("--help",), (*ASK, "fts5")])
+def test_a_reader_that_leaves_ends_it_in_silence(project: Toy, words: tuple[str, ...]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    with typed(project, *words, stdout=writes) as running:
+        os.close(writes)
+        _, said = running.communicate()
+    assert (running.returncode, said) == (PIPED, "")
+
+
+@pytest.mark.slow
+def test_what_an_engine_prints_does_not_spoil_an_answer(
+    broken: Callable[[str, str], Path], project: Toy
+) -> None:
+    arm = broken("never", "pass")
+    text = arm.with_suffix(".py").read_text().replace("\nMOMENT", f"{NOISY}\nMOMENT")
+    quiet = text.replace('at("search")', "print('searching')")
+    broken_engine.spoken(arm.parent, quiet)
+    stamped(project.layout.index("own"), arm)
+    with typed(project, *ASK, arm) as running:
+        out, said = running.communicate()
+    assert running.returncode == 0, said
+    (one,) = json.loads(out)
+    assert one["status"] == "answered"
+    for line in ("loading a model", "written", "by a library", "by a program", "searching"):
+        assert line in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_a_program_ends_as_a_ctrl_c_does(project: Toy, number: signal.Signals) -> None:
+    signal.signal(number, signal.SIG_DFL)  # a suite under nohup would hand on its deafness
+    arm = broken_engine.spoken(project.root / "broken", SLOW)
+    with typed(project, "stage", "index", "--dataset", "toy", "--arm", arm) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == "ready\n"
+        running.send_signal(number)
+        assert running.stderr.read() == "interrupted; run the same command again to go on\n"
+    assert running.returncode == 130
+    assert not list(project.root.rglob(".*.partial"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_signals_at_once_are_one(project: Toy, second: signal.Signals) -> None:
+    """A supervisor sends two at once; the second was called memory that ran out."""
+    arm = broken_engine.spoken(project.root / "broken", SLOW)
+    with typed(project, "stage", "index", "--dataset", "toy", "--arm", arm) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == "ready\n"
+        running.send_signal(signal.SIGTERM)
+        running.send_signal(second)
+        assert running.stderr.read() == "interrupted; run the same command again to go on\n"
+    assert running.returncode == 130
+
+
+@pytest.mark.slow
+def test_a_second_signal_changes_nothing(project: Toy) -> None:
+    arm = broken_engine.spoken(project.root / "broken", SLOW)
+    with typed(project, "stage", "index", "--dataset", "toy", "--arm", arm) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == "ready\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.stderr.readline() == "interrupted; run the same command again to go on\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.stderr.read() == ""
+    assert running.returncode == 130
+
+
+CURE = re.compile(r": harness ([^.:,;()`\n]+)")
+
+
+ANYTHING = "1"
+"""Stands where a message puts in a name or a number."""
+
+
+READERS = {"arm", "control", "key", "log", "logs", "policy", "reason", "serving", "to"}
+"""What a command cannot do without, and only the reader can say."""
+
+
+def cures() -> Iterator[tuple[str, str]]:
+    """Walk over the texts of the code that name a command after a colon, with their file."""
+    for path in sorted((ROOT / "harness").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for text in _texts(tree):
+            for words in CURE.findall(text):
+                if words.startswith(ANYTHING) or "{" in words:  # put together elsewhere
+                    continue
+                yield str(path.relative_to(ROOT)), words
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.JoinedStr):
+            parts = (
+                one.value if isinstance(one, ast.Constant) else ANYTHING for one in child.values
+            )
+            yield "".join(map(str, parts))
+        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield child.value
+        elif not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
+            yield from _texts(child)
+
+
+def fault(words: str) -> str:
+    """Say why a cure cannot be typed; empty where it can."""
+    try:
+        parse(shlex.split(words))
+    except Exception as exc:  # noqa: BLE001  typer brings its own click, whose errors it hides
+        name = getattr(getattr(exc, "param", None), "name", "")
+        return "" if type(exc).__name__ == "MissingParameter" and name in READERS else repr(exc)
+    return ""
+
+
+FOUND = sorted(set(cures()))
+
+
+@pytest.mark.parametrize(("path", "words"), FOUND)
+def test_a_cure_can_be_typed(path: str, words: str) -> None:
+    assert not fault(words), path
+
+
+def test_there_are_cures_of_many_files() -> None:
+    assert len({path for path, _ in FOUND}) > 20
+
+
+@pytest.mark.parametrize("words", ["race --data toy", "racing", "label"])
+def test_a_cure_that_cannot_be_typed_is_noticed(words: str) -> None:
+    assert fault(words)
+
+
+def test_a_closed_output_is_a_failure_and_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "out").open("w", encoding="utf-8") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+    assert ended(lambda: None) == FAILED
+
+
+def test_an_output_that_is_none_is_a_failure_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", 5)
+    assert ended(lambda: None) == 2
+    sys.stdout.flush()
+
+
+def test_an_interrupt_while_words_are_looked_for_is_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was told as memory that ran out, with exit code 2."""
+    monkeypatch.setattr(exit_codes, "_said", mock.Mock(side_effect=KeyboardInterrupt))
+    assert exit_codes.failed(ValueError("large"), debug=False) == 130
+    assert capsys.readouterr().err == f"{exit_codes.AGAIN}\n"
+    assert {signal.getsignal(one) for one in ENDING} == {signal.SIG_IGN}
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Let the code lie in a folder that is no clone, and stand in an empty one."""
+    code = tmp_path / "site" / "harness"
+    monkeypatch.setattr(harness, "__path__", [str(code)])
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    return code
+
+
+def test_a_folder_above_is_the_project(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    above = installed.parent.parent
+    (above / "params.yaml").write_text("")
+    assert Project.here() == Project.own() == Project(above)
+    (Path.cwd() / "params.yaml").write_text("")
+    assert Project.here().root == Path.cwd()
+    monkeypatch.setattr(harness, "__path__", [str(ROOT_OF_PROJECT / "harness")])
+    assert Project.own().place == Path.cwd()
+
+
+def test_in_a_clone_the_clone_is_the_project(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Project.here() == Project(ROOT_OF_PROJECT)
+
+
+def test_outside_of_one_the_package_is_read_and_the_folder_written_to(installed: Path) -> None:
+    found = Project.here()
+    assert found == Project(installed / PACKAGED, packaged=True)
+    assert found.place == Path.cwd()
+    assert found.cache == Path.cwd() / ".cache"
+    assert found.kept_log("x").is_relative_to(Path.cwd())
+    with pytest.raises(HarnessError, match=r"no project: .* Make one with: harness init FOLDER"):
+        Project.own()
+
+
+FINDING = Finding(
+    gate="Speed [p95]",
+    rule="latency_ratio",
+    verdict=Verdict.INCONCLUSIVE,
+    cause=Cause.OPEN,
+    reason="ratio [0.5, 4.0]",
+    bound="less than 3",
+    estimate=None,
+    limit=3.0,
+    unit="ratio",
+    remedy="a quiet machine",
+)
+
+
+STEP = StepDecision("tantivy", "fts5", "tantivy", taken=False, findings=(FINDING,))
+
+
+def show(dataset: str, decisions: list[StepDecision]) -> None:
+    out.print(render_terminal(section(dataset, decisions)))
+
+
+def test_what_stands_in_the_way_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    long = replace(FINDING, reason="word " * 60 + "[end]")
+    show("toy", [replace(STEP, findings=(long,))])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "toy"
+    assert lines[1] == "  tantivy    HOLD (inconclusive)  fts5 -> tantivy"
+    assert lines[2].strip().startswith("INCONCLUSIVE: Speed [p95]: word word")
+    assert lines[2].endswith("[end]")
+    assert lines[3].strip() == "to reach a decision: a quiet machine"
+    assert len(lines) == 4
+
+
+def test_what_was_measured_stands_before_what_is_required(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    slow = replace(
+        FINDING, verdict=Verdict.FAIL, cause=OF_VERDICT[Verdict.FAIL], remedy="",
+        estimate=Estimate(18.2517, 17.2954, 19.2625, 400), reason="p95 of 400 queries",
+    )  # fmt: skip
+    show("toy", [replace(STEP, findings=(slow,))])
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()[2:]] == [
+        "FAIL: Speed [p95]: 18.3 times [17.3, 19.3]; required: less than 3",
+        "p95 of 400 queries",
+    ]
+
+
+def test_one_cause_of_many_gates_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    busy = replace(FINDING, reason="machine too busy")
+    measured = replace(busy, estimate=Estimate(2.0, 1.0, 4.0, 400))
+    rows = (busy, replace(busy, gate="Mean"), measured, replace(measured, gate="p99"), FINDING)
+    show("toy", [replace(STEP, findings=rows)])
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()[2:]] == [
+        "what remains: a quiet machine",
+        *(
+            line
+            for gate in ("Speed [p95]", "p99")
+            for line in (
+                f"INCONCLUSIVE: {gate}: 2.00 times [1.00, 4.00]; required: less than 3",
+                "machine too busy",
+                "to reach a decision: a quiet machine",
+            )
+        ),
+        "INCONCLUSIVE: Speed [p95], Mean: machine too busy",
+        "to reach a decision: a quiet machine",
+        "INCONCLUSIVE: Speed [p95]: ratio [0.5, 4.0]",
+        "to reach a decision: a quiet machine",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "taken", "word"),
+    [
+        (Verdict.PASS, False, "PROMOTE"),
+        (Verdict.FAIL, False, "HOLD"),
+        (Verdict.FAIL, True, "ROLLBACK"),
+    ],
+)
+def test_the_outcome_is_one_word(
+    capsys: pytest.CaptureFixture[str],
+    verdict: Verdict,
+    taken: bool,  # noqa: FBT001  a parameter of the test
+    word: str,
+) -> None:
+    found = replace(FINDING, verdict=verdict, cause=OF_VERDICT[verdict])
+    show("toy", [replace(STEP, taken=taken, findings=(found,))])
+    assert f"tantivy    {word}  fts5 -> tantivy" in capsys.readouterr().out
+
+
+def test_a_step_that_waits_says_for_what(capsys: pytest.CaptureFixture[str]) -> None:
+    show("toy", [replace(STEP, blocked_by="shadow")])
+    assert "waits for the step shadow" in capsys.readouterr().out
+
+
+def test_the_best_arm_comes_first_and_no_value_is_a_dash(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def mean(value: float) -> Estimate:
+        return Estimate(value, value, value, 3)
+
+    means = {
+        "worse": {"RR@10": mean(0.25)},
+        "fewer": {"RR@10": Estimate(0.3, 0.3, 0.3, 2)},
+        "none": {},
+        "best": {"RR@10": mean(0.5), "P@10": mean(0.125)},
+    }
+    out.print(render_terminal(Section("", (leaderboard(means, ["RR@10", "P@10"]),))))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line]
+    assert rows == [
+        ["arm", "RR@10", "P@10"],
+        ["best", "0.5000", "0.1250"],
+        ["fewer", "0.3000", "(n", "2", "of", "3)", "-"],
+        ["worse", "0.2500", "-"],
+        ["none", "-", "-"],
+    ]

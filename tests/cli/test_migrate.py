@@ -1,0 +1,399 @@
+"""Migration from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from engines.contract import EngineError
+from engines.stacks.agent_mail.budget import value_in
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness.cli.project import Project, by
+from harness.core.errors import UnknownName
+from harness.migrate import ledger
+from harness.migrate import moves as migrate
+from harness.migrate.drill import opened
+from harness.migrate.ledger import SWITCH_FILE, decided, evidence
+from harness.pipeline.index import index
+from harness.pipeline.mail import mail_service
+from harness.pipeline.receipts import read_manifest
+from tests.cli.conftest import Harness, Said
+from tests.docs.shell import Shell
+from tests.make.decisions import POLICY, day, decision
+from tests.make.decisions import evidence as evidence_migrate_drill
+from tests.make.forging import forge, promoted
+from tests.make.mail.project import ARM, command, listening, write
+from tests.make.mail.project import NAME as NAME_OF_DRILL
+from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
+
+pytestmark = pytest.mark.slow
+
+SWITCHED = STEP + 'switch = "tantivy"\n'
+
+
+DATA = ("--dataset", NAME)
+
+
+@pytest.fixture(scope="module")
+def begun_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Begin a migration of one step, whose decision says PROMOTE."""
+    project = measured.copied(tmp_path_factory.mktemp("begun") / "project")
+    project.untimed()
+    project.policy(HEAD + SWITCHED + GATES)
+    project.decide()
+    Shell(project.root).harness("migrate", "begin", "--serving", "fts5")
+    return project
+
+
+@pytest.fixture
+def begun(begun_once: Toy, project: Toy) -> Toy:
+    """Give a test a copy, in the folder that its commands are called in."""
+    shutil.rmtree(project.root)
+    return begun_once.copied(project.root)
+
+
+def serves(project: Toy) -> str:
+    return value_in(project.root / "migration" / "switch.env")
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_a_step_is_taken_by_its_decision_and_taken_back_at_once(
+    begun: Toy, harness: Harness
+) -> None:
+    assert serves(begun) == "fts5"
+    said = harness("migrate", "status")
+    assert said.code == 0, said
+    assert "nothing is taken since" in said.out
+    assert "ADVANCE    nothing blocks tantivy" in said.out
+    assert "noted: decision" in harness("migrate", "observe").out
+    assert harness("migrate", "observe").out == "nothing new\n"
+    said = harness("migrate", "advance")
+    assert said.code == 0, said
+    assert serves(begun) == "tantivy"
+    assert "in force   tantivy since" in said.out
+    assert "DRILL      the way back from tantivy was never walked" in said.out
+    assert "evidence 0 days old, good for 2" in said.out
+    assert "is the last step" in harness("migrate", "advance").error
+    said = harness("migrate", "rollback", "--reason", "names are not found")
+    assert (said.code, said.out) == (0, "back to start: SEARCH_ENGINE=fts5\n")
+    assert serves(begun) == "fts5"
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "it was decided before tantivy was taken back" in said.out
+    assert serves(begun) == "fts5"
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) -> None:
+    begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
+    begun.decide()
+    forge(begun.layout, promoted)
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "the decision is not believed" in said.out
+    assert 'findings.Overlap.verdict: stored "pass", derived "fail"' in said.out
+    assert serves(begun) == "fts5"
+
+
+@pytest.mark.usefixtures("derived_once")
+@pytest.mark.whole(
+    "tests/cli/test_migrate.py::test_a_step_is_taken_by_its_decision_and_taken_back_at_once"
+)
+def test_status_as_json_says_the_same(begun: Toy, harness: Harness) -> None:
+    harness("migrate", "advance")
+    found = json.loads(harness("migrate", "status", "--json").out)
+    assert (found["step"], found["switch"], found["next"]) == ("tantivy", "tantivy", None)
+    assert found["decision"]["sha256"] == decided(begun.layout).sha256
+    assert [ask["action"] for ask in found["asks"]] == ["drill", "done"]
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_without_a_promote_nothing_is_taken(begun: Toy, harness: Harness) -> None:
+    begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
+    begun.decide()
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "REFUSED tantivy was not taken" in said.out
+    assert "the decision is HOLD: Overlap fails" in said.out
+    begun.layout.decision.unlink()
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "nothing was decided yet" in said.out
+    assert serves(begun) == "fts5"
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_one_changed_byte_below_the_decision_refuses_it(begun: Toy, harness: Harness) -> None:
+    path = begun.layout.run("tantivy")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "not believed" in said.out
+    assert "tantivy.parquet: was changed since" in said.out
+    assert "tantivy.parquet: was changed" in harness("migrate", "observe").error
+    assert serves(begun) == "fts5"
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_a_policy_that_was_changed_since_refuses_the_decision(begun: Toy, harness: Harness) -> None:
+    path = begun.root / "policy" / "toy.toml"
+    path.write_text(path.read_text().replace("margin = 0.15", "margin = 0.01"))
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "policy" in said.out
+    assert serves(begun) == "fts5"
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_an_override_is_done_and_shown_for_ever(begun: Toy, harness: Harness) -> None:
+    begun.layout.decision.unlink()
+    assert "--override asks for --reason" in harness("migrate", "advance", "--override").error
+    assert "--reason is only for" in harness("migrate", "advance", "--reason", "x").error
+    said = harness("migrate", "advance", "--override", "--reason", "the old disk is full")
+    assert said.code == 0, said
+    assert serves(begun) == "tantivy"
+    harness("migrate", "rollback")
+    said = harness("migrate", "status")
+    assert "OVERRIDDEN tantivy on" in said.out
+    assert "the old disk is full" in said.out
+    assert "set aside: nothing was decided yet" in said.out
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_a_step_in_force_that_fails_asks_for_its_rollback(
+    begun: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness("migrate", "advance")
+    begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
+    begun.decide()
+    said = harness("migrate", "status")
+    assert said.code == 1
+    assert "ROLLBACK   to start: tantivy is in force and fails since" in said.out
+    assert serves(begun) == "tantivy"
+    begun.policy(HEAD + SWITCHED + GATES)
+    begun.decide()
+    later = datetime.now(UTC) + timedelta(days=3)
+    monkeypatch.setattr("harness.migrate.commands.now", lambda: later)
+    said = harness("migrate", "status")
+    assert said.code == 3
+    assert "MEASURE    of tantivy: evidence of" in said.out
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_a_switch_set_by_hand_is_noticed_and_mended(begun: Toy, harness: Harness) -> None:
+    path = begun.root / "migration" / "switch.env"
+    path.write_text("SEARCH_ENGINE=hybrid\n")
+    said = harness("migrate", "status")
+    assert said.code == 3
+    assert "MEND" in said.out
+    assert "is set to hybrid, and by the ledger it is fts5" in said.out
+    assert harness("migrate", "mend").out == "SEARCH_ENGINE=fts5\n"
+    assert harness("migrate", "status").code == 0
+    path.unlink()
+    assert harness("migrate", "status").code == 3
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_a_torn_ledger_is_refused_and_the_way_back_is_open_all_the_same(
+    begun: Toy, harness: Harness
+) -> None:
+    harness("migrate", "advance")
+    path = begun.root / "migration" / "ledger.json"
+    path.write_text(path.read_text()[:-40])
+    for words in (("status",), ("advance",), ("observe",), ("mend",), ("rollback",)):
+        assert "is torn" in harness("migrate", *words).error
+    assert serves(begun) == "tantivy"
+    said = harness("migrate", "rollback", "--without-ledger", "fts5")
+    assert said.code == 0
+    assert serves(begun) == "fts5"
+
+
+@pytest.mark.usefixtures("derived_once")
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("begin", "--serving", "fts5"), "began already"),
+        (("rollback", "--step", "hybrid"), "the step hybrid is not in force; there is start"),
+        (("status", "--at", "elsewhere"), "has not begun"),
+        (("status", "--policy", "policy/absent.toml"), "cannot be read"),
+        (("status", "--dataset", "absent"), "absent"),
+        (("observe", "--shadow", "absent"), "absent"),
+        (("drill", "--arm", "fts5"), "only arms of the stack mail"),
+    ],
+)
+def test_bad_input_is_one_line(
+    begun: Toy, harness: Harness, words: tuple[str, ...], says: str
+) -> None:
+    assert says in harness("migrate", *words).error
+    assert serves(begun) == "fts5"
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_who_typed_is_noted_even_where_the_system_has_no_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert by()
+
+    def nobody() -> str:
+        raise OSError("no such user")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert by() == f"user {os.getuid()}"
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_evidence_says_why_it_is_not_believed(begun: Toy) -> None:
+    policy = begun.root / "policy" / "toy.toml"
+    found = evidence(begun.layout, policy, lambda: None)
+    assert found.decision is not None
+    assert found.refused == ""
+    (said,) = found.decision.steps
+    assert (said.step, said.compared, said.failed) == ("tantivy", 41, ())
+    assert found.decision.policy_sha256 == found.policy_sha256
+    begun.layout.decision.write_text("{")
+    found = evidence(begun.layout, policy, lambda: None)
+    assert found.decision is None
+    assert "not JSON" in found.refused
+    begun.layout.decision.unlink()
+    assert evidence(begun.layout, policy, lambda: None).refused == ""
+    assert not Path(begun.layout.decision).exists()
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_days_are_counted_by_the_arms_that_were_compared(project: Toy, harness: Harness) -> None:
+    """Two steps that were compared on one day were "2 days of comparison"."""
+    second = SWITCHED.replace('"tantivy"', '"again"', 1).replace('baseline = "x"', "")
+    project.untimed()
+    project.policy(HEAD + SWITCHED + GATES + second.replace('"fts5"', '"hash-hybrid"', 1) + GATES)
+    project.judge_again()
+    harness("gate", "--exit-zero")
+    assert harness("migrate", "begin", "--serving", "fts5").code == 0
+    said = harness("migrate", "observe")
+    today = datetime.now(UTC).date()
+    first, *pairs = said.out.splitlines()
+    assert first.startswith("noted: decision ")
+    assert [line.strip() for line in pairs] == [
+        f"{arms} -> tantivy: 1 day of comparison ({today})" for arms in ("fts5", "hash-hybrid")
+    ]
+
+
+@pytest.mark.usefixtures("derived_once")
+def test_a_policy_with_a_step_that_no_switch_takes_is_refused_before_it_begins(
+    project: Toy, harness: Harness
+) -> None:
+    project.untimed()
+    project.policy(HEAD + STEP + GATES)
+    said = harness("migrate", "begin", "--serving", "fts5").error
+    assert "names no switch for tantivy, so they could never be taken; write switch = " in said
+    assert not (project.root / "migration" / "ledger.json").exists()
+
+
+FTS5 = "mail-fts5"
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Make a project with mail, indexed for the arm that is served and for the old one."""
+    project = write(tmp_path_factory.mktemp("letters"))
+    for arm in (ARM, FTS5):
+        index(project.layout(NAME_OF_DRILL), arm, project.cache)
+    return project
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Take Tantivy at once, so that the step before it is FTS5 alone."""
+    folder = tmp_path / "migration"
+    migrate.begin(folder, POLICY, "fts5", now=day(1), by="a test")
+    steps = [step for step in POLICY.steps if step.name == "tantivy"]
+    alone = replace(POLICY, steps=tuple(steps))
+    found = evidence_migrate_drill(decision(1))
+    migrate.advance(folder, alone, found, now=day(1), by="a test", reason="a test")
+    assert value_in(folder / SWITCH_FILE) == "tantivy"
+    return folder
+
+
+@pytest.fixture
+def project(letters: Project) -> Toy:
+    """Type commands in the folder of the mail."""
+    return Toy(letters)
+
+
+def drilled(harness: Harness, *words: str | Path) -> Said:
+    return harness("migrate", "drill", "--dataset", NAME_OF_DRILL, "--arm", ARM, *words)
+
+
+def test_it_is_proven_in_this_process(letters: Project, folder: Path, harness: Harness) -> None:
+    said = drilled(harness, "--at", folder)
+    assert said.code == 0, said
+    own = read_manifest(letters.layout(NAME_OF_DRILL), ARM).fingerprint[:12]
+    old = read_manifest(letters.layout(NAME_OF_DRILL), FTS5).fingerprint[:12]
+    assert f"fts5 by fts5 {old} and tantivy by tantivy {own}" in said.out
+    assert value_in(folder / SWITCH_FILE) == "tantivy"
+    assert ledger.read(folder).state.taken[-1].drilled_at is not None
+
+
+def test_a_running_server_follows_the_file_without_a_restart(
+    letters: Project, folder: Path, harness: Harness
+) -> None:
+    words = command("--http", "0", "--switch-file", str(folder / SWITCH_FILE))
+    with listening(words, letters.root) as (url, _):
+        said = drilled(harness, "--at", folder, "--url", url, "--questions", "5")
+        assert said.code == 0, said
+        assert "PROVEN 5 queries" in said.out
+
+
+def test_a_server_that_does_not_read_the_file_fails_the_drill(
+    letters: Project, folder: Path, harness: Harness
+) -> None:
+    with listening(command("--http", "0"), letters.root) as (url, _):
+        said = drilled(harness, "--at", folder, "--url", url, "--patience-s", "0.2")
+    assert said.code == 1
+    assert "FAILED after the switch to fts5, tantivy" in said.out
+    assert value_in(folder / SWITCH_FILE) == "fts5"
+    assert ledger.read(folder).state.step == ""
+
+
+def test_a_broken_index_of_the_old_engine_fails_the_drill(
+    letters: Project, folder: Path, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FTS5 cannot answer any more, LIKE does: the fingerprint and the engine are others."""
+
+    def broken(*_given: object) -> object:
+        raise EngineError("the table is gone")
+
+    monkeypatch.setattr("engines.stacks.agent_mail.sqlite.search.Fts5Engine.search", broken)
+    said = drilled(harness, "--at", folder, "--patience-s", "0.2")
+    assert said.code == 1, said
+    assert "FAILED after the switch to fts5, like" in said.out
+    assert value_in(folder / SWITCH_FILE) == "fts5"
+    assert letters.root.is_dir()
+
+
+def test_nobody_at_the_address_is_bad_input_and_changes_nothing(
+    folder: Path, harness: Harness
+) -> None:
+    said = drilled(harness, "--at", folder, "--url", "http://127.0.0.1:9/mcp", "--patience-s", "1")
+    assert said.code == 2
+    assert "no MCP server answers" in said.err
+    assert value_in(folder / SWITCH_FILE) == "tantivy"
+
+
+def test_the_service_names_whom_it_means(letters: Project, folder: Path) -> None:
+    layout = letters.layout(NAME_OF_DRILL)
+    with opened(layout, ARM, letters.cache, folder, url="", timeout_s=1) as here:
+        assert here.ask("review") == here.who("tantivy") != here.who("fts5")
+        for value in ("lucene", ""):
+            with pytest.raises(UnknownName, match="SEARCH_ENGINE"):
+                here.who(value)
+    with mail_service(layout, ARM, letters.cache, lambda: None) as service:
+        meant = service.who(KillSwitch.FTS5)
+    assert meant == (read_manifest(layout, FTS5).fingerprint, "fts5")

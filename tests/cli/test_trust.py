@@ -1,0 +1,617 @@
+"""Verify, sign, reproduce, selftest, arm check and doctor; and every remedy, executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from engines import registry
+from engines.vector.embedder import ModelFile
+from harness.check.checks import CONTRACT_CHECKS
+from harness.cli.check import BROWSERS, WITHOUT
+from harness.cli.project import Project
+from harness.core import errors
+from harness.core.errors import BadFile, EvidenceError, ModelNotReady, NotInstalled
+from harness.corpus.runs import read_run, write_run
+from harness.pipeline.dvc import RECORD, check_recorded
+from harness.pipeline.layout import left_by_run
+from harness.pipeline.receipts import read_manifest
+from harness.pipeline.verify import _answers, verify
+from harness.replay import machine
+from harness.replay.machine import Noise
+from tests.browser.conftest import NAMES
+from tests.cli import broken_engine
+from tests.cli.conftest import Harness
+from tests.docs.pages import ROOT
+from tests.make.forging import forge
+from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
+from tests.pipeline.custody.test_signature import allowed, key
+
+pytestmark = pytest.mark.slow
+
+OTHERS = ("harness-run.txt", "ci.md")
+
+
+DATA = ("corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json", "clusters.json")
+
+
+@pytest.fixture(scope="module")
+def decided(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Decide once; a test that spoils a file mends it again."""
+    made = measured.copied(tmp_path_factory.mktemp("verified") / "project")
+    made.decide()
+    return made
+
+
+def rests_on(project: Toy) -> Iterator[Path]:
+    layout = project.layout
+    yield from (layout.data / name for name in DATA)
+    for arm in ARMS:
+        yield from (layout.manifest(arm), layout.run(arm), layout.again(arm))
+        yield layout.run_receipt(arm)
+    yield from (layout.per_query, layout.scores, layout.slices, layout.score_receipt)
+    yield from (layout.agreement, layout.classes, layout.differences, layout.compare_receipt)
+    yield from (layout.race_receipt, layout.times, layout.findings)
+    yield from (layout.decision, layout.junit)
+    yield project.root / "policy" / "toy.toml"
+
+
+def flipped(path: Path, at: int) -> bytes:
+    """Flip the lowest bit of one byte, and give what was there."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    return whole
+
+
+def test_what_was_verified_is_printed(decided: Toy, harness: Harness, project: Toy) -> None:
+    project.decide()
+    said = harness("verify")
+    assert said.code == 0, said
+    assert said.out.startswith("\ntoy is as it was decided")
+    for what in ("qrels sha256", "corpus sha256", "arm tantivy", "race", "policy", "dvc.lock"):
+        assert f"  {what} " in said.out
+    assert "246, each by its own arm's fingerprint" in said.out
+    assert said.err == ""
+    assert len(verify(decided.layout)) > 10
+
+
+def test_one_byte_of_any_file_is_missed_and_named(decided: Toy) -> None:
+    for path in rests_on(decided):
+        for at in (0, path.stat().st_size // 2, path.stat().st_size - 2):
+            whole = flipped(path, at)
+            with pytest.raises(Exception, match=path.name) as told:
+                verify(decided.layout)
+            assert type(told.value).__name__ in {"BadFile", "EvidenceError"}, path
+            path.write_bytes(whole)
+    verify(decided.layout)
+
+
+def test_a_byte_of_the_judgements_is_exit_code_two(project: Toy, harness: Harness) -> None:
+    project.decide()
+    flipped(project.layout.data / "qrels.trec", 20)
+    assert "qrels.trec: was changed since" in harness("verify", "--dataset", NAME).error
+
+
+def test_the_projects_own_judgements_are_held(project: Toy, harness: Harness) -> None:
+    project.decide()
+    (path,) = (project.root / "qrels" / NAME).glob("*.qrels")
+    path.write_text(path.read_text().replace("d00 0", "d00 1", 1))
+    assert f"{path.name}: are not the judgements" in harness("verify").error
+    card = project.root / "datasets" / NAME / "card.toml"
+    said = json.loads((project.layout.data / "manifest.json").read_text())["qrels_sha256"]
+    card.write_text(card.read_text().replace(said, "0" * 64))
+    assert "card.toml: names other qrels" in harness("verify").error
+
+
+def test_nothing_decided_is_nothing_to_verify(harness: Harness) -> None:
+    assert "nothing was decided yet" in harness("verify").error
+
+
+def test_a_receipt_that_says_less_is_refused(project: Toy, harness: Harness) -> None:
+    """Whoever changes a file and takes it out of the receipt is told."""
+    project.decide()
+    path = project.layout.decision_receipt
+    noted = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in noted.items() if "qrels.trec" not in k}))
+    assert "does not speak of" in harness("verify").error
+
+
+def test_one_answer_of_another_engine_is_missed(project: Toy) -> None:
+    layout = project.layout
+    manifest = read_manifest(layout, CANDIDATE)
+    said = {
+        "arms": {CANDIDATE: {"fingerprint": manifest.fingerprint}},
+        "sha256": {"corpus": manifest.corpus_sha256},
+    }
+    run = read_run(layout.run(CANDIDATE))
+    assert _answers(layout, CANDIDATE, said, "") == 2 * len(run)
+    served = [*run.served_by]
+    served[3] = "somebody else"
+    write_run(replace(run, served_by=tuple(served)), layout.run(CANDIDATE))
+    with pytest.raises(EvidenceError, match="answers of another engine than tantivy"):
+        _answers(layout, CANDIDATE, said, "")
+
+
+def test_what_dvc_recorded_is_held(project: Toy, harness: Harness) -> None:
+    project.decide()
+    run = project.layout.run("fts5")
+    entry = {
+        "path": run.relative_to(project.root).as_posix(),
+        "md5": hashlib.md5(run.read_bytes(), usedforsecurity=False).hexdigest(),
+    }
+    name = project.root / "qrels" / NAME / "test.qrels"
+    row = {"md5": hashlib.md5(name.read_bytes(), usedforsecurity=False).hexdigest()}
+    rows = json.dumps([{**row, "relpath": "test.qrels"}], sort_keys=True).encode()
+    folder = hashlib.md5(rows, usedforsecurity=False).hexdigest() + ".dir"
+    deps = [{"path": f"qrels/{NAME}", "md5": folder}, {"path": "harness/core", "md5": "other"}]
+    lock = project.root / "dvc.lock"
+    stages = {f"replay@{NAME}-fts5": {"deps": deps, "outs": [entry]}}
+    lock.write_text(yaml.safe_dump({"stages": stages}))
+    assert check_recorded(project.root, NAME) == (name.parent, run)
+    assert check_recorded(project.root, "to") == ()
+    assert "2 paths" in harness("verify").out
+    text = name.read_text()
+    name.write_text(text.replace(" 0 d", " 1 d", 1))
+    assert f"qrels/{NAME}: is not what" in harness("verify").error
+    name.write_text(text)
+    lock.write_text(lock.read_text().replace(entry["md5"], "0" * 32))
+    assert "fts5.parquet: is not what" in harness("verify").error
+    lock.write_text("stages: [")
+    assert "is not what DVC writes" in harness("verify").error
+
+
+def test_what_harness_run_left_is_verified_too(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", "fts5")
+    assert harness(*words, "--out", left).code == 0
+    said = harness("verify", "--from", left)
+    assert said.code == 0, said
+    assert f"12 files in {left}, rebuilt and compared" in said.out
+    assert "  not checked          nothing" in said.out
+    assert harness("verify", "--from", left, "--dataset", NAME).code == 0
+    assert "there is toy" in harness("verify", "--from", left, "--dataset", "other").error
+    qrels = left_by_run(left).data / "qrels.trec"
+    whole = flipped(qrels, 20)
+    assert "qrels.trec" in harness("verify", "--from", left).error
+    qrels.write_bytes(whole)
+    (left / "ci.md").write_text("**PROMOTE**")
+    assert "  not checked          ci.md" in harness("verify", "--from", left).out
+    files = [path for path in (*left.glob("*.*"), *left.glob("runs/*")) if path.name not in OTHERS]
+    assert len(files) == 12
+    for path in files:
+        whole = flipped(path, path.stat().st_size // 2)
+        assert path.name in harness("verify", "--from", left).error
+        path.write_bytes(whole)
+    assert project.root.is_dir()
+
+
+def test_counts_of_ties_are_made_again(project: Toy, harness: Harness, tmp_path: Path) -> None:
+    run = read_run(project.layout.run(CANDIDATE))
+    hits, left = tmp_path / "tied.trec", tmp_path / "left"
+    lines = [f"{q} Q0 {d} 1 1.0 tied" for q in run.query_ids for d in run.ranking(q, 3)]
+    hits.write_text("\n".join(lines) + "\n")
+    words = ("run", "--dataset", NAME, "--arms", "fts5", "--trec-run", f"tied={hits}")
+    assert harness(*words, "--control", "fts5", "--out", left).code == 0
+    assert f"13 files in {left}" in harness("verify", "--from", left).out
+    counts = json.loads((left / "ties.json").read_text())
+    counts["tied"]["tied"] = 0
+    (left / "ties.json").write_text(json.dumps(counts))
+    assert "ties.json: is not what its evidence gives" in harness("verify", "--from", left).error
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="holds the evidence of none"):
+        left_by_run(tmp_path)
+
+
+def test_a_sample_of_queries_is_run_again(project: Toy, harness: Harness, tmp_path: Path) -> None:
+    project.decide()
+    said = harness("verify", "--requery", "5", "--seed", "7")
+    assert said.code == 0, said
+    assert "queried tantivy      5 of 5, seed 7: the same hits" in said.out
+    run = read_run(project.layout.run(CANDIDATE))
+    hits = tmp_path / "mine.trec"
+    lines = [f"{q} Q0 {d} 1 1.0 mine" for q in run.query_ids for d in run.ranking(q, 1)]
+    hits.write_text("\n".join(lines) + "\n")
+    left = tmp_path / "left"
+    words = ("run", "--dataset", NAME, "--arms", "fts5", "--trec-run", f"mine={hits}")
+    assert harness(*words, "--control", "fts5", "--out", left).code == 0
+    said = harness("verify", "--from", left, "--requery", "3")
+    assert said.code == 0, said
+    assert "queried mine         no: its run came as a file" in said.out
+    assert "queried fts5         3 of 3, seed " in said.out
+
+
+@pytest.fixture
+def decided_sign(project: Toy) -> Toy:
+    project.decide()
+    return project
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no OpenSSH here")
+def test_who_signed_is_told(decided_sign: Toy, harness: Harness, tmp_path: Path) -> None:
+    mine, other = key(tmp_path, "me"), key(tmp_path, "somebody")
+    assert "signature            unsigned" in harness("verify").out
+    said = harness("sign", "--key", mine)
+    assert (said.code, said.out) == (0, f"signed: {decided_sign.layout.signature}\n")
+    assert "receipt.json.sig, not checked: name --signed-by" in harness("verify").out
+    said = harness("verify", "--signed-by", allowed(tmp_path, other, mine))
+    assert "signature            by me@example.org, of" in said.out
+    error = harness("verify", "--signed-by", allowed(tmp_path, other)).error
+    assert "receipt.json.sig: is by a key that" in error
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no OpenSSH here")
+def test_a_forged_decision_is_not_signed(
+    decided_sign: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    forge(decided_sign.layout, lambda about: about["trust"]["alpha"].update(allowed=0.001))
+    error = harness("sign", "--key", key(tmp_path, "me")).error
+    assert "trust.alpha.allowed: stored 0.001, derived 0.25" in error
+    assert not decided_sign.layout.signature.exists()
+
+
+def test_what_was_recorded_is_reproduced(project: Toy, harness: Harness) -> None:
+    project.decide()
+    (project.root / "dvc.lock").write_text("stages: {}")
+    assert harness("reproduce", "--record").code == 0
+    assert (project.root / RECORD / NAME / "findings.json").is_file()
+    said = harness("reproduce")
+    assert said.code == 0
+    assert f"{NAME}: all 0 recorded outputs are byte-identical" in said.out
+
+
+def test_a_verdict_that_moved_is_an_exit_code(project: Toy, harness: Harness) -> None:
+    project.decide()
+    run = f"build/{NAME}/runs/fts5.parquet"
+    lock = {"stages": {f"replay@{NAME}-fts5": {"deps": [], "outs": [{"path": run, "md5": "x"}]}}}
+    (project.root / "dvc.lock").write_text(json.dumps(lock))
+    harness("reproduce", "--record")
+    path = project.root / RECORD / NAME / "findings.json"
+    path.write_text(path.read_text().replace('"verdict": "pass"', '"verdict": "fail"'))
+    said = harness("reproduce")
+    assert said.code == 2
+    assert "1 of 1 recorded outputs differ; a verdict moved" in said.out
+    assert f"replay@{NAME}-fts5: {run}" in said.out
+    assert "gate Quality: fail when recorded, pass here" in said.out
+    assert "no feature, package or SQLite differs: the cause is elsewhere" in said.out
+    about = project.root / RECORD / NAME / "about.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "sqlite": "0.0"}))
+    said = harness("reproduce")
+    assert "SQLite 0.0 when recorded" in said.out
+    assert "the cause is elsewhere" not in said.out
+
+
+def test_without_a_record_the_message_says_how_to_make_one(project: Toy, harness: Harness) -> None:
+    project.decide()
+    assert "harness reproduce --record" in harness("reproduce").error
+
+
+FEW = ("--trials", "40")
+
+
+def test_the_worst_rate_is_said_first_with_what_it_rests_on(project: Toy, harness: Harness) -> None:
+    before = {path for path in project.root.rglob("*") if path.is_file()}
+    said = harness("selftest", "--dataset", NAME, *FEW)
+    assert said.code == 0, said
+    assert "Worst false promotion: " in said.out
+    assert "2.50% allowed" in said.out
+    assert "tantivy: Quality" in said.out
+    assert "no difference" in said.out
+    assert "Computed twice: 492 values, the second time by ir-measures." in said.out
+    assert harness("selftest", *FEW).out == said.out
+    assert {path for path in project.root.rglob("*") if path.is_file()} == before
+
+
+def test_a_control_that_is_named_chooses_the_steps(project: Toy, harness: Harness) -> None:
+    assert "tantivy: Quality" in harness("selftest", *FEW, "--control", CONTROL).out
+    said = harness("selftest", *FEW, "--control", "none")
+    assert "no control of a comparison named 'none'; there is fts5" in said.error
+    later = STEP.replace('"tantivy"', '"hash-hybrid"')
+    project.policy(HEAD + STEP + GATES + later + GATES)
+    project.judge_again()
+    assert "hash-hybrid:" in harness("selftest", *FEW, "--control", CONTROL).out
+    two = (project.root / "policy" / "toy.toml").read_text().replace('"fts5"', '"tantivy"')
+    project.policy(two.replace('candidate = "tantivy"', 'candidate = "fts5"'))
+    assert "no control of a step named" in harness("selftest", *FEW, "--control", CONTROL).error
+
+
+def test_what_harness_run_left_is_tried_too(project: Toy, harness: Harness, tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", CONTROL)
+    assert harness(*words, "--out", left).code == 0
+    policy = project.root / "policy" / "pairwise.toml"
+    said = harness("selftest", "--from", left, "--policy", policy, "--control", CONTROL, *FEW)
+    assert said.code == 0, said
+    assert "tantivy: Quality" in said.out
+
+
+def test_a_policy_without_gates_on_means_says_so(project: Toy, harness: Harness) -> None:
+    project.policy(HEAD + STEP + '[[step.gate]]\nname = "Who"\nrule = "identity"\n')
+    assert "No gate on means has enough queries" in harness("selftest", *FEW).out
+
+
+OWN = ROOT / "examples" / "own_engine"
+
+
+@pytest.fixture
+def own(project: Toy) -> Path:
+    """Copy the example into the project's folder."""
+    for name in ("own.toml", "own.py"):
+        shutil.copy(OWN / name, project.root)
+    return project.root / "own.toml"
+
+
+def broken(own: Path, before: str, after: str) -> Path:
+    path = own.with_name("own.py")
+    text = path.read_text("utf-8")
+    assert before in text
+    path.write_text(text.replace(before, after), "utf-8")
+    return own
+
+
+def test_an_engine_that_keeps_the_contract(own: Path, harness: Harness) -> None:
+    said = harness("arm", "check", own)
+    assert said.code == 0
+    assert said.out.startswith(
+        f"own: keeps the contract. {len(CONTRACT_CHECKS)} of {len(CONTRACT_CHECKS)} promises"
+    )
+    assert all(check.name in said.out for check in CONTRACT_CHECKS)
+    assert "To fix" not in said.out
+
+
+def test_an_engine_that_breaks_it_and_how_to_fix_it(own: Path, harness: Harness) -> None:
+    cut = "Answer(by_best(named, k)[::-1], self.manifest.fingerprint)"
+    broken(own, "Answer(by_best(named, k), self.manifest.fingerprint)", cut)
+    said = harness("arm", "check", own)
+    assert said.code == 2
+    assert said.out.startswith("own: BREAKS THE CONTRACT.")
+    assert "order: broken. The highest score comes first." in said.out
+    assert "To fix: Order by (-score, doc_id)" in said.out
+    assert said.err == ""
+
+
+def test_json_for_machines_whatever_an_engine_prints(own: Path, harness: Harness) -> None:
+    broken(own, "        k1, b = ", '        print("searching")\n        k1, b = ')
+    broken(own, "self.manifest.fingerprint)\n", '"somebody")\n')
+    said = harness("arm", "check", own, "--json")
+    assert said.code == 2
+    told = json.loads(said.out)
+    assert (told["arm"], told["holds"], told["documents"]) == ("own", False, 15)
+    wrong = {one["name"]: one for one in told["checks"] if one["outcome"] == "broken"}
+    assert "identity" in wrong
+    assert wrong["identity"]["violations"][0].endswith(f"the index is {told['fingerprint'][:12]!r}")
+    assert wrong["identity"]["hint"].startswith("Give self.manifest.fingerprint")
+    assert {one["outcome"] for one in told["checks"]} == {"holds", "broken"}
+
+
+@pytest.mark.parametrize("dataset", [NAME, "beir"])
+def test_a_data_set_in_place_of_the_sample(own: Path, harness: Harness, dataset: str) -> None:
+    said = harness("arm", "check", own, "--dataset", dataset, "--json")
+    assert said.code == 0, said
+    told = json.loads(said.out)
+    assert told["documents"] > 15
+    left = {one["name"] for one in told["checks"] if one["outcome"] == "not checked"}
+    assert left == {check.name for check in CONTRACT_CHECKS if check.own_documents}
+
+
+def test_what_is_wrong_with_the_file_is_an_error(own: Path, harness: Harness) -> None:
+    own.write_text(own.read_text("utf-8") + "k9 = 1\n", "utf-8")
+    assert "settings.k9" in harness("arm", "check", own).error
+    assert "absent.toml: no such file" in harness("arm", "check", "absent.toml").error
+    assert "own.py: an arm is a .toml file" in harness("arm", "check", "own.py").error
+    assert "no dataset named" in harness("arm", "check", "fts5", "--dataset", "absent").error
+
+
+def test_an_index_that_cannot_be_built_is_an_error(own: Path, harness: Harness) -> None:
+    broken(own, "doc_ids: list[str] = []", "doc_ids: list[str] = []\n            1 / 0")
+    said = harness("arm", "check", own)
+    assert said.error == "own: its index cannot be built: ZeroDivisionError: division by zero"
+
+
+def test_nothing_is_left_in_the_project(own: Path, harness: Harness, project: Toy) -> None:
+    before = {path for path in project.root.rglob("*") if ".cache" not in path.parts}
+    assert harness("arm", "check", own).code == 0
+    after = {path for path in project.root.rglob("*") if ".cache" not in path.parts}
+    assert {path for path in after - before if "__pycache__" not in path.parts} == set()
+
+
+def steady(by: float) -> Noise:
+    return Noise(150, 1.0, by, by * 2)
+
+
+def test_the_machine_is_described(
+    project: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "vector_flags", lambda: ("avx2", "f16c"))
+    monkeypatch.setattr(machine, "free_bytes", lambda folder: 12.34e9 * (folder == project.cache))
+    monkeypatch.setattr(machine, "load_of_core", lambda: 0.5)
+    monkeypatch.setattr(machine, "noise", lambda _: steady(1.25))
+    said = harness("doctor")
+    assert said.code == 0
+    for line in (
+        "vectors   avx2, f16c",
+        "room      12.3 GB free for .cache",
+        "load      0.50 of each core in the last minute",
+        "noise     the same work against itself: p50 1.00, p95 1.25 times; the slowest 2.5 times",
+        "model     splade-tiny: tokenizer.json is the pinned one",
+    ):
+        assert line in said.out
+    assert "noisy" not in said.out
+
+
+@pytest.mark.parametrize(("by", "noisy"), [(100.0, False), (100.1, True)])
+def test_noise_is_held_to_what_the_policy_allows(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, by: float, *, noisy: bool
+) -> None:
+    monkeypatch.setattr(machine, "noise", lambda _: steady(by))
+    said = harness("doctor")
+    assert ("the policy's gates on time allow 100: a race now may end" in said.out) is noisy
+    assert said.code == 0
+
+
+def test_a_folder_is_a_data_set(project: Toy, harness: Harness) -> None:
+    shutil.rmtree(project.root / "datasets")
+    params = project.root / "params.yaml"
+    params.write_text(params.read_text().replace("datasets: [toy]", "datasets: [beir]"))
+    said = harness("doctor")
+    assert "dataset   beir: a folder, for harness run --dataset beir" in said.out
+    assert said.code == 0
+
+
+def test_extras_are_those_of_the_project() -> None:
+    assert list(WITHOUT) == list(errors.EXTRAS)
+    assert BROWSERS == NAMES
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_is_optional_is_told_and_is_no_problem(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, *, there: bool
+) -> None:
+    names = ("json",) if there else ("json", "no_such_module")
+    monkeypatch.setitem(errors.EXTRAS, "serve", names)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if there else None)
+    said = harness("doctor")
+    assert said.code == 0
+    told = (
+        ("extra     serve: installed", "browser   /bin/chromium")
+        if there
+        else ("extra     serve: no_such_module not installed, so", "browser   none on the")
+    )
+    for line in (*told, "well      nothing that is needed is missing", "memory    "):
+        assert line in said.out
+
+
+def test_a_model_that_is_missing_is_a_problem(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_: ModelFile) -> None:
+        raise ModelNotReady("the model is [gone]; bring it back")
+
+    monkeypatch.setattr(ModelFile, "path", gone)
+    said = harness("doctor")
+    assert said.code == 2
+    assert "problem   the model is [gone]; bring it back" in said.out
+    assert "well" not in said.out
+
+
+@pytest.mark.parametrize("packaged", [True, False])
+def test_arms_of_an_extra_are_a_problem_where_the_project_names_them(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, project: Toy, *, packaged: bool
+) -> None:
+    def without(*_: object) -> None:
+        raise NotInstalled("tantivy: the package tantivy is not installed")
+
+    monkeypatch.setattr(registry, "load", without)
+    monkeypatch.setitem(errors.EXTRAS, "engines", ("no_such_module",))
+    here = Project(project.root, packaged=packaged)
+    monkeypatch.setattr(Project, "here", lambda: here)
+    said = harness("doctor")
+    assert said.code == (0 if packaged else 2)
+    assert ("problem   tantivy: the package tantivy is not" in said.out) is not packaged
+    assert ("project   none here" in said.out) is packaged
+    assert "model     " not in said.out
+    assert " need an extra: code-blend, " in said.out
+
+
+PRINTED = re.compile(r"[Rr]un: harness (.+?)(?:\.$|, and|; |$)")
+
+
+MOST = 6
+"""Steps to a command that works: one for each stage of the pipeline."""
+
+
+ASK = ("ask", "balo", "--dataset", NAME, "--arm", CONTROL)
+
+
+def gone(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def helped(harness: Harness, *words: str) -> list[str]:
+    """Run a command and each remedy that it prints, until it works; return the remedies."""
+    printed: list[str] = []
+    for _ in range(MOST):
+        said = harness(*words)
+        if said.code != 2:
+            return printed
+        (remedy,) = PRINTED.findall(said.error)
+        printed.append(remedy)
+        done = harness(*shlex.split(remedy))
+        assert done.code != 2, (remedy, done)
+    raise AssertionError(printed)
+
+
+STATES: dict[str, tuple[Callable[[Toy], Path], tuple[str, ...], str]] = {
+    "no data": (lambda toy: toy.layout.data, ASK, f"stage prepare --dataset {NAME}"),
+    "no index": (
+        lambda toy: toy.layout.index(CONTROL), ASK,
+        f"stage index --dataset {NAME} --arm {CONTROL}",
+    ),
+    "no scores": (
+        lambda toy: toy.layout.per_query, ("gate",), f"stage score --dataset {NAME}",
+    ),
+    "no comparison": (
+        lambda toy: toy.layout.agreement, ("gate",), f"stage compare --dataset {NAME}",
+    ),
+    "no decision": (lambda toy: toy.layout.decision, ("verify",), f"gate --dataset {NAME}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_what_is_missing_is_made_by_the_remedy(state: str, project: Toy, harness: Harness) -> None:
+    path, words, first = STATES[state]
+    assert harness("gate").code == 0
+    gone(path(project))
+    assert helped(harness, *words)[0] == first
+
+
+def test_data_of_an_imported_set_that_no_setting_names(project: Toy, harness: Harness) -> None:
+    """``harness stage prepare`` prepared the sets of params.yaml, and this one was none of them."""
+    assert harness("import", "beir", "beir", "--name", "mine").code == 0
+    said = harness("ask", "balo", "--dataset", "mine", "--arm", CONTROL).error
+    assert said.endswith("Run: harness stage prepare --dataset mine"), said
+    printed = helped(harness, "ask", "balo", "--dataset", "mine", "--arm", CONTROL)
+    assert printed == [
+        "stage prepare --dataset mine", f"stage index --dataset mine --arm {CONTROL}",
+    ]  # fmt: skip
+    assert project.root
+
+
+def test_the_index_of_an_arm_from_a_file(project: Toy, harness: Harness) -> None:
+    """``stage index --arm own`` knew no arm of this name."""
+    arm = broken_engine.write(project.root / "mine")
+    printed = helped(harness, "ask", "balo", "--dataset", NAME, "--arm", str(arm))
+    assert printed == [f"stage index --dataset {NAME} --arm {arm}"]
+
+
+def test_queries_of_an_arm_from_a_file_are_run_again(project: Toy, harness: Harness) -> None:
+    arm = broken_engine.write(project.root / "mine")
+    words = ("run", "--dataset", NAME, "--arms", f"{CONTROL},{arm}", "--control", CONTROL)
+    assert harness(*words, "--out", "out").code == 0
+    again = ("verify", "--from", "out", "--requery", "2")
+    assert (
+        "own: is an arm from a file. Name its TOML file beside --requery" in harness(*again).error
+    )
+    assert harness(*again, "--arm", arm).code == 0
+
+
+def test_what_a_run_wrote_is_made_by_the_run(project: Toy, harness: Harness) -> None:
+    words = ("run", "--dataset", NAME, "--arms", CONTROL, "--out", "out")
+    assert harness(*words).code == 0
+    gone(project.root / "out" / "work" / "build" / NAME / "data" / "queries.jsonl")
+    asked = ("ask", "balo", "--from", "out", "--arm", CONTROL)
+    assert "Repeat the harness run that wrote this folder" in harness(*asked).error
+    assert harness(*words).code == 0
+    assert harness(*asked).code == 0

@@ -1,1 +1,0 @@
-"""Tests of engines.code.reading."""

@@ -1,0 +1,568 @@
+"""Python, prose and records as units: what is read, and by which names they are joined."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import gzip
+import json
+from collections.abc import Iterator
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+
+import pytest
+
+from engines.lexical.terms import terms
+from engines.stacks.code.ranking import Graph, Reason
+from engines.stacks.code.reading import documents as reading
+from engines.stacks.code.reading import python, risk
+from engines.stacks.code.reading.documents import (
+    embedded,
+    module_of,
+    of_file,
+    read_record,
+    understand,
+)
+from engines.stacks.code.reading.python import absolute, decoded
+from engines.stacks.code.reading.python import documents as of_module
+from engines.stacks.code.units import Facts, Mode, Risk, Texts, Unit, indexed, parts, words
+from harness.core.records import Document
+from tests.make.code import SHOP, documents, write_shop
+
+CODE = '''
+@cached
+async def fetch_all(self, url: str, *more, retries: int = 3, **options) -> list[bytes]:
+    """Fetch a page.
+
+    And more of it.
+    """
+    # try again
+    import numpy as np
+    from os import path as p
+    found = []
+    rate: float = 0.5
+    text = "# no comment"
+    np.linalg.norm(found)
+    p.join(url, text)
+    self.session.get(url).json()
+    return found
+'''
+
+
+def read(text: str, name: str = "", kind: str = "", **imports: str) -> tuple[Texts, Facts]:
+    tree = python.parsed(text)
+    assert tree is not None
+    return python.read(text, tree, name=name, kind=kind, imports=imports)
+
+
+def test_a_function_is_taken_apart() -> None:
+    texts, facts = read(CODE)
+    assert texts.name == "fetch_all"
+    assert texts.doc.startswith("Fetch a page.")
+    assert texts.comment == "try again"
+    assert "Fetch a page" not in texts.body
+    assert "try again" not in texts.body
+    assert "norm" in texts.body
+    assert facts.type == "method"
+    assert facts.symbol == facts.full == "fetch_all"
+    assert facts.exported
+    assert facts.signature == (
+        "fetch_all(self, url: str, *more, retries: int=3, **options) -> list[bytes]"
+    )
+    assert facts.params == ("self", "url", "more", "retries", "options")
+    assert facts.return_type == "list[bytes]"
+    assert facts.inferred_types == ("str", "int", "list", "float")
+    assert facts.calls == ("json", "numpy.linalg.norm", "os.path.join", "self.session.get")
+    assert {"numpy.linalg", "found", "url", "list", "bytes"} <= set(facts.uses)
+    assert "rate" not in facts.uses
+    assert facts.imports == ("numpy", "os.path")
+
+
+def test_what_the_file_around_imports_is_known() -> None:
+    assert read("def f():\n    return np.sum(1)", np="numpy")[1].calls == ("numpy.sum",)
+
+
+def test_a_qualified_name_with_a_hidden_part_is_not_exported() -> None:
+    assert read("def f(): pass", name="a.b.f")[1].exported
+    assert not read("def f(): pass", name="a._b.f")[1].exported
+    assert not read("def _f(): pass")[1].exported
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return 1", "int"),
+        ("return [x]", "list"),
+        ("if x: return ''\n    return f'{x}'", "str"),
+        ("if x: return 1\n    return 'a'", ""),
+        ("return x", ""),
+        ("pass", ""),
+        ("return Path(x)", "Path"),
+    ],
+)
+def test_a_return_type_is_inferred_only_where_all_agree(body: str, said: str) -> None:
+    assert read(f"def f(x):\n    {body}")[1].return_type == said
+
+
+def test_a_class_and_a_module_are_known_as_such() -> None:
+    texts, facts = read("class A(B):\n    '''Says.'''\n    x = 1")
+    assert (facts.type, facts.signature, texts.doc) == ("class", "A(B)", "Says.")
+    _, facts = read("import os\nX = os.environ")
+    assert (facts.type, facts.symbol, facts.exported) == ("module", "", False)
+
+
+@pytest.mark.parametrize("text", ["print 'x'", "a b", "x = \0", "(" * 5000, "def f(:"])
+def test_what_is_no_python_is_not_parsed(text: str) -> None:
+    assert python.parsed(text) is None
+
+
+def test_a_sentence_that_parses_is_no_code() -> None:
+    for text in ("water", "water; tea", "a, b", "not water", "yes if no else maybe"):
+        tree = python.parsed(text)
+        assert tree is not None
+        assert not python.is_code(tree)
+
+
+def test_code_of_another_time_is_read_by_its_signs() -> None:
+    text = 'def show(self, what, *rest):\n    """Show it."""\n    # aloud\n    print what.upper()\n'
+    assert python.parsed(text) is None
+    assert reading.understand(Document("a", "", text)).mode == "code"
+    texts, facts = reading.read_snippet(text, name="", kind="")
+    assert texts[:4] == ("show", "show(self, what, *rest)", "Show it.", "aloud")
+    assert (facts.type, facts.params) == ("method", ("self", "what", "rest"))
+    assert facts.calls == ("what.upper",)
+    assert facts.risks == ()
+    prose = reading.understand(Document("a", "", "the class of water"))
+    assert prose.mode == "prose"
+
+
+def risks(code: str) -> tuple[Risk, ...]:
+    return read("def f(a):\n" + "".join(f"    {line}\n" for line in code.splitlines()))[1].risks
+
+
+def test_a_source_that_reaches_a_sink_is_high() -> None:
+    found = risks("b = input()\nc = b + 'x'\neval(c)")
+    high = [one for one in found if one.severity == risk.HIGH]
+    assert high == [Risk("code-execution", "injection", risk.HIGH, "input", "eval")]
+    assert high[0].flow == "input->eval"
+    assert {one.severity for one in found} == {risk.LOW, risk.MEDIUM, risk.HIGH}
+
+
+@pytest.mark.parametrize(
+    ("code", "severity"),
+    [
+        ("return a", 0),
+        ("eval('1 + 1')", 0),
+        ("eval(a)", risk.MEDIUM),
+        ("a.execute(a)", risk.MEDIUM),
+        ("return input()", risk.LOW),
+        ("import os\nos.system(os.environ['X'])", risk.HIGH),
+        ("from os import environ as e, system as s\ns(e['X'])", risk.HIGH),
+        ("for x in input():\n    exec(x)", risk.HIGH),
+        ("with input() as x:\n    exec(x)", risk.HIGH),
+        ("exec(y := input())", risk.HIGH),
+        ("x = input()\nx = 'safe'\neval(x)", risk.HIGH),
+        ("while a:\n    exec(z)\n    z = y\n    y = x\n    x = input()", risk.HIGH),
+        ("a.x = input()\neval(a.x)", risk.MEDIUM),
+    ],
+)
+def test_severity_and_its_plain_limits(code: str, severity: int) -> None:
+    assert max((one.severity for one in risks(code)), default=0) == severity
+
+
+def test_the_shop_has_one_function_that_runs_what_the_environment_says() -> None:
+    _, facts = read(SHOP["shop/prices.py"])
+    assert "os.environ->os.system" in {one.flow for one in facts.risks}
+
+
+COSQA = Path(__file__).resolve().parents[4] / "shared" / "datasets" / "cosqa"
+NUMPYDOC = """merge(left, right, how)
+
+Join two tables, as `DataFrame.join` does.
+
+Parameters
+----------
+left : DataFrame
+    One.
+right, other : DataFrame or Series, optional
+    Two.
+
+Returns
+-------
+joined : DataFrame
+    Both.
+
+See Also
+--------
+concat : Put them below each other.
+DataFrame.join, merge_asof
+
+Examples
+--------
+>>> df = pd.DataFrame([1])
+>>> merge(df,
+...       np.array(df))
+"""
+
+
+def unit(title: str, text: str, **about: str | bool) -> Unit:
+    return understand(Document("d", title, text, about))
+
+
+def test_a_name_gives_its_parts_and_its_whole() -> None:
+    assert parts("HTTPServer_v2") == ["http", "server", "v2"]
+    assert words("pandas.DataFrame.read_csv()", "none") == (
+        ["pandas", "data", "frame", "read", "csv"],
+        ["dataframe", "readcsv"],
+    )
+    assert indexed("read_csv reads", "english") == "read csv read readcsv"
+    assert words("read_csv", "none")[0] == ["read", "csv"]
+    assert words("the waters of", "english")[0] == ["water"]
+
+
+@pytest.mark.parametrize("text", ["東京", "été", "Ünïcode_naïve", "\U0001e900\U0001e901", "ẞ"])
+def test_what_is_indexed_is_plain_ascii(text: str) -> None:
+    made = indexed(text, "none")
+    assert made.isascii()
+    assert made
+
+
+def test_comments_have_the_terms_of_any_index() -> None:
+    assert indexed("Ünïcode_naïve", "none") == "unicode naive unicodenaive"
+    assert indexed("東京大学", "none").split() == list(terms("東京大学"))
+    assert indexed("हिन्दी", "none").split() == list(terms("हिन्दी"))
+
+
+def test_data_pasted_into_code_is_no_word() -> None:
+    assert indexed("x" * 500, "none") == ""
+
+
+def test_words_that_are_not_ascii_stay_apart() -> None:
+    assert indexed("東京", "none") != indexed("大阪", "none")
+    assert indexed("été", "none") == indexed("ÉTÉ", "none")
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "about", "mode", "kind"),
+    [
+        ("", "def f(x):\n    return x", {}, Mode.CODE, "function"),
+        ("", "    def f(self):\n        return 1", {}, Mode.CODE, "method"),
+        ("", "def f(x):\n    print x", {}, Mode.CODE, "function"),
+        ("a.f", "f(x, y)\n\nSay more.", {"kind": "method"}, Mode.CODE, "method"),
+        ("Tea", "f(x, y)\n\nSay more.", {}, Mode.PROSE, "text"),
+        ("Tea", "Water and leaves.", {}, Mode.PROSE, "text"),
+        ("", "water", {}, Mode.PROSE, "text"),
+        ("", '{"a": {"b": [1, "two"]}}', {}, Mode.RECORDS, "record"),
+        ("", "{not json", {}, Mode.PROSE, "text"),
+        ("", "a = 1", {"path": "x/y.toml"}, Mode.RECORDS, "record"),
+        ("", "a = 1", {"path": "x/y.py"}, Mode.CODE, "module"),
+        ("", "def f(): pass", {"mode": "prose"}, Mode.PROSE, "text"),
+        ("", "", {}, Mode.PROSE, "text"),
+        ("", "water", {"mode": "code"}, Mode.CODE, "module"),
+        ("", "int main() { return 0; }", {"language": "C"}, Mode.CODE, "module"),
+        ("", "tea", {"language": "markdown"}, Mode.PROSE, "text"),
+        ("", "tea", {"mode": "no such"}, Mode.PROSE, "text"),
+    ],
+)
+def test_a_document_is_taken_for_what_it_is(
+    title: str, text: str, about: dict[str, str], mode: Mode, kind: str
+) -> None:
+    found = unit(title, text, **about)
+    assert (found.mode, found.facts.type) == (mode, kind)
+
+
+def test_the_documentation_of_a_symbol_is_read_by_its_sections() -> None:
+    facts = unit("pandas.merge", NUMPYDOC).facts
+    assert (facts.symbol, facts.full, facts.type) == ("merge", "pandas.merge", "function")
+    assert facts.params == ("left", "right", "how", "other")
+    assert facts.inferred_types == ("DataFrame",)
+    assert facts.return_type == "DataFrame"
+    assert facts.links == ("concat", "DataFrame.join", "merge_asof")
+    assert facts.calls == ("merge", "numpy.array", "pandas.DataFrame")
+    assert python.signature_of("pandas.merge", "other(left)") == ""
+
+
+def test_a_record_gives_its_keys_and_its_values() -> None:
+    read = read_record("settings", '[shop]\nopen = true\nname = "Tea"\n', "toml", "")
+    assert read is not None
+    texts, facts = read
+    assert texts.comment.split() == ["shop", "open", "name"]
+    assert texts.body.split() == ["True", "Tea"]
+    assert facts.params == ("shop", "open", "name")
+    table = read_record("", "name,price\nassam,4\n", "csv", "")
+    assert table is not None
+    assert table[0].body.split() == ["assam", "4"]
+    assert read_record("", "x", "yaml", "") is None
+    assert read_record("", "[" * 100_000, "json", "") is None
+
+
+def test_paths_have_files_and_endings() -> None:
+    assert unit("", "x", path="src/App.Test.PY").ext == "py"
+    assert unit("", "x", path="src/.hidden").ext == ""
+    assert unit("", "x", path="a.b/Makefile").file == "Makefile"
+    assert understand(Document("only/id.md", "", "x")).path == "only/id.md"
+    assert embedded(Document("d", "", "text")) == "text"
+
+
+def test_a_package_becomes_symbols_pages_and_records(tmp_path: Path) -> None:
+    found = {one.doc_id: understand(one) for one in documents(write_shop(tmp_path))}
+    assert list(found) == [
+        "shop/README.md#1", "shop/README.md#2", "shop/__init__.py::", "shop/prices.py::",
+        "shop/prices.py::PriceList", "shop/prices.py::PriceList.total_price",
+        "shop/prices.py::PriceList.price_of", "shop/prices.py::load_prices",
+        "shop/prices.py::_shell", "shop/settings.toml", "shop/teas.csv", "shop/till.py::",
+        "shop/till.py::checkout",
+    ]  # fmt: skip
+    total = found["shop/prices.py::PriceList.total_price"]
+    assert total.facts.full == "shop.prices.PriceList.total_price"
+    assert "decimal.Decimal" in total.facts.calls
+    assert total.texts.comment == "the rebate comes last"
+    assert "price_of" not in found["shop/prices.py::PriceList"].texts.body
+    assert found["shop/prices.py::PriceList"].texts.doc == "Prices by the name of a tea."
+    assert not found["shop/prices.py::_shell"].facts.exported
+    assert found["shop/till.py::checkout"].facts.calls[-1] == "shop.prices.load_prices"
+    assert found["shop/README.md#1"].facts.links == ("shop.till.checkout",)
+    assert {one.mode for one in found.values()} == {Mode.CODE, Mode.PROSE, Mode.RECORDS}
+
+
+def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text("print 'x'")
+    (tmp_path / "bytes.py").write_bytes(b"\xff\xfe")
+    (tmp_path / "twice.py").write_text("def f(): pass\ndef f(): pass\n")
+    assert [one.doc_id.partition("/")[2] for one in documents(tmp_path)] == [
+        "twice.py::f",
+        "twice.py::f#2",
+    ]
+
+
+@pytest.mark.skipif(not COSQA.is_dir(), reason="the collection is not part of the project")
+def test_snippets_that_people_wrote_are_code_with_a_name() -> None:
+    with gzip.open(COSQA / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
+        some = [json.loads(line) for line, _ in zip(lines, range(800), strict=False)]
+    units = [understand(Document(one["_id"], "", one["text"], one["metadata"])) for one in some]
+    assert {one.mode for one in units} == {Mode.CODE}
+    assert sum(bool(one.facts.symbol) for one in units) > 790
+    assert sum(bool(one.texts.doc) for one in units) > 700
+
+
+GUARDED = '''\
+"""Says what it is."""
+from __future__ import annotations
+
+import sys
+
+LIMIT = 10
+names: list[str] = []
+
+if sys.platform == "win32":
+    def wait(): ...
+else:
+    @cached
+    def wait(): ...
+
+try:
+    import fast
+except ImportError:
+    class Fast:
+        class Part:
+            def turn(self): ...
+
+print(LIMIT)
+'''
+
+
+def units(path: str, module: str, text: str) -> dict[str, Unit]:
+    return {
+        one.doc_id.rpartition("::")[2]: understand(one) for one in of_module(path, module, text)
+    }
+
+
+def test_everything_that_a_module_defines_is_a_unit_with_its_lines() -> None:
+    found = units("m.py", "m", GUARDED)
+    assert {name: (unit.facts.type, unit.lines) for name, unit in found.items()} == {
+        "": ("module", "1-1"),
+        "LIMIT": ("constant", "6-6"),
+        "names": ("constant", "7-7"),
+        "wait": ("function", "10-10"),
+        "wait#2": ("function", "12-13"),
+        "Fast": ("class", "18-20"),
+        "Fast.Part": ("class", "19-20"),
+        "Fast.Part.turn": ("method", "20-20"),
+        "<module>": ("module", "6-22"),
+    }
+    assert found["LIMIT"].facts.full == "m.LIMIT"
+
+
+def test_a_module_that_is_being_edited_keeps_what_parses() -> None:
+    text = (
+        "import os\n\ndef good(one):\n    return os.path.join(one)\n\n"
+        "def bad(:\n    pass\n\nclass Fine:\n    def go(self): ...\n"
+    )
+    found = units("m.py", "m", text)
+    assert {name: unit.lines for name, unit in found.items()} == {
+        "good": "3-4", "bad": "6-7", "Fine": "9-10", "Fine.go": "10-10",
+    }  # fmt: skip
+    assert found["good"].facts.params == ("one",)
+    assert found["bad"].facts.full == "m.bad"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (codecs.BOM_UTF8 + b"a = 'x'\r\n", "a = 'x'\n"),
+        ("# coding: latin-1\nname = 'é'\n".encode("latin-1"), "# coding: latin-1\nname = 'é'\n"),
+        (
+            "# -*- coding: cp1251 -*-\nname = 'да'".encode("cp1251"),
+            "# -*- coding: cp1251 -*-\nname = 'да'",
+        ),
+        (b"# coding: nothing\nx = 1\n", "# coding: nothing\nx = 1\n"),
+        (b"x = '\xff'\n", "x = '\ufffd'\n"),
+        (b"x = 1\0\n", "x = 1\ufffd\n"),
+    ],
+)
+def test_a_file_is_decoded_as_python_does(data: bytes, said: str) -> None:
+    assert decoded(data) == said
+
+
+def test_lines_are_those_of_python() -> None:
+    text = 'a = "\u2028 \x0c \x85"\n\x0c\ndef here():\n    return "\u2029"\n'
+    found = units("m.py", "m", text)
+    assert found["here"].lines == "3-4"
+    assert found["here"].texts.body.startswith("return")
+
+
+def test_stubs_and_files_up_to_two_megabytes_are_read() -> None:
+    assert [one.doc_id for one in of_file("m.pyi", "m", b"def f(x: int) -> str: ...\n")] == [
+        "m.pyi::f"
+    ]
+    big = b"def f():\n    return 1\n\nDATA = '" + b"x" * (3 << 19) + b"'\n"
+    assert "m.py::f" in [one.doc_id for one in of_file("m.py", "m", big)]
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "full"),
+    [
+        ("os.path", "a.b", "os.path"),
+        (".c.d", "a.b", "a.b.c.d"),
+        ("..c", "a.b", "a.c"),
+        (".c", "a", "a.c"),
+        ("....c", "a", "c"),
+    ],
+)
+def test_a_relative_name_is_made_absolute(name: str, package: str, full: str) -> None:
+    assert absolute(name, package) == full
+
+
+def test_calls_are_joined_by_full_names() -> None:
+    files = {
+        ("p/__init__.py", "p"): "from .tools import made\n\ndef top():\n    return made()\n",
+        ("p/tools.py", "p.tools"): (
+            "def made():\n    return other()\n\ndef other(): ...\n\n"
+            "class A:\n    def one(self):\n        return self.two()\n    def two(self): ...\n"
+        ),
+        (
+            "q/tools.py",
+            "q.tools",
+        ): "def made(): ...\ndef other(): ...\nclass B:\n    def two(self): ...\n",
+    }
+    found = [
+        understand(one)
+        for (path, name), text in files.items()
+        for one in of_module(path, name, text)
+    ]
+    rows = {unit.facts.full: row for row, unit in enumerate(found) if unit.facts.symbol}
+    graph = Graph(found)
+    for caller, callee in (
+        ("p.top", "p.tools.made"),
+        ("p.tools.made", "p.tools.other"),
+        ("p.tools.A.one", "p.tools.A.two"),
+    ):
+        beside = {one.row: one.reason for one in graph.neighbours(rows[caller])}
+        assert beside[rows[callee]] is Reason.CALL
+        assert rows[callee.replace("p.", "q.", 1)] not in beside if "A" not in callee else True
+
+
+PACKAGES = ("requests", "click", "jinja2")
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def folder(package: str) -> Path:
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def trees(package: str) -> Iterator[tuple[str, str, ast.Module]]:
+    """Yield each file's path below the package's parent, its module, and its tree."""
+    root = folder(package)
+    for file in sorted(root.rglob("*.py")):
+        path = file.relative_to(root.parent).as_posix()
+        yield path, module_of(path), ast.parse(file.read_bytes())
+
+
+def rebound(node: FUNCTION) -> Iterator[str]:
+    """Yield the names that mean something else inside a function than outside."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.arg):
+            yield inner.arg
+        elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            yield inner.id
+        elif isinstance(inner, ast.alias):
+            yield inner.asname or inner.name
+        elif isinstance(inner, FUNCTION) and inner is not node:
+            yield inner.name
+
+
+@pytest.fixture(scope="module", params=PACKAGES)
+def identity_read(request: pytest.FixtureRequest) -> tuple[str, list[Unit]]:
+    package: str = request.param
+    return package, [understand(one) for one in documents(folder(package))]
+
+
+def test_each_relative_import_has_the_name_that_python_gives_it(
+    identity_read: tuple[str, list[Unit]],
+) -> None:
+    package, units = identity_read
+    by_path: dict[str, set[str]] = {}
+    for unit in units:
+        if unit.mode is Mode.CODE:
+            by_path.setdefault(unit.path, set()).update(unit.facts.imports)
+    count = 0
+    for path, module, tree in trees(package):
+        inside = module if path.endswith("__init__.py") else module.rpartition(".")[0]
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or not node.level or path not in by_path:
+                continue
+            base = resolve_name("." * node.level + (node.module or ""), inside)
+            for alias in node.names:
+                assert f"{base}.{alias.name}" in by_path[path], (path, node.lineno)
+                count += 1
+    assert count > 50
+    assert not [name for names in by_path.values() for name in names if name.startswith(".")]
+
+
+def test_each_call_of_a_function_of_the_same_module_has_its_full_name(
+    identity_read: tuple[str, list[Unit]],
+) -> None:
+    package, units = identity_read
+    called: dict[tuple[str, str], set[str]] = {}
+    for unit in units:
+        if unit.facts.type == "function":
+            called.setdefault((unit.path, unit.facts.full), set()).update(unit.facts.calls)
+    count = 0
+    for path, module, tree in trees(package):
+        functions = [node for node in tree.body if isinstance(node, FUNCTION)]
+        names = {node.name for node in functions}
+        for node in functions:
+            bound = set(rebound(node))
+            for call in ast.walk(node):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+                    name = call.func.id
+                    if name in names - bound:
+                        assert f"{module}.{name}" in called[path, f"{module}.{node.name}"], (
+                            path,
+                            call.lineno,
+                        )
+                        count += 1
+    assert count > 10

@@ -1,0 +1,596 @@
+"""decision.json, report.md, and what a build server gets."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+from harness.core.errors import BadFile
+from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict, together
+from harness.core.scores import Estimate
+from harness.report.decision.ci import (
+    Annotation,
+    Checked,
+    Held,
+    Level,
+    Loss,
+    github,
+    gitlab,
+    notes,
+    to_junit,
+)
+from harness.report.decision.ci import to_markdown as to_markdown_ci
+from harness.report.decision.decision_json import from_json, schema, to_json, without_times
+from harness.report.decision.files import to_markdown, write_reports
+from harness.report.inputs import ReportInput
+from harness.report.rounding import markdown
+from harness.report.trends import Entry, Interval, StepKept
+from tests.make import report_inputs
+
+PATH = Path("decision.json")
+
+
+@pytest.fixture(scope="module")
+def both() -> list[ReportInput]:
+    return [report_inputs.report("mail"), report_inputs.compared_only("bare")]
+
+
+def written(reports: list[ReportInput]) -> Any:  # noqa: ANN401  what json gives back
+    return json.loads(json.dumps(to_json(reports), allow_nan=False))
+
+
+def test_it_keeps_its_schema(both: list[ReportInput]) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.validate(written(both), schema(), jsonschema.Draft202012Validator)
+
+
+def test_the_schema_is_closed(both: list[ReportInput]) -> None:
+    value = written(both)
+    value["datasets"][0]["steps"][0]["extra"] = 1
+    with pytest.raises(BadFile, match="extra"):
+        from_json(value, PATH)
+
+
+def test_an_inconclusive_finding_must_say_what_would_settle_it() -> None:
+    value = written([report_inputs.report()])
+    value["datasets"][0]["steps"][1]["findings"][2]["settle"] = ""
+    with pytest.raises(BadFile, match="settle"):
+        from_json(value, PATH)
+
+
+def test_decisions_are_read_back(both: list[ReportInput]) -> None:
+    found = from_json(written(both), PATH)
+    assert [(d.dataset, d.decision.step, d.decision.outcome) for d in found] == [
+        ("mail", "shadow", Outcome.PROMOTE),
+        ("mail", "tantivy", Outcome.HOLD),
+        ("mail", "hybrid", Outcome.HOLD),
+    ]
+    assert [each.decision for each in found] == list(both[0].decisions)
+
+
+def test_a_finding_whose_cause_belongs_to_another_verdict_is_refused() -> None:
+    value = written([report_inputs.report()])
+    finding = value["datasets"][0]["steps"][0]["findings"][0]
+    assert (finding["verdict"], finding["cause"]) == ("pass", "kept")
+    finding["cause"] = "broken"
+    with pytest.raises(BadFile, match=r"pass has the cause broken\. Write it again"):
+        from_json(value, PATH)
+
+
+def test_a_verdict_that_its_findings_do_not_give_is_refused() -> None:
+    value = written([report_inputs.report()])
+    value["datasets"][0]["steps"][2]["verdict"] = "pass"
+    value["datasets"][0]["steps"][2]["outcome"] = "promote"
+    with pytest.raises(BadFile, match="hybrid of mail says pass, promote, but its findings give"):
+        from_json(value, PATH)
+
+
+def test_the_summary_is_the_worst_of_all(both: list[ReportInput]) -> None:
+    summary = written(both)["summary"]
+    assert summary["verdict"] == "fail"
+    assert summary["outcomes"] == {"promote": 1, "hold": 2, "rollback": 0}
+    assert written(both[1:])["summary"]["verdict"] is None
+
+
+def test_together() -> None:
+    assert together([]) is Verdict.INCONCLUSIVE
+    assert together([Verdict.PASS]) is Verdict.PASS
+    assert together([Verdict.PASS, Verdict.INCONCLUSIVE]) is Verdict.INCONCLUSIVE
+    assert together([Verdict.INCONCLUSIVE, Verdict.FAIL]) is Verdict.FAIL
+
+
+def later(report: ReportInput) -> ReportInput:
+    """Give the same report of another day and machine, with other timed verdicts."""
+
+    def change(decision: StepDecision) -> StepDecision:
+        quick = Estimate(1, 1, 1, 1)
+        findings = tuple(
+            replace(f, verdict=Verdict.PASS, cause=Cause.KEPT, estimate=quick, reason="quick")
+            if f.timed
+            else f
+            for f in decision.findings
+        )
+        return replace(decision, findings=findings, blocked_by="")
+
+    of = replace(
+        report.provenance, machine="other", decided_at="2027-01-01T00:00:00Z", expires_at=None
+    )
+    assert report.latency is not None
+    latency = replace(report.latency, percentiles={}, ratios={}, aa={})
+    return replace(report_inputs.rejudged(report, change), provenance=of, latency=latency)
+
+
+def test_without_times_two_days_are_equal() -> None:
+    report = report_inputs.report()
+    one, other = to_json([report]), to_json([later(report)])
+    assert one != other
+    assert without_times(one) == without_times(other)
+
+
+def test_without_times_a_verdict_that_a_clock_gave_is_gone() -> None:
+    report = report_inputs.report()
+    timed = [f for f in report.decisions[2].findings if f.timed]
+    slow = report_inputs.rejudged(report, lambda d: replace(d, findings=(d.findings[0], *timed)))
+    one, other = to_json([slow]), to_json([later(slow)])
+    assert one["summary"]["verdict"] != other["summary"]["verdict"]
+    assert without_times(one) == without_times(other)
+
+
+def test_without_times_leaves_its_argument_and_the_untimed_findings() -> None:
+    value = to_json([report_inputs.report()])
+    before = copy.deepcopy(value)
+    rest = without_times(value)
+    assert value == before
+    hybrid = rest["datasets"][0]["steps"][2]
+    gates = [found["gate"] for found in hybrid["findings"]]
+    assert gates == ["ndcg", "natural language", "identifiers"]
+    assert hybrid["untimed_verdict"] == "fail"
+
+
+def test_without_times_still_sees_a_changed_number() -> None:
+    report = report_inputs.report()
+    decision = report.decisions[0]
+    first = replace(decision.findings[0], estimate=Estimate(0.5, 0.4, 0.6, 39))
+    changed = replace(decision, findings=(first, *decision.findings[1:]))
+    other = replace(report, decisions=(changed, *report.decisions[1:]))
+    assert without_times(to_json([report])) != without_times(to_json([other]))
+
+
+def test_an_unverified_arm_has_no_times() -> None:
+    latency = written([report_inputs.report()])["datasets"][0]["latency"]
+    assert set(latency["percentiles"]) == {"fts5-default", "tantivy-default"}
+    assert "hybrid" not in latency["ratios"]
+    assert latency["percentiles"]["fts5-default"]["max"]["high"] is None
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return to_markdown([report_inputs.report("mail"), report_inputs.compared_only("bare")])
+
+
+def test_every_reason_and_settlement_is_there(text: str) -> None:
+    for decision in report_inputs.report().decisions:
+        assert f"\n### {decision.step}: {decision.outcome.value.upper()}" in text
+        for finding in decision.findings:
+            assert markdown(finding.reason) in text
+            assert markdown(finding.remedy) in text
+
+
+def test_sentences_of_a_gate_stand_apart() -> None:
+    def terse(decision: StepDecision) -> StepDecision:
+        said = [replace(one, reason="too noisy", remedy="wait") for one in decision.findings]
+        return replace(decision, findings=tuple(said))
+
+    text = to_markdown([report_inputs.rejudged(report_inputs.report(), terse)])
+    assert "too noisy. To reach a decision: wait." in text
+
+
+def test_tables_keep_their_columns(text: str) -> None:
+    columns = 0
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            columns = 0
+            continue
+        found = len(re.findall(r"(?<!\\)\|", line))
+        assert columns in (0, found), line
+        columns = found
+
+
+def test_nothing_of_a_stranger_is_markup(text: str) -> None:
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "<b>" not in text
+    assert not re.search(r"(?<!\\)\]\(", text)
+    assert "://" not in text
+    assert "\x00" not in text
+    assert "\n# heading" not in text
+
+
+def test_no_number_is_missing_its_words(text: str) -> None:
+    assert not re.search(r"\b(nan|inf|None)\b", text)
+    assert "No race was run, so nothing is said about time." in text
+    assert "No policy was named" in text
+
+
+def test_the_worst_queries_are_at_most_ten(text: str) -> None:
+    part = text.partition("Queries that lost most: hybrid\n")[2].partition("\n#")[0]
+    assert len([line for line in part.splitlines() if line.startswith("|")]) == 2 + 10
+
+
+def test_the_same_text_again(text: str) -> None:
+    assert to_markdown([report_inputs.report("mail"), report_inputs.compared_only("bare")]) == text
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
+def test_five_files_and_nothing_else(tmp_path: Path) -> None:
+    out = tmp_path / "reports"
+    written = write_reports([report_inputs.report()], out)
+    assert {path.name for path in out.iterdir()} == {
+        "index.html", "explore.html", "report.md", "decision.json", "junit.xml",
+    }  # fmt: skip
+    assert set(written) == set(out.iterdir())
+    decision = json.loads(written.decision.read_text(encoding="utf-8"))
+    assert len(from_json(decision, written.decision)) == 3
+
+
+@pytest.mark.slow
+def test_the_same_bytes_in_every_file(tmp_path: Path) -> None:
+    one = write_reports([report_inputs.report()], tmp_path / "one")
+    two = write_reports([report_inputs.report()], tmp_path / "two")
+    for left, right in zip(one, two, strict=True):
+        assert left.read_bytes() == right.read_bytes()
+
+
+ENTRY = Entry(
+    decision_sha256="0" * 64,
+    decided_at=datetime(2026, 1, 1, tzinfo=UTC),
+    dataset="pages",
+    commit="",
+    code="c",
+    python="3.12",
+    packages={},
+    data={"corpus": "1", "queries": "2", "qrels": "3"},
+    policy=None,
+    measure="nDCG@10",
+    steps=(),
+    means={"own": {"nDCG@10": Interval(value=0.5, low=0.4, high=0.6, n=9)}, "none": {}},
+)
+
+
+LOSS = Loss("q1", "two words", 0.75, 0.25, "")
+
+
+def finding(verdict: Verdict) -> Finding:
+    return Finding(
+        "quality",
+        "non_inferior",
+        verdict,
+        OF_VERDICT[verdict],
+        "it lost",
+        "b",
+        None,
+        None,
+        "",
+        "ask more",
+    )
+
+
+def checked(verdict: Verdict, *losses: Loss, blocked_by: str = "") -> Checked:
+    decision = StepDecision("own", "fts5", "own", False, (finding(verdict),), blocked_by)  # noqa: FBT003
+    held = (Held("own", "fts5", losses or (LOSS,), verdict),)
+    return Checked("out", ENTRY, (decision,), held, file="data/q.jsonl", lines={"q1": 4})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "level", "word"),
+    [
+        (Verdict.FAIL, Level.ERROR, "HOLD"),
+        (Verdict.INCONCLUSIVE, Level.WARNING, "HOLD (inconclusive)"),
+        (Verdict.PASS, Level.WARNING, "PROMOTE"),
+    ],
+)
+def test_a_loss_is_an_error_only_where_a_gate_fails(
+    verdict: Verdict, level: Level, word: str
+) -> None:
+    found = checked(verdict)
+    (note,) = notes(found, 5)
+    assert (note.level, note.file, note.line) == (level, "data/q.jsonl", 4)
+    assert note.message == "q1 (two words): 0.7500 → 0.2500"
+    assert f"| own | fts5 → own | {word} |" in to_markdown_ci(found, 5)
+
+
+def test_what_would_settle_it_is_said() -> None:
+    said = to_markdown_ci(checked(Verdict.INCONCLUSIVE, blocked_by="before"), 5)
+    assert "- INCONCLUSIVE own, quality: it lost To reach a decision: ask more" in said
+    assert "- own waits for before" in said
+    assert "\n- " not in to_markdown_ci(checked(Verdict.PASS), 5)
+
+
+def test_no_answer_is_said_in_words() -> None:
+    found = checked(Verdict.FAIL, replace(LOSS, now=None, instead="timed_out"))
+    assert notes(found, 5)[0].message == "q1 (two words): 0.7500 → timed_out"
+    assert "| q1 | 4 | two words | 0.7500 | timed\\_out |" in to_markdown_ci(found, 5)
+
+
+def test_a_query_without_a_line_is_noted_without_a_file() -> None:
+    (note,) = notes(checked(Verdict.FAIL, replace(LOSS, query_id="q2")), 5)
+    assert (note.file, note.line) == ("", None)
+
+
+def test_an_arm_without_a_mean_has_no_number() -> None:
+    assert "| none | ∅ |" in to_markdown_ci(checked(Verdict.PASS), 5)
+
+
+def test_only_the_most_are_named() -> None:
+    many = [replace(LOSS, query_id=f"q{at}") for at in range(30)]
+    found = checked(Verdict.FAIL, *many)
+    assert [note.message.split()[0] for note in notes(found, 3)] == ["q0", "q1", "q2"]
+    said = to_markdown_ci(found, 3)
+    assert "30 in nDCG@10; shown: 3." in said
+    assert "q3" not in said
+
+
+def test_no_text_of_strangers_is_markup() -> None:
+    evil = "a | b\n# c <img src=x> [d](https://e) @f <!-- g --> ```"
+    found = replace(checked(Verdict.FAIL, replace(LOSS, text=evil)), place="--> <script>")
+    said = to_markdown_ci(found, 5)
+    (row,) = (line for line in said.splitlines() if line.startswith("| q1 |"))
+    assert "a \\| b \\# c &lt;img src=x&gt; \\[d\\](https&#58;//e) &#64;f" in row
+    assert "<script>" not in said
+    assert "<img" not in said
+
+
+def test_a_step_that_was_not_there_is_said() -> None:
+    old = StepKept(
+        step="own", control="fts5", candidate="own", verdict=Verdict.FAIL, outcome=Outcome.HOLD,
+        gates={}, ratios={},
+    )  # fmt: skip
+    found = replace(checked(Verdict.PASS), baseline=ENTRY)
+    assert "| own | fts5 → own | PROMOTE | not there | 1 of 1 gates pass |" in to_markdown_ci(
+        found, 5
+    )
+    was = replace(found, baseline=ENTRY.model_copy(update={"steps": (old,)}))
+    assert "| own | fts5 → own | PROMOTE | HOLD | 1 of 1 gates pass |" in to_markdown_ci(was, 5)
+
+
+def test_a_difference_of_means_is_signed() -> None:
+    then = ENTRY.model_copy(
+        update={"means": {"own": {"nDCG@10": Interval(value=0.4, low=None, high=None, n=9)}}}
+    )
+    said = to_markdown_ci(replace(checked(Verdict.PASS), baseline=then, changed=("the code",)), 5)
+    assert "| own | 0.5000 | 0.4000 | +0.1000 |" in said
+    assert "Other than in the baseline: the code." in said
+
+
+NOTE = Annotation(Level.ERROR, "own loses", "q1: 1 → 0", "data\nq1", "data/queries.jsonl", 7)
+
+
+def test_a_note_is_a_workflow_command() -> None:
+    assert github(NOTE) == "::error file=data/queries.jsonl,line=7,title=own loses::q1: 1 → 0"
+
+
+def test_a_note_without_a_line_names_none() -> None:
+    assert github(NOTE._replace(file="", line=None)) == "::error title=own loses::q1: 1 → 0"
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r", "\x0b", "\x85", "\u2028"])
+def test_no_text_begins_a_command_of_its_own(ends: str) -> None:
+    evil = f"ask{ends}::stop-commands::x"
+    for note in (NOTE._replace(message=evil), NOTE._replace(title=evil)):
+        assert len(github(note).splitlines()) == 1
+
+
+def test_what_separates_is_escaped() -> None:
+    said = github(NOTE._replace(file="a,b:c%.jsonl", title="x,y::z", message="50 %: a,b"))
+    assert said == "::error file=a%2Cb%3Ac%25.jsonl,line=7,title=x%2Cy%3A%3Az::50 %25: a,b"
+
+
+def test_a_code_quality_report_has_what_gitlab_reads() -> None:
+    (found,) = gitlab([NOTE])
+    assert set(found) == {"description", "check_name", "fingerprint", "severity", "location"}
+    assert found["severity"] in {"info", "minor", "major", "critical", "blocker"}
+    assert found["location"] == {"path": "data/queries.jsonl", "lines": {"begin": 7}}
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_fingerprint_lasts_while_the_note_is_about_the_same() -> None:
+    moved = NOTE._replace(line=9, message="q1: 1 → 0.5", title="other words")
+    other = NOTE._replace(key="data\nq2")
+    prints = [row["fingerprint"] for row in gitlab([NOTE, moved, other])]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_a_report_leaves_out_what_has_no_line() -> None:
+    assert gitlab([NOTE._replace(line=None), NOTE._replace(file="")]) == []
+
+
+def parsed(*reports: ReportInput) -> ET.Element:
+    return ET.fromstring(to_junit(reports))  # noqa: S314  just written
+
+
+def test_one_suite_a_step_one_case_a_gate() -> None:
+    root = parsed(report_inputs.report("mail"))
+    suites = {suite.get("name"): suite for suite in root}
+    assert list(suites) == ["mail/shadow", "mail/tantivy", "mail/hybrid"]
+    cases = suites["mail/tantivy"].findall("testcase")
+    assert [case.get("name") for case in cases] == ["ndcg", "filters", "overlap", "budget <p50>"]
+    assert {case.get("classname") for case in cases} == {"mail/tantivy"}
+    assert suites["mail/tantivy"].get("tests") == "4"
+
+
+def test_fail_is_a_failure_and_inconclusive_an_error() -> None:
+    report = report_inputs.report()
+    root = parsed(report)
+    cases = {(c.get("classname"), c.get("name")): c for c in root.iter("testcase")}
+    for decision in report.decisions:
+        for finding in decision.findings:
+            case = cases[f"mail/{decision.step}", finding.gate]
+            bad = [child.tag for child in case if child.tag in ("failure", "error", "skipped")]
+            expected = {
+                Verdict.PASS: [], Verdict.FAIL: ["failure"], Verdict.INCONCLUSIVE: ["error"],
+            }  # fmt: skip
+            assert bad == expected[finding.verdict]
+            assert finding.reason in (case.findtext("system-out") or "")
+    error = cases["mail/tantivy", "overlap"].find("error")
+    assert error is not None
+    assert error.get("type") == "inconclusive"
+    assert "About 210 queries" in (error.text or "")
+    assert (root.get("failures"), root.get("errors")) == ("2", "2")
+    assert [suite.get("skipped") for suite in root] == ["0", "0", "1"]
+
+
+def test_a_step_without_gates_is_not_green() -> None:
+    report = report_inputs.report()
+    empty = report_inputs.rejudged(report, lambda decision: replace(decision, findings=()))
+    assert parsed(empty).get("errors") == "3"
+
+
+def test_waiting_is_not_green() -> None:
+    suite = parsed(report_inputs.report())[2]
+    skipped = suite.find("testcase/skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "waits for tantivy"
+
+
+def test_characters_that_xml_forbids_are_shown_otherwise() -> None:
+    def hostile(decision: StepDecision) -> StepDecision:
+        bad = "".join(report_inputs.HOSTILE)
+        finding = replace(decision.findings[0], gate=bad, reason=bad)
+        finding = replace(finding, verdict=Verdict.FAIL, cause=Cause.BROKEN)
+        return replace(decision, findings=(finding,))
+
+    root = parsed(report_inputs.rejudged(report_inputs.report(), hostile))
+    name = root.find("testsuite/testcase")
+    assert name is not None
+    assert "nul \u2400 bell" in (name.get("name") or "")
+
+
+def test_without_decisions_there_is_no_suite() -> None:
+    root = parsed(report_inputs.compared_only())
+    assert root.get("tests") == "0"
+    assert list(root) == []
+
+
+class Form(NamedTuple):
+    """What an element may be."""
+
+    children: str
+    """Regular expression over the names of its children, each with a space after it."""
+    required: frozenset[str]
+    optional: frozenset[str]
+
+
+RESULT = Form("", frozenset(), frozenset({"message", "type"}))
+
+
+TEXT = Form("", frozenset(), frozenset())
+
+
+FORMS = {
+    "testsuites": Form(
+        r"(testsuite )*",
+        frozenset(),
+        frozenset(["name", "time", "tests", "failures", "disabled", "errors"]),
+    ),
+    "testsuite": Form(
+        r"(properties )?(testcase )*(system-out )?(system-err )?",
+        frozenset({"name", "tests"}),
+        frozenset([
+            "failures",
+            "errors",
+            "time",
+            "disabled",
+            "skipped",
+            "timestamp",
+            "hostname",
+            "id",
+            "package",
+        ]),
+    ),
+    "properties": Form(r"(property )+", frozenset(), frozenset()),
+    "property": Form("", frozenset({"name", "value"}), frozenset()),
+    "testcase": Form(
+        r"((skipped|error|failure|system-out|system-err) )*",
+        frozenset({"name", "classname"}),
+        frozenset({"assertions", "time", "status"}),
+    ),
+    "skipped": RESULT,
+    "failure": RESULT,
+    "error": RESULT,
+    "system-out": TEXT,
+    "system-err": TEXT,
+}
+
+
+def faults(root: ET.Element) -> Iterator[str]:
+    """Say what is not as the form has it."""
+    for element in root.iter():
+        if element.tag not in FORMS:
+            yield f"no element {element.tag}"
+            continue
+        form = FORMS[element.tag]
+        has = set(element.keys())
+        if not form.required <= has <= form.required | form.optional:
+            yield f"{element.tag} has {sorted(has)}"
+        names = "".join(f"{child.tag} " for child in element)
+        if not re.fullmatch(form.children, names):
+            yield f"{element.tag} holds {names}"
+        for name in ("tests", "failures", "errors", "skipped"):
+            if name in has and not element.get(name, "").isdecimal():
+                yield f"{element.tag} counts {name} as {element.get(name)}"
+
+
+def strange(finding: Finding) -> Finding:
+    return replace(
+        finding, gate=f"{finding.gate} <&\x00\ud800>]]>", reason="a\x1b[31m]]>\n&amp;<b>"
+    )
+
+
+def reports() -> Iterator[ET.Element]:
+    whole = report_inputs.report()
+    spoilt = report_inputs.rejudged(
+        whole, lambda one: replace(one, findings=tuple(map(strange, one.findings)))
+    )
+    empty = report_inputs.rejudged(whole, lambda one: replace(one, findings=()))
+    for found in ([whole], [spoilt], [empty], []):
+        yield ET.fromstring(to_junit(found))  # noqa: S314  just written
+
+
+@pytest.mark.parametrize("root", [*reports()], ids=["whole", "strange", "no gates", "nothing"])
+def test_jenkins_takes_it(root: ET.Element) -> None:
+    assert list(faults(root)) == []
+
+
+@pytest.mark.parametrize("root", [*reports()], ids=["whole", "strange", "no gates", "nothing"])
+def test_gitlab_tells_cases_apart(root: ET.Element) -> None:
+    cases = [(case.get("classname"), case.get("name")) for case in root.iter("testcase")]
+    assert len(set(cases)) == len(cases)
+    for case in root.iter("testcase"):
+        assert (case.get("name") or "").strip()
+        assert len([child for child in case if child.tag in {"skipped", "error", "failure"}]) <= 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<testsuites skipped='1'/>",
+        "<testsuites><testsuite name='a'/></testsuites>",
+        "<testsuites><testcase name='a' classname='b'/></testsuites>",
+        "<testsuites><testsuite name='a' tests='x'/></testsuites>",
+        "<testsuites><testsuite name='a' tests='1'><testcase name='b'/></testsuite></testsuites>",
+        "<testsuites><note/></testsuites>",
+    ],
+)
+def test_another_form_is_noticed(text: str) -> None:
+    assert list(faults(ET.fromstring(text)))  # noqa: S314  written above

@@ -1,0 +1,418 @@
+"""The explorer's columns and page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs
+
+import numpy as np
+import pytest
+
+from harness.core.errors import BadFile, HarnessError
+from harness.core.records import Document
+from harness.core.run import Row, Run, Status
+from harness.core.scores import Estimate, Paired
+from harness.measures.decompose import decompose
+from harness.report.explorer import (
+    EXCERPT,
+    ends,
+    hits,
+    pack,
+    themes,
+    to_explorer,
+    values,
+)
+from harness.report.explorer_stages import from_json, holds, stages
+from harness.report.html import TEMPLATES, explore_link
+from harness.report.inputs import Apart, ReportInput, Step
+from harness.report.page.queries import DEPTH
+from harness.report.rounding import for_json
+from tests.make import report_inputs
+from tests.make.explorer_data import data_of, unpacked
+
+
+@pytest.fixture(scope="module")
+def found() -> SimpleNamespace:
+    return values(report_inputs.report())
+
+
+def value(found: SimpleNamespace, code: int) -> float | str | None:
+    return found.reasons[-1 - code] if code < 0 else found.numbers[code]
+
+
+def test_every_value_of_every_arm_comes_back(found: SimpleNamespace) -> None:
+    report = report_inputs.report()
+    for arm, side in enumerate(report.arms.values()):
+        for at, measure in enumerate(found.measures):
+            column = found.scores[arm][at]
+            by_query = side.scores[measure].by_query
+            for query_id, code in zip(found.ids, column, strict=True):
+                if query_id in by_query:
+                    assert value(found, code) == for_json(by_query[query_id])
+                else:
+                    assert code < 0
+
+
+def test_why_there_is_no_value_is_said(found: SimpleNamespace) -> None:
+    hybrid = found.scores[found.arms.index("hybrid-rrf")][0]
+    assert value(found, hybrid[found.ids.index("q05")]) == "failed"
+    assert value(found, hybrid[-1]) == "negative query"
+    assert found.status[2][5] == Status.FAILED
+    assert found.relevant[-1] == 0
+
+
+def test_a_measure_that_an_arm_lacks_is_not_measured() -> None:
+    report = report_inputs.report()
+    name = "fts5-default"
+    side = replace(report.arms[name], scores={"nDCG@10": report.arms[name].scores["nDCG@10"]})
+    found = values(replace(report, arms={**report.arms, name: side}))
+    column = found.scores[0][found.measures.index("RR@10")]
+    assert {value(found, code) for code in column} == {"not measured"}
+
+
+def test_numbers_are_stored_once(found: SimpleNamespace) -> None:
+    assert len(found.numbers) == len(set(found.numbers))
+    assert len(found.reasons) == len(set(found.reasons))
+
+
+def test_comparisons_carry_classes_noise_and_intervals(found: SimpleNamespace) -> None:
+    report = report_inputs.report()
+    of = next(each for each in found.compared if each.name == "tantivy")
+    evidence = report.evidence["tantivy"]
+    assert (found.arms[of.control], found.arms[of.candidate]) == ("fts5-default", "tantivy-default")
+    assert [found.classes[at] for at in of.classes] == list(evidence.agreement.classes)
+    assert [found.classes[at] for at in of.noise] == list(evidence.noise.classes)
+    whole = report.differences["tantivy"]["nDCG@10"]
+    assert of.differences[0] == ends(whole)
+    by_slice = dict(zip(found.slices, of.slices, strict=True))
+    assert by_slice["phrase"] == ends(report.slice_differences["tantivy"]["phrase"])
+
+
+def test_classes_say_how_deep_they_look() -> None:
+    report = report_inputs.report()
+    of = report.evidence["tantivy"]
+    deeper = {**of.agreement.scores, "Jaccard@50": of.agreement.scores["Jaccard@10"]}
+    none = replace(of, agreement=replace(of.agreement, scores={}))
+    deep = replace(of, agreement=replace(of.agreement, scores=deeper))
+    found = values(replace(report, evidence={"one": of, "deep": deep, "none": none})).compared
+    assert [each.depth for each in found] == [10, 50, 0]
+
+
+def test_the_parts_of_a_difference_are_those_of_decompose(found: SimpleNamespace) -> None:
+    report = report_inputs.report()
+    evidence = report.evidence["tantivy"]
+    of = next(each for each in found.compared if each.name == "tantivy")
+    pairs = Paired.of(evidence.control.scores["nDCG@10"], evidence.candidate.scores["nDCG@10"])
+    moved = [pairs.query_ids[at] for at in np.flatnonzero(pairs.difference)]
+    parts = decompose(evidence.control.run, evidence.candidate.run, report.qrels, "nDCG@10", moved)
+    shown = dict(zip(found.ids, of.shown, strict=True))
+    order = dict(zip(found.ids, of.order, strict=True))
+    for at, query_id in enumerate(moved):
+        assert value(found, shown[query_id]) == pytest.approx(parts.shown[at], abs=1e-9)
+        assert value(found, order[query_id]) == pytest.approx(parts.order[at], abs=1e-9)
+    still = set(found.ids) - set(moved)
+    assert still
+    assert all(shown[query_id] < 0 for query_id in still)
+
+
+def test_an_open_end_is_no_number() -> None:
+    assert ends(Estimate(0.5, -float("inf"), 0.7, 3)) == (0.5, None, 0.7, 3)
+    assert ends(None) is None
+
+
+def test_a_query_that_a_run_lacks_was_not_asked() -> None:
+    report = report_inputs.report()
+    name = "tantivy-default"
+    rows = [row for row in report.arms[name].run.rows() if row.query_id != "q03"]
+    side = replace(report.arms[name], run=Run.of(name, rows))
+    bare: dict[str, Any] = {"evidence": {}, "arms": {**report.arms, name: side}}
+    found = values(replace(report, **bare))
+    assert found.status[1][3] == Status.NOT_ASKED
+    assert found.status[1].count(int(Status.NOT_ASKED)) == 1
+
+
+def test_what_was_set_beside_the_text_is_shown() -> None:
+    report = report_inputs.report()
+    asked = replace(report.queries["q02"], params={"sender": "a\x00", "limit": 5})
+    found = values(replace(report, queries={**report.queries, "q02": asked}))
+    assert found.params[2] == "limit = 5, sender = a␀"
+    assert found.params[3] == ""
+
+
+@pytest.fixture(scope="module")
+def report() -> ReportInput:
+    return report_inputs.report()
+
+
+@pytest.fixture(scope="module")
+def found_hits(report: ReportInput) -> SimpleNamespace:
+    return hits(report)
+
+
+def rows(lengths: list[int], flat: list[int]) -> list[list[int]]:
+    ends = list(accumulate(lengths, initial=0))
+    return [flat[low:high] for low, high in pairwise(ends)]
+
+
+def test_the_first_ten_of_every_arm(report: ReportInput, found_hits: SimpleNamespace) -> None:
+    for side, shown in zip(report.arms.values(), found_hits.shown, strict=True):
+        for query_id, row in zip(report.queries, rows(shown.lengths, shown.docs), strict=True):
+            assert tuple(found_hits.ids[doc] for doc in row) == side.run.ranking(query_id, 10)
+        assert shown.found == side.run.lengths.tolist()
+
+
+def test_the_whole_ranking_tells_where_a_hit_stands_in_every_arm(report: ReportInput) -> None:
+    queries = list(report.queries)
+    found = hits(report)
+    firsts = [rows(shown.lengths, shown.docs) for shown in found.shown]
+    for side, shown, own in zip(report.arms.values(), found.shown, firsts, strict=True):
+        lengths = [found.distinct[at] - len(own[at]) for at in range(len(queries))]
+        told = rows(lengths, shown.deeper)
+        assert sum(map(len, told)) == len(shown.deeper)
+        for at, query_id in enumerate(queries):
+            others = dict.fromkeys(doc for first in firsts for doc in first[at])
+            ranking = side.run.ranking(query_id)
+            names = [found.ids[doc] for doc in others if doc not in own[at]]
+            assert told[at] == [ranking.index(n) + 1 if n in ranking else 0 for n in names]
+    assert any(rank > DEPTH for shown in found.shown for rank in shown.deeper)
+    assert any(rank == 0 for shown in found.shown for rank in shown.deeper)
+
+
+def test_judgements_of_what_is_shown_and_of_what_is_relevant(
+    report: ReportInput, found_hits: SimpleNamespace
+) -> None:
+    listed = rows(found_hits.lengths, list(range(len(found_hits.judged))))
+    for query_id, row in zip(report.queries, listed, strict=True):
+        grades = report.qrels.grades[query_id]
+        seen = {d for side in report.arms.values() for d in side.run.ranking(query_id, 10)}
+        told = {found_hits.ids[found_hits.judged[at]]: found_hits.grades[at] for at in row}
+        assert told == {d: g for d, g in grades.items() if g > 0 or d in seen}
+        for side, shown in zip(report.arms.values(), found_hits.shown, strict=True):
+            ranking = side.run.ranking(query_id)
+            for at in row:
+                doc_id = found_hits.ids[found_hits.judged[at]]
+                rank = ranking.index(doc_id) + 1 if doc_id in ranking else 0
+                assert shown.ranks[at] == rank
+
+
+def test_each_document_is_stored_once_and_cut(found_hits: SimpleNamespace) -> None:
+    assert (
+        len(found_hits.ids)
+        == len(set(found_hits.ids))
+        == len(found_hits.texts)
+        == len(found_hits.titles)
+    )
+    texts = [text for text in found_hits.texts if text is not None]
+    assert max(map(len, texts)) == EXCERPT
+    assert found_hits.texts[found_hits.ids.index("d007")] is None
+
+
+def test_documents_are_asked_for_once(report: ReportInput) -> None:
+    asked: list[frozenset[str]] = []
+
+    def documents(ids: frozenset[str]) -> Mapping[str, Document]:
+        asked.append(ids)
+        return {}
+
+    found = hits(replace(report, documents=documents))
+    assert asked == [frozenset(found.ids)]
+    assert set(found.texts) == {None}
+
+
+def test_a_failure_is_told_in_words(found_hits: SimpleNamespace) -> None:
+    hybrid = found_hits.shown[2]
+    assert hybrid.instead[5].startswith("failed: disk I/O <b>error</b> | ␀")
+    assert hybrid.instead[11] == "found nothing"
+    assert sorted(hybrid.instead) == [5, 11]
+
+
+def test_late_and_never_asked_are_not_the_same(report: ReportInput) -> None:
+    run = Run.of("fts5-default", [Row("q00", Status.TIMED_OUT), Row("q01", Status.NOT_ASKED)])
+    side = replace(report.arms["fts5-default"], run=run)
+    shown = hits(replace(report, arms={"fts5-default": side})).shown[0]
+    assert [shown.instead[at] for at in (0, 1, 2)] == [
+        "timed out",
+        "was not asked",
+        "was not asked",
+    ]
+    assert len(shown.found) == len(report.queries)
+    assert shown.deeper == []
+
+
+def test_times_are_medians_of_arms_that_were_verified(
+    report: ReportInput, found_hits: SimpleNamespace
+) -> None:
+    assert report.latency is not None
+    race = report.latency.race
+    assert [one.arm for one in found_hits.times] == [0, 1]
+    assert found_hits.unverified == [2]
+    first, second = found_hits.times
+    times = race.elapsed_ns["fts5-default"]
+    assert first.median == [int(value) for value in np.median(times, axis=0)]
+    assert first.low == times.min(axis=0).tolist()
+    assert first.high == times.max(axis=0).tolist()
+    again = [int(v) for v in np.median(race.repeated_ns["fts5-default"], axis=0)]
+    assert first.again == again + [0] * (len(first.median) - len(again))
+    assert len(second.again) == len(second.median)
+    assert first.processes == 4
+
+
+def test_a_raced_query_keeps_its_own_row(report: ReportInput) -> None:
+    assert report.latency is not None
+    race = replace(
+        report.latency.race,
+        query_ids=("q07", "left", "q02"),
+        elapsed_ns={"fts5-default": np.array([[7, 1, 2], [7, 1, 4]])},
+        repeated_ns={"fts5-default": np.array([[5], [5]])},
+        verified={"fts5-default": True},
+    )
+    (times,) = hits(replace(report, latency=replace(report.latency, race=race))).times
+    assert (times.queries, times.median, times.high) == ([7, 2], [7, 3], [7, 4])
+    assert times.again == [5, 0]
+
+
+def test_without_a_race_there_is_no_time(report: ReportInput) -> None:
+    found = hits(replace(report, latency=None))
+    assert (found.times, found.unverified, found.machine) == ([], [], "")
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return to_explorer([report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")])
+
+
+def test_the_same_bytes_again(page: str) -> None:
+    again = to_explorer([report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")])
+    assert again.encode() == page.encode()
+
+
+def test_only_our_script_may_run_and_nothing_is_asked_for(page: str) -> None:
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert len(scripts) == 1
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none';")
+    assert f"script-src 'sha256-{digest}';" in policy[1]
+    assert not re.findall(r"\s(?:src|srcset|action|on\w+)=", page.split("<script", maxsplit=1)[0])
+    assert re.findall(r'href="([^"]*)"', page.split("<script", maxsplit=1)[0]) == [
+        "#list", "index.html", "index.html",
+    ]  # fmt: skip
+    assert "innerHTML" not in page
+    assert "@import" not in page
+    assert "url(" not in page
+
+
+def test_every_data_set_is_there_and_its_name_is_text(page: str) -> None:
+    found = data_of(page)
+    assert list(found) == ["values-0", "hits-0", "values-1", "hits-1"]
+    assert [found[f"values-{at}"]["dataset"] for at in (0, 1)] == ["mail", "<i>bare</i>"]
+    assert "<i>bare" not in page
+    assert "&lt;i&gt;bare" in page
+
+
+def test_nothing_hostile_leaves_the_packed_data(page: str) -> None:
+    assert not set("\x00\x07\x1b\u202e\u2028") & set(page)
+    assert "<script>alert" not in page
+    texts = data_of(page)["values-0"]["texts"]
+    assert texts[0] == "<script>alert('query')</script>"
+    assert "⟨U+202E⟩" in texts[2]
+    assert "�" in texts[3]
+
+
+def test_what_is_packed_comes_out_and_carries_no_time() -> None:
+    value = {"text": "ä\ud800", "list": [1, None]}
+    packed = pack(value)
+    assert unpacked(packed) == value
+    assert base64.b64decode(packed)[4:8] == bytes(4)
+    with pytest.raises(ValueError, match="JSON"):
+        pack([float("nan")])
+    with pytest.raises(TypeError):
+        pack({1, 2})
+
+
+def test_a_page_can_be_held_light_or_dark() -> None:
+    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
+    rules = themes(style)
+    papers = re.findall(r"--paper: (#\w+);", rules)
+    assert papers == re.findall(r"--paper: (#\w+);", style)[:2]
+    assert re.findall(r'data-theme="(\w+)"', rules) == ["light", "dark"]
+    assert rules.index("color-scheme: light;") < rules.index("color-scheme: dark;")
+    with pytest.raises(HarnessError, match="palettes"):
+        themes("body { margin: 0 }")
+
+
+def test_a_link_holds_what_it_names_and_nothing_else() -> None:
+    hostile = 'a&b="<x>" #%\ud800\u202e'
+    link = explore_link("mail", "fts5", hostile, "q 1+2")
+    page, state = link.split("#", maxsplit=1)
+    assert page == "explore.html"
+    assert parse_qs(state) == {
+        "d": ["mail"], "a": ["fts5"], "b": ['a&b="<x>" #%\ufffd⟨U+202E⟩'], "q": ["q 1+2"],
+    }  # fmt: skip
+    assert not set('"<> +') & set(state)
+    assert "q=" not in explore_link("mail", "a", "b")
+
+
+def test_a_report_of_nothing_is_a_page() -> None:
+    bare = replace(
+        report_inputs.compared_only(), evidence={}, arms={}, means={}, differences={}, measure="AP"
+    )
+    found = data_of(to_explorer([bare]))
+    assert found["values-0"]["arms"] == []
+    assert found["values-0"]["measures"] == ["AP"]
+    assert found["hits-0"]["shown"] == []
+
+
+ARMS = ("tantivy-default", "hybrid-rrf")
+
+
+def apart(**change: Any) -> Apart:  # noqa: ANN401  any field
+    report = report_inputs.report()
+    sides = [report.arms[arm].scores["nDCG@10"].by_query for arm in ARMS]
+    ids = [query_id for query_id in ("q09", "q02") if all(query_id in side for side in sides)]
+    values = {q: (for_json(sides[0][q]), for_json(sides[1][q])) for q in ids}
+    steps = {q: (Step(0.1 * at, 0.0), Step(-0.2, 0.05)) for at, q in enumerate(ids)}
+    made = Apart(*ARMS, "nDCG@10", ("lexical", "fused"), values, steps)  # type: ignore[arg-type]
+    return replace(made, **change)
+
+
+def test_the_steps_of_each_query_stand_in_columns() -> None:
+    (found,) = hits(replace(report_inputs.report(), apart=(apart(),))).apart
+    assert (found.control, found.candidate, found.measure) == (1, 2, "nDCG@10")
+    assert found.stages == ["lexical", "fused"]
+    assert found.queries == [9, 2]
+    assert found.shown == [[0.0, 0.1], [-0.2, -0.2]]
+    assert found.order == [[0.0, 0.0], [0.05, 0.05]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"values": {"q09": (0.123, 0.456)}},
+        {"values": {"gone": (0.1, 0.2)}},
+        {"candidate": "gone"},
+        {"measure": "AP"},
+    ],
+    ids=["another value", "another query", "another arm", "another measure"],
+)
+def test_what_no_longer_holds_is_left_out(change: dict[str, Any]) -> None:
+    report = report_inputs.report()
+    assert holds(report, apart())
+    assert not holds(report, apart(**change))
+    assert stages(replace(report, apart=(apart(**change),))) == []
+
+
+def test_a_file_that_is_something_else_is_named() -> None:
+    wrong: tuple[dict[str, Any], ...] = ({}, {"steps": [], "queries": [{}]}, {"steps": 3})
+    for written in wrong:
+        with pytest.raises(BadFile, match=r"x\.json: not what harness decompose writes"):
+            from_json(written, Path("x.json"))

@@ -1,0 +1,406 @@
+"""The decision page: its document, its HTML, and how far it can be trusted."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from harness.core.gate import OF_VERDICT, StepDecision, Verdict
+from harness.core.printable import printable
+from harness.core.scores import Estimate
+from harness.load.evidence import shown
+from harness.policy.load import load_policy
+from harness.report.decision.decision_json import schema, to_json
+from harness.report.decision.files import to_markdown
+from harness.report.html import PAGE, explore_link
+from harness.report.inputs import ReportInput, Trust
+from harness.report.page.cards import merged, sure
+from harness.report.page.queries import movers
+from harness.report.page.tables import traffic
+from harness.report.page.view import to_page
+from harness.stats.interval import TrafficMean
+from tests.make import report_inputs
+from tests.make.report_inputs import report as built
+
+pytestmark = pytest.mark.slow
+
+DETAIL = '<section class="dataset"'
+
+
+LOADING = {"src", "srcset", "action", "formaction", "data", "poster", "background"}
+
+
+class Reader(HTMLParser):
+    """Collects elements, attributes and the text that a person sees."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+        elif not self.open or self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def reports() -> list[ReportInput]:
+    return [report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")]
+
+
+@pytest.fixture(scope="module")
+def page(reports: list[ReportInput]) -> str:
+    return to_page(reports)
+
+
+@pytest.fixture(scope="module")
+def read(page: str) -> Reader:
+    return Reader(page)
+
+
+def test_the_same_bytes_again(page: str) -> None:
+    again = to_page([report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")])
+    assert again.encode() == page.encode()
+
+
+def test_only_our_script_may_run(read: Reader) -> None:
+    (ours,) = read.scripts
+    digest = base64.b64encode(hashlib.sha256(ours.encode()).digest()).decode()
+    policy = next(
+        attrs["content"]
+        for tag, attrs in read.elements
+        if tag == "meta" and attrs.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "http" not in policy
+
+
+def test_nothing_is_loaded_and_no_handler_is_inline(page: str, read: Reader) -> None:
+    tags = {tag for tag, _ in read.elements}
+    assert not tags & {"img", "link", "iframe", "object", "embed", "base", "form", "image"}
+    for _, attrs in read.elements:
+        assert not LOADING & set(attrs)
+        assert not [name for name in attrs if name.startswith("on")]
+        for name in ("href", "xlink:href"):
+            assert (attrs.get(name) or "#").startswith(("#", f"{PAGE}#"))
+    assert "@import" not in page
+    assert all(found.startswith("#") for found in re.findall(r"url\(([^)]*)\)", page))
+
+
+def test_hostile_text_is_shown_as_text(page: str, read: Reader) -> None:
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "\x00" not in page
+    assert "\u202e" not in page
+    assert "<script>alert('query')</script>" in read.text
+    assert "{{ 7 * 7 }}" in read.text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_hostile_reasons_are_shown_as_text() -> None:
+    bad = "".join(report_inputs.HOSTILE)
+
+    def hostile(decision: StepDecision) -> StepDecision:
+        finding = replace(decision.findings[0], gate=bad, reason=bad, bound=bad, unit=bad)
+        return replace(decision, step=bad + decision.step, findings=(finding,), blocked_by=bad)
+
+    page = to_page([report_inputs.rejudged(report_inputs.report(), hostile)])
+    page.encode()
+    assert not set("\x00\x07\x1b\u202e") & set(page)
+    assert "<script>alert" not in page
+    assert "<img" not in page
+
+
+def test_every_finding_is_on_the_page(read: Reader) -> None:
+    for decision in report_inputs.report().decisions:
+        for finding in decision.findings:
+            for said in (finding.gate, finding.reason, finding.bound, finding.remedy):
+                assert " ".join(printable(said).split()) in read.text
+
+
+def test_what_blocks_a_step_is_on_the_first_screen(page: str) -> None:
+    first = html.unescape(page[: page.index(DETAIL)])
+    for decision in report_inputs.report().decisions:
+        for finding in decision.blocking:
+            said = finding.reason[:-1] if finding.estimate is None else finding.bound
+            assert f"{finding.gate}: " in first
+            assert said in first
+
+
+def test_every_gate_is_on_the_first_screen_and_leads_to_its_row(page: str) -> None:
+    first = page[: page.index(DETAIL)]
+    strips = re.findall(r'<ol class="strip".*?</ol>', first, flags=re.DOTALL)
+    decisions = report_inputs.report().decisions
+    assert len(strips) == len(decisions)
+    for at, (decision, strip) in enumerate(zip(decisions, strips, strict=True)):
+        links = re.findall(r'href="#([^"]+)"', strip)
+        assert links == [f"d0-{at}-{row}" for row in range(len(decision.findings))]
+        for finding, link in zip(decision.findings, links, strict=True):
+            (row,) = re.findall(rf'<tr id="{link}".*?</tr>', page, flags=re.DOTALL)
+            assert f'class="verdict {finding.verdict.value}"' in row
+            assert html.escape(finding.gate) in row
+
+
+def test_a_bar_lies_on_its_side_of_the_bound(page: str) -> None:
+    first = page[: page.index(DETAIL)]
+    ends = {
+        verdict: re.findall(
+            rf'<li class="{verdict}">.*?class="ends" d="M([-\d.]+) 0H([-\d.]+)"', first
+        )
+        for verdict in Verdict
+    }
+    for low, high in (*ends[Verdict.PASS], *ends[Verdict.FAIL]):
+        assert (float(low) < 0) == (float(high) < 0)
+    for low, high in ends[Verdict.INCONCLUSIVE]:
+        assert float(low) < 0 < float(high)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_pages_beside_this_one_are_linked_where_there_are_any(page: str) -> None:
+    assert "Earlier decisions" not in page
+    assert "Under load" not in page
+    load = partial(shown, None, "../perf/mail/load.html")
+    beside = replace(report_inputs.report(), beside=(load,), history="trends.html")
+    linked = to_page([beside])
+    assert '<a href="trends.html">Earlier decisions</a>' in linked
+    assert '<a href="../perf/mail/load.html">The page of the load</a>' in linked
+    assert "The load is not of these arms as they are now." in linked
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_verdict_has_its_own_look_and_no_other(verdict: Verdict) -> None:
+    def all_of(decision: StepDecision) -> StepDecision:
+        remedy = "more" if verdict is Verdict.INCONCLUSIVE else ""
+        cause = OF_VERDICT[verdict]
+        findings = tuple(
+            replace(f, verdict=verdict, cause=cause, remedy=remedy) for f in decision.findings
+        )
+        return replace(decision, findings=findings, blocked_by="", taken=False)
+
+    read = Reader(to_page([report_inputs.rejudged(report_inputs.report(), all_of)]))
+    classes = [" ".join((attrs.get("class") or "").split()) for _, attrs in read.elements]
+    said = {name for name in classes if name.startswith("verdict ")}
+    assert said == {f"verdict {verdict.value}"}
+    promoted = {"card promote"} & set(classes)
+    assert bool(promoted) == (verdict is Verdict.PASS)
+
+
+def test_empty_things_are_words(page: str, read: Reader) -> None:
+    assert not re.search(r"\b(nan|NaN|inf|None|undefined behaviour)\b", read.text)
+    assert "nan" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL).lower().split()
+    assert "No race was run, so nothing is said about time." in read.text
+    assert "No slices were measured." in read.text
+    assert "nothing to measure" in read.text
+    assert "not defined for any query" in read.text
+
+
+def test_ids_are_unique_and_links_lead_somewhere(read: Reader) -> None:
+    ids = [attrs["id"] for _, attrs in read.elements if attrs.get("id")]
+    assert len(ids) == len(set(ids))
+    targets = {(attrs.get("href") or "").removeprefix("#") for _, attrs in read.elements} - {""}
+    targets = {target for target in targets if not target.startswith(PAGE)}
+    assert targets <= set(ids)
+
+
+def test_steps_and_queries_lead_to_the_explorer(read: Reader) -> None:
+    targets = {attrs.get("href") for _, attrs in read.elements}
+    report = report_inputs.report("mail")
+    for decision in report.decisions:
+        assert explore_link("mail", decision.control, decision.candidate) in targets
+    for moved in movers(report, 1)["hybrid"].worse:
+        assert (
+            explore_link("mail", "tantivy-default", "hybrid-rrf", moved.query.query_id) in targets
+        )
+
+
+def test_tables_have_captions_and_headers(page: str) -> None:
+    tables = re.findall(r"<table.*?</table>", page, flags=re.DOTALL)
+    assert len(tables) > 10
+    for table in tables:
+        assert "<caption>" in table
+        assert 'scope="col"' in table
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_report_without_any_decision_compares() -> None:
+    read = Reader(to_page([report_inputs.compared_only()]))
+    assert "How the search engines compare" in read.text
+    assert "only compared" in read.text
+    assert "May the search engine be replaced?" not in " ".join(read.text.split()[10:])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_bare_evidence_still_renders() -> None:
+    report = report_inputs.report()
+    bare = replace(
+        report,
+        evidence={},
+        arms={},
+        means={},
+        slice_means={},
+        differences={},
+        slice_differences={},
+        measure="AP",
+    )
+    read = Reader(to_page([bare]))
+    assert "Evidence for this step is missing." in read.text
+    assert "No two arms were compared." in read.text
+    assert "Nothing was measured." in read.text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_step_without_gates_cannot_look_taken() -> None:
+    report = report_inputs.rejudged(
+        report_inputs.report(), lambda d: replace(d, findings=(), blocked_by="")
+    )
+    read = Reader(to_page([report]))
+    assert "No gate judged this step, so it cannot be taken." in read.text
+    assert not [a for _, a in read.elements if "promote" in (a.get("class") or "")]
+
+
+def test_comparisons_of_the_same_arms_are_joined_under_both_names() -> None:
+    report = built()
+    first, *rest = report.evidence
+    twice = {first: report.evidence[first], "again": report.evidence[first]}
+    twice |= {name: report.evidence[name] for name in rest}
+    found = merged(
+        replace(
+            report,
+            evidence=twice,
+            differences={**report.differences, "again": report.differences[first]},
+        )
+    )
+    assert f"{first}, again" in found.evidence
+    assert "again" not in found.evidence
+    assert set(found.differences) <= set(found.evidence)
+    assert found.decisions == report.decisions
+
+
+def test_comparisons_of_different_arms_stay_apart() -> None:
+    report = built()
+    pairs = {(e.control.arm, e.candidate.arm) for e in report.evidence.values()}
+    assert len(merged(report).evidence) == len(pairs)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_every_step_keeps_its_own_gates_on_the_page() -> None:
+    report = built()
+    page = to_page([report])
+    for decision in report.decisions:
+        assert f"Gates of {decision.step}" in page
+
+
+POLICY = """\
+[policy]
+name = "m"
+version = 1
+seed = 3
+confidence = 0.9
+resamples = 1000
+power = 0.8
+evidence_days = 7
+attempts = 2
+"""
+
+
+def known(folder: Path) -> Trust:
+    """Three steps in a chain, each of two attempts planned."""
+    steps = "".join(
+        f'[[step]]\nname = "{name}"\ncontrol = "a"\ncandidate = "b"\ntaken = false\n'
+        f'[[step.gate]]\nname = "ndcg"\nrule = "non_inferior"\n'
+        'measure = "nDCG@10"\nmargin = 0.02\n'
+        for name in ("shadow", "tantivy", "hybrid")
+    )
+    (folder / "policy.toml").write_text(POLICY + steps)
+    return Trust(load_policy(folder / "policy.toml"))
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> ReportInput:
+    return replace(report_inputs.report(), trust=known(tmp_path))
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_step_says_what_its_design_allows(report: ReportInput) -> None:
+    said = [" ".join(sure(report, decision)) for decision in report.decisions]
+    for step in said:
+        assert step.endswith("False-promotion rate: the design allows 2.5 % in one attempt.")
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("write", [to_page, to_markdown])
+def test_people_see_the_budget(
+    report: ReportInput, write: Callable[[Sequence[ReportInput]], str]
+) -> None:
+    said = "Error budget: 5.0 % false promotion at each control, over 2 planned attempts of 2.5 %."
+    assert said in write([report])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_attempts_that_are_declared_are_called_so(report: ReportInput) -> None:
+    assert report.trust
+    declared = replace(report.trust, policy=replace(report.trust.policy, declared="no log is kept"))
+    assert "Attempts are declared, not counted: no log is kept." in declared.together
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_machines_get_the_numbers(report: ReportInput) -> None:
+    written = to_json([report, report_inputs.compared_only()])
+    jsonschema.validate(written, schema(), jsonschema.Draft202012Validator)
+    first, second = (dataset["trust"] for dataset in written["datasets"])
+    assert second is None
+    assert first == {
+        "alpha": {"level": 0.025, "allowed": 0.05, "attempts": 2, "declared": ""},
+    }
+
+
+def test_arms_and_comparisons_have_both_means() -> None:
+    report = report_inputs.report()
+    evidence = report.evidence["tantivy"]
+    key = f"{evidence.control.arm}~{evidence.candidate.arm}"
+    found = {
+        evidence.control.arm: TrafficMean(Estimate(0.25, 0.2, 0.3, 40), 0.62),
+        key: TrafficMean(Estimate(-0.05, -0.1, 0.0, 40), 0.5),
+    }
+    table = traffic(replace(report, traffic=found))
+    arm, difference = table.rows
+    assert arm[0].text == evidence.control.arm
+    assert arm[1].text == "0.2500"
+    assert (arm[2].text, difference[2].text) == ("62.0 %", "50.0 %")
+    assert arm[3].text != arm[1].text
+    assert difference[0].text == f"{evidence.control.arm} → {evidence.candidate.arm}"
+    assert difference[1].text.endswith("0.0500")
+    assert traffic(report).rows == ()

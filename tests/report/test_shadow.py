@@ -1,0 +1,253 @@
+"""The page of a live comparison."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from harness.agreement import Class
+from harness.core.run import Status
+from harness.core.scores import Estimate
+from harness.shadow import page as shadow_page
+from harness.shadow import words as shadow_words
+from harness.shadow.divergences import Accepted, Judged, Standing, Suppressions
+from harness.shadow.log import Between
+from harness.shadow.page import side_by_side, to_page
+from harness.shadow.record import Degradation, Divergence, Kind
+from harness.shadow.summary import Point, Summary
+from harness.shadow.words import Shadowed, to_json, troubles
+from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
+from tests.report.test_page import LOADING, Reader
+
+pytestmark = pytest.mark.slow
+
+TODAY = date(2026, 11, 22)
+
+
+HOSTILE = "<script>alert(1)</script>\u202e&amp;"
+
+
+TIES = Accepted.of(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
+
+
+def found(suppressions: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> Shadowed:
+    """Fold a log with one of each, whose candidate shows ``twice`` documents in every answer."""
+    summary, rng = Summary(bounds()), random.Random(1)
+    for number in range(1, 101):
+        quick = seen(elapsed_ns=rng.randint(500_000, 900_000), duplicates=twice)
+        summary.see(attempt(number, text=f"q{number}", slices=("id",), candidate=quick))
+    summary.see(attempt(101, text="ties", outcome=Class.TIE_ORDER, slices=("words",)))
+    summary.see(attempt(102, text=HOSTILE, outcome=Class.DISJOINT, jaccard=0.0))
+    summary.see(shed(103, reason=HOSTILE))
+    for one in divergences().values():
+        summary.tell(one)
+    summary.note(Degradation(0, "w1", START, "candidate", Kind.CRASH, HOSTILE))
+    traces = summary.diverging.traces()
+    known = Suppressions(accepted=suppressions)
+    return Shadowed(summary, Judged.of(traces, known, today=TODAY), known)
+
+
+def divergences() -> dict[tuple[str, int], Divergence]:
+    ties = divergence(101, Class.TIE_ORDER, ["a", "b"], ["b", "a"], text="ties")
+    lost = divergence(102, Class.DISJOINT, ["a", HOSTILE], ["c", "a2"], text=HOSTILE)
+    lost = replace(lost, params={HOSTILE: HOSTILE})
+    return {(one.writer, one.number): one for one in (ties, lost)}
+
+
+def page(shown: Shadowed) -> str:
+    times = {"control": {"p50": Estimate(1e6, 0.9e6, 1.1e6, 102), "p99": None}}
+    return to_page(shown, divergences(), times, today=TODAY, top=5, commands=(HOSTILE,))
+
+
+def empty() -> Shadowed:
+    return Shadowed(Summary(bounds()), Judged(()), Suppressions())
+
+
+def test_the_page_runs_nothing_and_loads_nothing() -> None:
+    read = Reader(page(found()))
+    assert not read.scripts
+    for tag, attributes in read.elements:
+        assert tag not in {"script", "link", "img", "iframe", "object"}
+        assert not LOADING & set(attributes)
+        assert not [name for name in attributes if name.startswith("on")]
+    policy = [a["content"] for t, a in read.elements if t == "meta" and "http-equiv" in a]
+    assert policy
+    assert str(policy[0]).startswith("default-src 'none'; style-src 'unsafe-inline'; base-uri")
+
+
+def test_what_people_typed_is_shown_and_cannot_turn_the_line_around() -> None:
+    text = Reader(page(found())).text
+    assert "<script>alert(1)</script>⟨U+202E⟩&amp;" in text
+    assert "\u202e" not in text
+
+
+def test_the_page_says_what_to_know_first() -> None:
+    text = Reader(page(found())).text
+    assert "1 alarm raised (duplicates); mean Jaccard of the first hits 0.9" in text
+    assert "; 1 attempt of 1 query diverged without being accepted." in text
+    assert "2 diverging attempts: 1 accepted, 1 open. 1 block the next step." in text
+    assert "class tie_order" in text
+    assert "too few times" in text
+
+
+def test_every_table_of_the_page_has_its_numbers() -> None:
+    text = Reader(page(found())).text
+    assert "103 102 99.0 % 0 0.0 % 0 0.0 % 1 1.0 %" in text
+    assert "candidate: crash 1 degradation" in text
+
+
+def test_the_same_log_gives_the_same_bytes() -> None:
+    assert page(found()) == page(found())
+
+
+def test_an_empty_log_makes_a_page_that_says_so() -> None:
+    text = Reader(to_page(empty(), {}, {}, today=TODAY, top=5, commands=())).text
+    assert "No attempt was written down yet." in text
+    assert "Nothing was compared yet." in text
+    assert "No pair was timed yet." in text
+    assert "Nothing is accepted." in text
+
+
+def test_the_json_is_json_and_says_the_same() -> None:
+    said = to_json(found(), today=TODAY, percentiles={})
+    told = json.loads(json.dumps(said, allow_nan=False))
+    assert told["tally"] == {
+        "attempted": 103, "compared": 102, "errored": 0, "skipped": 0, "shed": 1, "missing": 0,
+    }  # fmt: skip
+    assert [one["state"] for one in told["alarms"] if one["name"] == "duplicates"] == [
+        "raised", "early",
+    ]  # fmt: skip
+    assert [one["register"] for one in told["divergences"]] == ["open", "accepted"]
+    assert told["estimates"]["overlap"]["n"] == 102
+    assert told["sequences"]["overlap"][-1]["n"] == 102
+    assert told["blocking"] == 1
+    assert json.dumps(to_json(empty(), today=TODAY, percentiles={}), allow_nan=False)
+
+
+def test_red_is_for_alarms_and_not_for_answers_that_differ() -> None:
+    quiet = found(twice=0)
+    assert quiet.judged.blocking
+    assert '<li class="card hold">' in page(found())
+    assert '<li class="card unsure">' in page(quiet)
+    assert shadow_words.headline(quiet).startswith("Mean Jaccard of the first hits")
+    calm = replace(quiet, judged=replace(quiet.judged, standing=()))
+    assert shadow_words.headline(calm).endswith("; every divergence is accepted.")
+
+
+def test_the_headline_of_a_calm_log() -> None:
+    assert shadow_words.headline(empty()).startswith("No alarm is raised")
+    assert empty().early
+
+
+def test_side_by_side_shows_where_each_hit_went() -> None:
+    shown = side_by_side(found().judged.standing, divergences())
+    ties = next(one for one in shown if one.outcome == "tie_order")
+    assert ties.control is not None
+    assert ties.candidate is not None
+    assert [(h.doc_id, h.move) for h in ties.control.hits] == [("a", "down 1"), ("b", "up 1")]
+    assert [(h.doc_id, h.move) for h in ties.candidate.hits] == [("b", "up 1"), ("a", "down 1")]
+    assert not ties.blocks
+    assert shown[0].blocks
+    assert shown[0].standing is Standing.OPEN
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "says"),
+    [
+        (Status.ANSWERED, "", "found nothing"),
+        (Status.FAILED, "disk gone", "failed: disk gone"),
+        (Status.TIMED_OUT, "2 s", "was given up: 2 s"),
+        (Status.NOT_ASKED, "", "was not asked"),
+    ],
+)
+def test_an_arm_without_hits_says_why(status: Status, error: str, says: str) -> None:
+    gone = replace(side([]), status=status, error=error)
+    one = replace(divergences()["w1", 102], candidate=gone)
+    (first, *_) = side_by_side(found().judged.standing, {("w1", 102): one})
+    assert first.candidate is not None
+    assert (first.candidate.hits, first.candidate.instead) == ((), says)
+
+
+def test_a_divergence_that_is_not_in_the_log_is_no_error() -> None:
+    (first, *_) = side_by_side(found().judged.standing, {})
+    assert first.control is None
+    assert (
+        "The log does not hold this divergence."
+        in Reader(to_page(found(), {}, {}, today=TODAY, top=1, commands=())).text
+    )
+
+
+def test_sequences_are_drawn_with_unbounded_ends() -> None:
+    points = [Point(at, Estimate(0.1, 0.0, math.inf, at)) for at in range(1, 50)]
+    drawn = shadow_page.sequences("s", {"ratio": points, "failures": []})
+    assert drawn is not None
+    assert "unbounded" in drawn
+    assert drawn.count("median time ratio") == 2
+    assert shadow_page.sequences("s", {"ratio": []}) is None
+
+
+def test_the_engines_are_named_where_the_log_names_them() -> None:
+    named = replace(found(), between=Between("old <b>", "new"))
+    assert shadow_words.headline(named).startswith("old <b> → new: 1 alarm raised")
+    assert "<h1><bdi>new in the shadow of old &lt;b&gt;</bdi></h1>" in page(named)
+    assert "The candidate in the shadow of the control" in page(found())
+
+
+WHY = "a request cannot be read: it has a length and a transfer encoding"
+
+
+NOT_TAKEN = Degradation(0, "w1", START, "shadow", Kind.NOT_TAKEN, WHY)
+
+
+def shown(summary: Summary) -> Shadowed:
+    return Shadowed(summary, Judged(()), Suppressions())
+
+
+def test_each_query_that_was_not_taken_is_counted() -> None:
+    summary = Summary(bounds())
+    summary.see(attempt(1))
+    for times in (1, 1, 2, 16):
+        summary.note(replace(NOT_TAKEN, times=times))
+    assert "; 20 served queries could not be compared" in shadow_words.headline(shown(summary))
+    assert shadow_words.tally(summary).rows[0][-1].text == "20"
+    (row,) = troubles(summary).rows
+    assert [cell.text for cell in row] == ["not taken", "20", "no attempt"]
+    assert row[0].note == WHY
+    told = to_json(shown(summary), today=TODAY, percentiles={})
+    assert told["not_taken"] == [{"cause": WHY, "times": 20}]
+    assert told["degradations"] == []
+
+
+def test_a_time_that_is_not_known_is_not_compared_and_counted() -> None:
+    summary = Summary(bounds())
+    one = attempt(1, control=seen(elapsed_ns=None))
+    for attempted in (one, attempt(2)):
+        summary.see(attempted)
+    assert summary.tally.compared == 2
+    assert {name: track.now and track.now.n for name, track in summary.tracks.items()} == {
+        "overlap": 2, "failures": 2, "slow": 1, "ratio": 1,
+    }  # fmt: skip
+    (row,) = troubles(summary).rows
+    assert [cell.text for cell in row] == ["time", "1", "no time compared"]
+    assert to_json(shown(summary), today=TODAY, percentiles={})["untimed"] == 1
+
+
+def test_what_was_seen_lies_within_its_interval_or_there_is_none() -> None:
+    """The slow share of 12 pairs and then 88 others lay outside its own interval."""
+    summary = Summary(bounds())
+    for number in range(1, 101):
+        taken = 1_000 if number > 12 else 1_000_000
+        summary.see(attempt(number, control=seen(elapsed_ns=taken)))
+        for estimate in to_json(shown(summary), today=TODAY, percentiles={})["estimates"].values():
+            low, high = estimate["low"], estimate["high"]
+            assert low is None or low <= estimate["value"]
+            assert high is None or estimate["value"] <= high
+    slow = summary.tracks["slow"].now
+    assert slow is not None
+    assert not slow.low <= slow.value <= slow.high
+    assert shadow_words.estimates(summary).rows[2][2].text == "no one value: it moved"
