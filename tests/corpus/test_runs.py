@@ -388,7 +388,7 @@ def test_every_reader_takes_a_grade_that_a_tool_wrote_as_a_float(tmp_path: Path)
         "quepid": exchange.read_quepid(file("query,docid,rating\nq,d,2.0\n")).qrels.grades,
         "rank-eval": exchange.read_rank_eval(file(json.dumps(requests))).qrels.grades,
         "opensearch": exchange.read_opensearch(file(json.dumps(ratings))).qrels.grades,
-        "api": load_qrels({"q": {"d": 2.0}}).grades,  # type: ignore[arg-type]
+        "api": load_qrels({"q": {"d": 2.0}}).grades,
     }
     assert {name: grades for name, grades in found.items() if grades != {"q": {"d": 2}}} == {}
 

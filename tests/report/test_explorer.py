@@ -44,7 +44,7 @@ def found() -> SimpleNamespace:
     return values(report_inputs.report())
 
 
-def value(found: SimpleNamespace, code: int) -> float | str | None:
+def value(found: SimpleNamespace, code: int) -> Any:  # noqa: ANN401  of the page
     return found.reasons[-1 - code] if code < 0 else found.numbers[code]
 
 
