@@ -223,7 +223,7 @@ class _Update:
     reader: Reader
 
     def follow(self, listed: Listed) -> Updated:
-        """Give up what is gone, and take in what is new or other than it was."""
+        """Drop what is gone, and take in what is new or other than it was."""
         rows = self.db.execute("SELECT path, size, mtime_ns, ctime_ns, sha256 FROM file")
         known: dict[str, tuple[Any, ...]] = {row[0]: row[1:] for row in rows}
         gone = sorted(known.keys() - {one.path for one in listed.files})

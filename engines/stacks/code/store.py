@@ -60,7 +60,7 @@ def put(
 
 
 def drop(db: sqlite3.Connection, path: str) -> None:
-    """Give up the units of a file, and its lines in none."""
+    """Drop the units of a file, and its lines in none."""
     for rowid, entry in db.execute("SELECT id, entry FROM unit WHERE path = ?", (path,)):
         db.execute(GONE, (rowid, *entry_of(*json_of(entry)).terms))
     db.execute("DELETE FROM unit WHERE path = ?", (path,))
