@@ -8,10 +8,10 @@ from harness.judge.pool import labels_in, samples_in
 from harness.pipeline.layout import Layout
 
 
-def collect(layout: Layout, control: ArmResult, candidate: ArmResult) -> Samples:
+def collect(layout: Layout, control: ArmResult, candidate: ArmResult) -> Samples | None:
     """Read the judged samples of all comparisons."""
     del control, candidate
-    return Samples(samples_in(layout))
+    return Samples(samples_in(layout)) or None
 
 
 KIND: EvidenceKind[Layout, Samples] = EvidenceKind(

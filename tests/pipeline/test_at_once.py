@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date
 from functools import partial
 from importlib import import_module
@@ -214,7 +213,7 @@ def test_two_decisions_are_both_in_the_history(tmp_path: Path, at_once: AtOnce) 
 def test_two_who_accept_are_both_in_the_register(tmp_path: Path, at_once: AtOnce) -> None:
     path = tmp_path / "accepted.toml"
     first = Accepted.of("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
-    both = [first, replace(first, kind=Class.REORDER)]
+    both = [first, first.model_copy(update={"kind": Class.REORDER})]
     at_once([partial(accept, path, one, today=date(2031, 5, 1)) for one in both])
     assert set(read_suppressions(path).entries) == set(both)
 

@@ -45,7 +45,7 @@ def test_what_processes_do_is_what_one_does(
         monkeypatch.setattr(drive, "observe", None)  # this process runs no query
         assert made(tmp_path / "two") == alone
     assert not said
-    assert not [*(tmp_path / "exchanged").iterdir()]
+    assert not (tmp_path / "exchanged").exists()
 
 
 def test_an_index_is_opened_once_and_another_one_is_refused(measured: Toy) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -141,9 +141,7 @@ def test_beside_busy_programs_it_would_pass_and_says_nothing(
 ) -> None:
     """The light one's slowest waited ten times their own time, so the ratio falls below 10."""
     race = raced(Machine(0.15), tmp_path, monkeypatch)
-    blind = Race(**{name: getattr(race, name) for name in Race.__dataclass_fields__} | {
-        "lost_ns": {arm: 0 * lost for arm, lost in race.lost_ns.items()}
-    })  # fmt: skip
+    blind = replace(race, lost_ns={arm: 0 * lost for arm, lost in race.lost_ns.items()})
     assert verdict(blind, max_stolen=1e6) is Verdict.PASS
     assert verdict(race) is Verdict.INCONCLUSIVE
     assert verdict(race, max_stolen=1e6) is Verdict.INCONCLUSIVE

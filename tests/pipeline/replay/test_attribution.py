@@ -42,7 +42,7 @@ DAMAGE: dict[str, tuple[str, str, Damage, str]] = {
         "lexical",
         "tantivy",
         lambda at: shutil.rmtree(at / mail.TANTIVY),
-        "no index here .*answered by fts5",
+        "no index here.*answered by fts5",
     ),
     "tantivy-flipped": (
         "lexical",
