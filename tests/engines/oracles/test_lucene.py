@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from engines import registry as arms
-from engines.lexical.terms import identifiers
-from engines.stacks.agent_mail.contract import Filters, RankingMode
+from engines.lexical.terms import indexed
+from engines.stacks.agent_mail.contract import Filters, RankingMode, names
 from tests.engines.oracles import lucene, texts
 from tests.engines.oracles.questions import Part, Question, any_of, drawn
 from tests.make.mail.tantivy import WEIGHTS, built
@@ -51,7 +51,7 @@ def mail_ways(part: Part) -> list[str]:
         fields = {"subject": WEIGHTS.subject / CONSTANT, "body": 1 / CONSTANT}
     found = ways((sign, "phrase" if kind == "joined" else kind, words), fields)
     if kind in {"word", "joined"}:
-        whole = identifiers("-".join(words))
+        whole = names("-".join(words))
         found += [f"whole^1.0 term {name}" for name in whole]
     return found
 
@@ -107,13 +107,10 @@ def test_message_search_finds_what_lucene_finds(tmp_path: Path) -> None:
     theirs = lucene.best(
         {
             str(m.message_id): [
-                ("subject", m.subject),
-                ("body", m.body),
-                *[("text", part) for part in (m.subject, m.subject, m.body)],
-                (
-                    "whole",
-                    " ".join(identifiers(f"{m.subject}\n{m.body}") * WEIGHTS.identifiers),
-                ),
+                ("subject", subject := indexed(m.subject)),
+                ("body", body := indexed(m.body)),
+                *[("text", part) for part in (subject, subject, body)],
+                ("whole", " ".join(names(f"{m.subject}\n{m.body}") * WEIGHTS.identifiers)),
             ]
             for m in messages
         },
