@@ -11,8 +11,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from harness.core.parts import part
-
 if TYPE_CHECKING:
     from harness.api.comparison import (
         Difference,
@@ -106,6 +104,8 @@ def __getattr__(name: str) -> object:
     if name in _HOME_OF:
         return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     if name in _SLICE_OF:
+        from harness.core.parts import part
+
         return getattr(part(*_SLICE_OF[name].split(".")), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -55,8 +55,6 @@ def table(
     from harness.stats.inference import Inference
     from harness.tables.stage import table as made
 
-    if to and to.suffix not in WRITTEN:
-        raise HarnessError(f"{to}: name a file that ends in {', '.join(WRITTEN)}")
     named: dict[str, list[Path]] = {}
     for given in runs:
         name, files = _named(given)
@@ -65,6 +63,8 @@ def table(
         named[name] = files
     if to:
         check_new(to, reads=(qrels, *(file for files in named.values() for file in files)))
+    if to and to.suffix not in WRITTEN:
+        raise HarnessError(f"{to}: name a file that ends in {', '.join(WRITTEN)}")
     found = made(
         named,
         qrels,

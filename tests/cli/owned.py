@@ -87,7 +87,6 @@ NEW = {
     "judge": ("pool.qrels", "--machine", "judge.toml"),
     "panel settle": ("judged/pool.a.qrels", "judged/pool.b.qrels"),
     "history page": (),
-    "plan": ("--policy", "policy/toy.toml", "--dataset", "toy"),
     "queries from-log": ("beir/queries.jsonl", "--size", "20"),
     "queries pool": (
         "beir/queries.jsonl",
@@ -99,13 +98,14 @@ NEW = {
     ),
     "tune": ("fts5", "--dataset", "beir", "--split", "test", "--search", "space.toml"),
     "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
+    "table": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
 }
 """Commands that write a file, and its option."""
 FILE_OPTION = {
     "pool": "--out", "decompose": "--out", "judge": "--out", "history page": "--out",
     "panel settle": "--out", "queries pool": "--out",
     "queries from-log": "--out", "tune": "--out",
-    "measure": "--out",
+    "measure": "--out", "table": "--out",
 }  # fmt: skip
 AGAIN = {"history page", "judge", "tune"}
 """Of them, those that replace a file of their own."""
@@ -117,7 +117,8 @@ IN_PLACE = {
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
-    "--arm", "--arrivals", "--baseline", "--bounds", "--candidate-token", "--control-token",
+    "--arm", "--arrivals", "--baseline", "--bounds", "--candidate-reading",
+    "--candidate-token", "--control-token",
     "--key", "--machine", "--mailbox", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",

@@ -22,7 +22,7 @@ STAGES = ("prepare", "index", "replay", "score", "compare")
 COMMANDS = (
     *(f"stage {name}" for name in STAGES),
     "race", "gate", "report", "demo", "run", "decompose", "verify", "sign", "selftest", "export",
-    "load", "measure", "shadow traffic", "tune", "pool", "judge", "serve", "ask", "doctor",
+    "load", "measure", "table", "shadow traffic", "tune", "pool", "judge", "serve", "ask", "doctor",
     "init", "ci", "mail-server", "mail index",
     "mail drop-fts5", "migrate begin", "migrate observe", "migrate status",
     "migrate advance", "migrate rollback", "migrate drill", "migrate mend", "regress",

@@ -166,7 +166,7 @@ def test_a_file_of_somebodys_own_is_never_replaced(
     if name == "pool":
         assert "queries.jsonl: is there already" in harness(*words, "site/queries").error
     assert seen(ready.root) == before
-    file = "site/mine" + {"decompose": ".json", "tune": ".toml"}.get(name, "")
+    file = "site/mine" + {"decompose": ".json", "tune": ".toml", "table": ".md"}.get(name, "")
     said = harness(*words, file)
     if name == "pool":
         assert "no judgement is missing" in said.error

@@ -91,7 +91,7 @@ CASES = {
     "queries pool": Case(
         ("queries", "pool", "beir/queries.jsonl", "beir/corpus.jsonl", "--arms", "fts5",
          "--depth", "2", "--out", "first.qrels"),
-        "harness/cli/data.py",
+        "harness/logs/commands.py",
     ),
     "convert": Case(
         ("convert", NAME, "--format", "quepid", "--out", "quepid"), "harness/cli/data.py"
