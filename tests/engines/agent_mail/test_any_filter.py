@@ -55,7 +55,7 @@ Search = Callable[[str, Filters, RankingMode, int], CandidateList]
 
 
 @pytest.fixture(scope="module")
-def mail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+def opened_mail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
     folder = tmp_path_factory.mktemp("any")
     build(folder, MAIL)
     with whole(folder) as opened:
@@ -85,15 +85,15 @@ def mismatches(search: Search, columns: Columns) -> list[Case]:
 
 
 @pytest.mark.parametrize("tier", [FallbackTier.FTS5, FallbackTier.TANTIVY, FallbackTier.LIKE])
-def test_a_filter_chooses_from_what_words_find(mail: Whole, tier: FallbackTier) -> None:
-    search = mail.service.tiers.lexical[tier].search
+def test_a_filter_chooses_from_what_words_find(opened_mail: Whole, tier: FallbackTier) -> None:
+    search = opened_mail.service.tiers.lexical[tier].search
     everything = search("", NONE, RankingMode.RELEVANCE, ALL).candidates
     assert [c.message_id for c in everything] == [m.message_id for m in MAIL]
     assert mismatches(search, COLUMNS) == []
 
 
-def test_a_filter_chooses_from_what_is_near(mail: Whole) -> None:
-    semantic = mail.service.tiers.semantic
+def test_a_filter_chooses_from_what_is_near(opened_mail: Whole) -> None:
+    semantic = opened_mail.service.tiers.semantic
     assert isinstance(semantic, Semantic)
 
     @cache
@@ -112,10 +112,12 @@ def test_a_filter_chooses_from_what_is_near(mail: Whole) -> None:
     assert wrong == []
 
 
-def test_a_filter_chooses_from_either_leg_of_hybrid(mail: Whole) -> None:
+def test_a_filter_chooses_from_either_leg_of_hybrid(opened_mail: Whole) -> None:
     def ids(tier: FallbackTier, text: str, filters: Filters) -> frozenset[int]:
         asked = TierQuery(text, filters, RankingMode.RELEVANCE, rrf_k=60, rerank_top_k=10)
-        return frozenset(h.message_id for h in mail.service.tiers.rank(tier, asked, ALL).hits)
+        return frozenset(
+            h.message_id for h in opened_mail.service.tiers.rank(tier, asked, ALL).hits
+        )
 
     @cache
     def either(text: str) -> frozenset[int]:
