@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.command import Result, app, command
 from harness.cli.options import MayWrite, listed
+from harness.cli.project import Project
 from harness.core.errors import HarnessError
 
 WRITTEN = (".md", ".tex", ".csv")
@@ -62,7 +63,8 @@ def table(
             raise HarnessError(f"two systems are named {name}. Name them: NAME=FILE")
         named[name] = files
     if to:
-        check_new(to, reads=(qrels, *(file for files in named.values() for file in files)))
+        read = [file for files in named.values() for file in files]
+        check_new(to, reads=(qrels, *read, *Project.here().sources))
     if to and to.suffix not in WRITTEN:
         raise HarnessError(f"{to}: name a file that ends in {', '.join(WRITTEN)}")
     found = made(
