@@ -15,7 +15,7 @@ from harness.core.parts import RULES
 from tests.make.toy import HEAD, NAME, STEP, Toy
 from tests.source import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(1)]
 COMMANDS = {
     "clicks": ("clicks",),
     "judge": ("pool", "judge", "panel", "labels"),
@@ -55,7 +55,11 @@ def run(copy: Path, *words: str, at: Path | None = None) -> subprocess.Completed
     )
 
 
-@pytest.fixture(scope="module", params=sorted(COMMANDS))
+FIRST = sorted(COMMANDS, key=lambda name: (name not in RULES.values(), name))
+"""Slices, those with rules of gates first: a run without ``--all`` takes the first."""
+
+
+@pytest.fixture(scope="module", params=FIRST)
 def slice_(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
