@@ -104,16 +104,17 @@ def test_message_search_finds_what_lucene_finds(tmp_path: Path) -> None:
     lucene.jars()
     messages = texts.mail()
     questions = drawn([m.body for m in messages], COUNT, 4, prefixes=True)
+    given: dict[str, list[tuple[str, str]]] = {}
+    for m in messages:
+        subject, body = indexed(m.subject), indexed(m.body)
+        given[str(m.message_id)] = [
+            ("subject", subject),
+            ("body", body),
+            *[("text", part) for part in (subject, subject, body)],
+            ("whole", " ".join(names(f"{m.subject}\n{m.body}") * WEIGHTS.identifiers)),
+        ]
     theirs = lucene.best(
-        {
-            str(m.message_id): [
-                ("subject", subject := indexed(m.subject)),
-                ("body", body := indexed(m.body)),
-                *[("text", part) for part in (subject, subject, body)],
-                ("whole", " ".join(names(f"{m.subject}\n{m.body}") * WEIGHTS.identifiers)),
-            ]
-            for m in messages
-        },
+        given,
         lines(questions, mail_ways),
         K,
         tmp_path,
