@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from harness.core.errors import BadFile
 from harness.core.formats import json_of
+from harness.core.printable import many
 from harness.core.reading import MAX_FILE_BYTES, Malformed, naming, opened, raw_lines, whole
 from harness.core.records import Query
 from harness.shadow.http_searcher import request_parts, unpacked
@@ -51,7 +52,7 @@ def recorded(path: Path, reading: Reading) -> Iterator[Query]:
                 raise BadFile(path, problem, "Correct request.text or request.k there") from exc
             yield Query(str(requests), asked.text)
     if not compared:
-        problem = f"none of its {requests} requests is one of {', '.join(reading.request.compared)}"
+        problem = f"none of its {many(requests, 'request')} is one of {', '.join(reading.request.compared)}"
         hint = "Name them in request.compared, or give an access log, a HAR file, or a .gor file"
         raise BadFile(path, problem, hint)
 

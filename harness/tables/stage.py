@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from harness.api.comparison import check_ids
 from harness.api.data import QrelsLike, RunLike, load_qrels, load_run
 from harness.core.errors import EvidenceError, UnknownName
+from harness.core.formats import cell
 from harness.core.names import checked
 from harness.core.printable import many, one_line
 from harness.core.run import Run
@@ -172,7 +173,7 @@ class Table:
              "mean": self.mean(one, of), "mark": self.mark(one, of)}
             for one in self.systems for of in self.measures
         ]  # fmt: skip
-        return pd.concat([pd.DataFrame(means), self.tests()]).to_csv(index=False)
+        return pd.concat([pd.DataFrame(means), self.tests()]).map(cell).to_csv(index=False)
 
     def to_markdown(self) -> str:
         """Write the table; the best mean of each measure is bold."""

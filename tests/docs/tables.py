@@ -14,8 +14,6 @@ FILLED = {
     "LOG": "out/shadow",
     "MBOX": "collections/mine/mbox",
     "NAME": "theirs",
-    "NEWER": ".",
-    "OLDER": ".",
     "OWNER": "acme",
     "PATH": "collections",
     "PEERS": ".venv",

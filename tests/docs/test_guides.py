@@ -218,7 +218,7 @@ def test_messages_that_a_guide_explains_are_messages_of_the_code() -> None:
             assert part.strip() in code, said
 
 
-TEMPLATE = ROOT / "harness" / "stages" / "template"
+TEMPLATE = ROOT / "harness" / "pipeline" / "template"
 LONG = "Alpha. " + "So it goes on. " * 20 + "omega"
 
 
