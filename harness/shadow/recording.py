@@ -52,7 +52,8 @@ def recorded(path: Path, reading: Reading) -> Iterator[Query]:
                 raise BadFile(path, problem, "Correct request.text or request.k there") from exc
             yield Query(str(requests), asked.text)
     if not compared:
-        problem = f"none of its {many(requests, 'request')} is one of {', '.join(reading.request.compared)}"
+        asked_of = ", ".join(reading.request.compared)
+        problem = f"none of its {many(requests, 'request')} is one of {asked_of}"
         hint = "Name them in request.compared, or give an access log, a HAR file, or a .gor file"
         raise BadFile(path, problem, hint)
 
