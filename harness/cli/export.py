@@ -101,8 +101,8 @@ def ci(
     from harness.core.reading import text_of
     from harness.pipeline.report import check, write
     from harness.policy.decision import exit_code
-    from harness.report.decision.ci import github as annotation
-    from harness.report.decision.ci import notes
+    from harness.report.ci import github as annotation
+    from harness.report.ci import notes
 
     noted = os.environ.get(ON_GITHUB) == "true" if github is None else github
     summary = os.environ.get(SUMMARY) if noted else None

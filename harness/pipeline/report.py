@@ -31,9 +31,9 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.pins import of_decision
 from harness.pipeline.report_inputs import assemble
 from harness.report import trends
+from harness.report.ci import Checked, Held, Loss, gitlab, notes, to_markdown
 from harness.report.decision import decision_json
-from harness.report.decision.ci import Checked, Held, Loss, gitlab, notes, to_markdown
-from harness.report.decision.files import Written, write_reports
+from harness.report.files import Written, write_reports
 from harness.report.inputs import ReportInput
 from harness.report.trends import Entry, changed, comparable, entry_of, to_page
 

@@ -34,7 +34,7 @@ from harness.pipeline.oneshot import TIES
 from harness.pipeline.race import read_race
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.report import as_decided
-from harness.report.decision.files import texts
+from harness.report.files import texts
 from harness.report.inputs import ReportInput
 
 DECISION = "decision.json"

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from harness.cli import application, oneshot
 from harness.corpus.runs import read_scores, write_scores
 from harness.pipeline.report import check
-from harness.report.decision.ci import Checked, notes, to_markdown
+from harness.report.ci import Checked, notes, to_markdown
 from tests.report.test_decision import faults
 from tests.source import ROOT
 from tests.test_ci_kit import action

@@ -16,9 +16,9 @@ from harness.policy.load import load_policy
 from harness.policy.looks import Looks
 from harness.policy.model import Premises
 from harness.report.decision.decision_json import schema, to_json
-from harness.report.decision.files import to_markdown
 from harness.report.decision.model import EvidencePart, RecordPart
 from harness.report.doc import Bar, Items, Section, Strip, Text
+from harness.report.files import to_markdown
 from harness.report.page.cards import (
     BEYOND,
     EDGE,

@@ -18,7 +18,7 @@ import pytest
 from harness.core.errors import BadFile
 from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict, together
 from harness.core.scores import Estimate
-from harness.report.decision.ci import (
+from harness.report.ci import (
     Annotation,
     Checked,
     Held,
@@ -29,9 +29,9 @@ from harness.report.decision.ci import (
     notes,
     to_junit,
 )
-from harness.report.decision.ci import to_markdown as to_markdown_ci
+from harness.report.ci import to_markdown as to_markdown_ci
 from harness.report.decision.decision_json import from_json, schema, to_json, without_times
-from harness.report.decision.files import to_markdown, write_reports
+from harness.report.files import to_markdown, write_reports
 from harness.report.inputs import ReportInput
 from harness.report.rounding import markdown
 from harness.report.trends import Entry, Interval, StepKept

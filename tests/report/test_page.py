@@ -21,7 +21,7 @@ from harness.core.scores import Estimate
 from harness.load.evidence import shown
 from harness.policy.load import load_policy
 from harness.report.decision.decision_json import schema, to_json
-from harness.report.decision.files import to_markdown
+from harness.report.files import to_markdown
 from harness.report.html import PAGE, explore_link
 from harness.report.inputs import ReportInput, Trust
 from harness.report.page.cards import merged, sure

@@ -11,7 +11,7 @@ from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.corpus.runs import read_run, write_run
 from harness.pipeline.report import report
-from harness.report.decision.files import Written
+from harness.report.files import Written
 from tests.make.toy import CANDIDATE, NAME, Toy
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from harness.core import files
 from harness.report import doc, html
-from harness.report.decision.ci import to_junit
+from harness.report.ci import to_junit
 from harness.report.decision.decision_json import to_json
 from harness.report.explorer import to_explorer
 from harness.report.html import PAGE
