@@ -85,7 +85,9 @@ def project(folder: Path, script: str) -> Path:
     return to
 
 
-@pytest.mark.parametrize("path", [GITHUB, ROOT / "harness" / "stages" / "template" / "github.yml"])
+@pytest.mark.parametrize(
+    "path", [GITHUB, ROOT / "harness" / "pipeline" / "template" / "github.yml"]
+)
 def test_what_is_taken_from_others_is_pinned_by_its_digest(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     used = [line.strip(" -") for line in text.splitlines() if "uses:" in line]

@@ -128,7 +128,7 @@ class Table:
 
     @property
     def note(self) -> str:
-        """Say what marks mean, how they were tested, and what was left out."""
+        """Explain what marks mean, how they were tested, and what was left out."""
         drawn = self.test in {"permutation", "bootstrap"}
         resamples = f" ({self.sure.resamples:,} resamples, seed {self.sure.seed})"
         how = f"{NAMES[self.test]}{resamples if drawn else ''}, two-sided"

@@ -392,5 +392,5 @@ def test_too_few_times_or_too_few_worth_have_none() -> None:
 def test_times_without_an_order_are_refused() -> None:
     with pytest.raises(EvidenceError, match="one series"):
         series_interval(np.ones((5, 2), dtype=np.int64), 50, confidence=0.95)
-    with pytest.raises(EvidenceError, match="no in_series"):
+    with pytest.raises(EvidenceError, match="no times"):
         series_interval(np.empty(0, dtype=np.int64), 50, confidence=0.95)
