@@ -29,7 +29,6 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.made import base
-from engines.vector.scan import nearest
 from harness.cli.project import Project
 from harness.pipeline.compare import compare
 from harness.pipeline.imports import About, Target, import_beir
@@ -38,6 +37,7 @@ from harness.pipeline.layout import Layout
 from harness.pipeline.prepare import prepare
 from harness.pipeline.replay import replay
 from harness.pipeline.score import score
+from harness_engines.vector.scan import nearest
 
 NAME, SEED, WORDS = "messages", 20_260_101, 3
 ARMS = ("fts5", "tantivy", "dense")

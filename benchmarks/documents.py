@@ -30,10 +30,10 @@ from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 
 from benchmarks.documents_stages import BUDGET, Budget, Judged, drawn, enough, table, timed
-from engines.stacks.documents import collection, texts
-from engines.stacks.documents.library import Settings
-from engines.stacks.documents.texts import Cutting, Provenance, chunks
 from harness.core.errors import BadFile
+from harness_engines.stacks.documents import collection, texts
+from harness_engines.stacks.documents.library import Settings
+from harness_engines.stacks.documents.texts import Cutting, Provenance, chunks
 
 SMALLEST, LARGEST = 40, 4000
 A4 = (8.27, 11.69)

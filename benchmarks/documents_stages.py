@@ -19,12 +19,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.stacks.documents.collection import Collection
-from engines.stacks.documents.formats import Source, of_document
-from engines.stacks.documents.models import Dense, Late, Sparse
-from engines.stacks.documents.ranking import Pipeline
-from engines.stacks.documents.recall import Recall
-from engines.stacks.documents.texts import Cutting, chunks
 from harness.core.digest import of_bytes
 from harness.core.gate import Verdict
 from harness.core.records import Document, Query
@@ -34,6 +28,12 @@ from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import below
 from harness.replay.machine import machine
 from harness.stats.times import percentile
+from harness_engines.stacks.documents.collection import Collection
+from harness_engines.stacks.documents.formats import Source, of_document
+from harness_engines.stacks.documents.models import Dense, Late, Sparse
+from harness_engines.stacks.documents.ranking import Pipeline
+from harness_engines.stacks.documents.recall import Recall
+from harness_engines.stacks.documents.texts import Cutting, chunks
 
 BUDGET = Path(__file__).with_suffix(".toml")
 Clock = Callable[[], int]

@@ -1,4 +1,4 @@
-"""Draw the graph of ``engines/vector/embedder.py`` and say where its weights lie.
+"""Draw the graph of ``engines/harness_engines/vector/embedder.py`` and say where its weights lie.
 
     python3 run.py uv pip install onnx==1.23.2
     python3 run.py python benchmarks/eight_bits_graph.py
@@ -21,9 +21,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from engines.vector import embedder
-from engines.vector.embedder import MINILM
 from harness.core.files import replacing, write_json
+from harness_engines.vector import embedder
+from harness_engines.vector.embedder import MINILM
 
 LAYERS, HEADS, WIDTH = 6, 12, 384
 MOST, KEPT = 127, 64

@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engines import registry
-from engines.stacks.text.blend import BlendSearcher
-from engines.vector.embedder import embedder_of
 from harness.core.engine import Searcher
 from harness.core.files import write_json
 from harness.core.records import Document, Qrels, Scalar
 from harness.corpus.beir import Beir
+from harness_engines import registry
+from harness_engines.stacks.text.blend import BlendSearcher
+from harness_engines.vector.embedder import embedder_of
 
 WHOLE, TOKENS = "all-MiniLM-L6-v2", 256
 """The encoder of documents."""

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.made import base
-from engines.stacks.agent_mail import arm
-from engines.stacks.agent_mail.contract import Event, Message, Payload
-from engines.stacks.agent_mail.sqlite import search, store
-from engines.stacks.agent_mail.sqlite.store import MessageStore
-from engines.stacks.agent_mail.tantivy import index
-from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from harness_engines.stacks.agent_mail import arm
+from harness_engines.stacks.agent_mail.contract import Event, Message, Payload
+from harness_engines.stacks.agent_mail.sqlite import search, store
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness_engines.stacks.agent_mail.tantivy import index
+from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 
 SEED = 20_260_101
 WEIGHTS = (2, 1, 4)

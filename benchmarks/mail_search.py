@@ -41,8 +41,8 @@ from benchmarks.mail_corpus import (
     silent,
     tantivy_over,
 )
-from engines.lexical.tantivy import analyzer
-from engines.stacks.agent_mail.contract import (
+from harness_engines.lexical.tantivy import analyzer
+from harness_engines.stacks.agent_mail.contract import (
     Change,
     DocChange,
     Filters,
@@ -51,16 +51,16 @@ from engines.stacks.agent_mail.contract import (
     RankingMode,
     SearchQuery,
 )
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.retrievers import Tiers
-from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite import store
-from engines.stacks.agent_mail.sqlite.search import Fts5Engine, match_expression
-from engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
-from engines.stacks.agent_mail.tantivy import index as tantivy_index
-from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from engines.stacks.agent_mail.tantivy.index import Opened
-from engines.stacks.agent_mail.tantivy.query import Compiler
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.retrievers import Tiers
+from harness_engines.stacks.agent_mail.service import MailSearch
+from harness_engines.stacks.agent_mail.sqlite import store
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, match_expression
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
+from harness_engines.stacks.agent_mail.tantivy import index as tantivy_index
+from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from harness_engines.stacks.agent_mail.tantivy.index import Opened
+from harness_engines.stacks.agent_mail.tantivy.query import Compiler
 
 TYPED, UPDATED = 10, 1_000
 ALONE, IDS, PARSED = "Tantivy: search alone", "Tantivy: search, ids", "Tantivy: parse, search, ids"

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from benchmarks.moving_mail import Tally
-from engines.stacks.remote.mcp import Connection, connected
+from harness_engines.stacks.remote.mcp import Connection, connected
 
 SHARED = "review"
 """A word of every file."""

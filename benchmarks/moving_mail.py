@@ -31,10 +31,10 @@ from threading import Lock, Thread
 from time import monotonic
 from typing import Any
 
-from engines.mcp_server import digest
-from engines.stacks.remote.mcp import Connection, connected
-from engines.vector.embedder import HashEmbedder
 from harness.pipeline.imports import Target
+from harness_engines.mcp_server import digest
+from harness_engines.stacks.remote.mcp import Connection, connected
+from harness_engines.vector.embedder import HashEmbedder
 
 TOKEN, VIEWER = "a-token-of-the-operator", "a-token-of-the-viewer"
 OWN = 1

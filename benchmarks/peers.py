@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.legs import Collection
-from engines.stacks.text.blend import BlendSearcher
 from harness import score
+from harness_engines.stacks.text.blend import BlendSearcher
 
 MEASURE, K, DEPTH, RRF = "nDCG@10", 10, 100, 60
 Vectors = NDArray[np.float32]

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines import registry as arms
 from harness.core.engine import KeepsVectors
 from harness.core.records import Document
 from harness.corpus.prepared import Prepared
+from harness_engines import registry as arms
 
 HERE = Path(__file__).resolve().parent
 DATA = Path("build/python-docs/data")

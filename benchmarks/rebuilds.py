@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engines import registry as arms
-from engines.registry import Arm
 from harness.core.engine import Manifest
 from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder
 from harness.core.records import Document
+from harness_engines import registry as arms
+from harness_engines.registry import Arm
 
 ARMS = ("fts5", "tantivy", "hash-hybrid")
 WORDS = ("alder", "birch")

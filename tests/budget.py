@@ -24,10 +24,10 @@ HEAD = "# Ceilings, lines by folder. Renewed by: python3 run.py python -m tests.
 
 
 def lines() -> Mapping[str, int]:
-    """Count the lines of each folder below ``harness`` and ``engines``."""
+    """Count the lines of each folder below both packages."""
     by: Counter[str] = Counter()
     for module in known().values():
-        parts = module.path.relative_to(ROOT).parts
+        parts = module.file.removeprefix("engines/").split("/")
         by["/".join(parts[:2]) if len(parts) > len("ab") else parts[0]] += _lines(module.path)
     return dict(sorted(by.items()))
 

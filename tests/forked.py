@@ -13,11 +13,11 @@ from multiprocessing import context
 from unittest.mock import patch
 
 IMPORTED = (
-    "engines.stacks.agent_mail.arm",
-    "engines.stacks.agent_mail.mcp_tools.server",
-    "engines.stacks.agent_mail.mcp_tools.server",
-    "engines.stacks.text.fts5",
-    "engines.stacks.text.tantivy",
+    "harness_engines.stacks.agent_mail.arm",
+    "harness_engines.stacks.agent_mail.mcp_tools.server",
+    "harness_engines.stacks.agent_mail.mcp_tools.server",
+    "harness_engines.stacks.text.fts5",
+    "harness_engines.stacks.text.tantivy",
     "harness.serve.commands",
     "harness.shadow.worker",
     "harness.shadow.http_searcher",

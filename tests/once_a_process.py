@@ -16,8 +16,6 @@ from typing import IO, Any
 import pytest
 from matplotlib.figure import Figure
 
-from engines.sparse import Splade
-from engines.vector.embedder import OnnxEmbedder, PackagedModel
 from harness.core import digest
 from harness.load import page as load
 from harness.pipeline import verify
@@ -28,6 +26,8 @@ from harness.report import svg, trends
 from harness.report.page import figures as page_figures
 from harness.report.page import forest
 from harness.shadow import page as shadow_page
+from harness_engines.sparse import Splade
+from harness_engines.vector.embedder import OnnxEmbedder, PackagedModel
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
 DRAW = (forest, load, page_figures, shadow_page, trends)

@@ -45,8 +45,9 @@ def parsed(path: Path) -> ast.Module:
 def modules(package: str) -> dict[str, Module]:
     """Every module of a package, by its dotted name."""
     found = {}
-    for path in sorted((ROOT / package).rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
+    top = ROOT / "engines" if package == "harness_engines" else ROOT
+    for path in sorted((top / package).rglob("*.py")):
+        parts = path.relative_to(top).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found[name] = Module(name, path)
     return found
@@ -55,7 +56,7 @@ def modules(package: str) -> dict[str, Module]:
 @cache
 def known() -> dict[str, Module]:
     """Every module of ours."""
-    return {**modules("harness"), **modules("engines")}
+    return {**modules("harness"), **modules("harness_engines")}
 
 
 def imported(tree: ast.AST) -> Iterator[str]:

@@ -47,7 +47,7 @@ sys.meta_path = [Without(finder) for finder in sys.meta_path]
 """A ``sitecustomize`` that hides packages, so that only the core is installed."""
 TYPED = """\
 import harness
-from engines.contract import StackSettings
+from harness_engines.contract import StackSettings
 from harness import load_run
 from harness.core.run import Run
 
@@ -240,7 +240,7 @@ def test_types_are_there_for_who_installs_it(site: Path, tmp_path: Path) -> None
     (tmp_path / "kit.py").write_text(KIT)
     env = {**os.environ, "MYPYPATH": "", "PYTHONPATH": str(site)}
     assert (site / "harness" / "py.typed").is_file()
-    assert (site / "engines" / "py.typed").is_file()
+    assert (site / "harness_engines" / "py.typed").is_file()
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "mine.py", "kit.py"],
         cwd=tmp_path, env=env, capture_output=True, text=True, check=False,

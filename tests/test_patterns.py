@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.source import ROOT
+from tests.source import known
 
 UNITS = (
     " ", "\n", "\t", "a", "0", ".", "-", "_", "<", "(", '"', "'", "\\", "/", "*", "`", "[", "{",
@@ -35,8 +35,11 @@ CONFIRMED = 5
 """Times in a row that a pattern is too slow; on a busy machine one measurement may be."""
 LATE_S = 2.0
 BOUNDED: Mapping[tuple[str, str], str] = {
-    ("engines.stacks.documents.texts", "_BREAKS"): "it looks into the overlap of a chunk",
-    ("engines.stacks.http.settings", "PLACE"): "it reads an arm, which is the operator's own",
+    ("harness_engines.stacks.documents.texts", "_BREAKS"): "it looks into the overlap of a chunk",
+    (
+        "harness_engines.stacks.http.settings",
+        "PLACE",
+    ): "it reads an arm, the operator's own",
     ("harness.report.explorer", "PALETTE"): "it reads our own page.css",
     ("harness.report.svg", "<!--.*?-->"): "it reads figures that we drew",
     ("harness.report.svg", "<metadata>.*?</metadata>"): "the same",
@@ -73,10 +76,8 @@ class Found:
 def patterns() -> tuple[Found, ...]:
     """Compile all patterns of the product."""
     found: dict[tuple[Any, int, str], Found] = {}
-    for path in sorted(one for top in ("harness", "engines") for one in (ROOT / top).rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for one in (*_at_the_top(tree, module), *_within(tree, module)):
+    for name, module in sorted(known().items()):
+        for one in (*_at_the_top(module.tree, name), *_within(module.tree, name)):
             found.setdefault((one.pattern.pattern, one.pattern.flags, one.how), one)
     return tuple(found.values())
 

@@ -92,10 +92,10 @@ def test_every_dependency_is_there_or_made_by_an_earlier_stage(stage: str) -> No
 @pytest.mark.parametrize("stage", sorted(READS_ENGINES))
 def test_a_stage_that_opens_an_engine_depends_on_all_engines_and_versions(stage: str) -> None:
     for module in known().values():
-        if module.name.startswith("engines.") and module.says_something:
+        if module.name.startswith("harness_engines.") and module.says_something:
             assert below(module.file, deps(stage)), module.file
     assert "requirements.lock" in deps(stage)
-    assert below("engines/arms/fts5.toml", deps(stage))
+    assert below("engines/harness_engines/arms/fts5.toml", deps(stage))
 
 
 @EVERY

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import httpx
 from pydantic import Field
 
-from engines import contract
-from engines.contract import StackSettings
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
+from harness_engines import contract
+from harness_engines.contract import StackSettings
 
 NAME = "over-http"
 

@@ -22,13 +22,13 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from engines import contract
-from engines.contract import StackSettings
-from engines.ranking import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
 from harness.core.records import Document
+from harness_engines import contract
+from harness_engines.contract import StackSettings
+from harness_engines.ranking import by_best
 
 NAME = "own-bm25"
 VERSION = "1"

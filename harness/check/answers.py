@@ -16,7 +16,6 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
-from engines import registry
 from harness.check.subject import (
     EQUAL,
     EQUAL_TEXT,
@@ -32,6 +31,7 @@ from harness.check.subject import (
 )
 from harness.core.engine import Hit, Searcher
 from harness.core.printable import many, one_line
+from harness_engines import registry
 
 EMPTY: Mapping[str, str] = {
     "empty": "",
@@ -196,7 +196,7 @@ def _named(one: QueryOutcome, k: int | None = None) -> list[str]:
 
 
 RETURN = "Let search return Answer(hits, self.manifest.fingerprint) with a tuple of Hit"
-BY_BEST = "Order by (-score, doc_id) and cut after that: engines.ranking.by_best does both"
+BY_BEST = "Order by (-score, doc_id) and cut after that: harness_engines.ranking.by_best does both"
 SANITISE = "Quote or remove what your parser reads as syntax before it sees the text"
 ANSWER_CHECKS = (
     Check("answers", "Every query gets an Answer.", RETURN, errors),
@@ -221,7 +221,7 @@ ANSWER_CHECKS = (
     Check(
         "scores",
         "Scores are finite and between 0 and 1.",
-        "Divide by the best score of the query: engines.ranking.by_best does it",
+        "Divide by the best score of the query: harness_engines.ranking.by_best does it",
         lambda subject: _each(subject, lambda one: _scores(one.hits)),
     ),
     Check(

@@ -13,8 +13,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from engines import registry
-from engines.contract import FILE
 from harness.check import answers
 from harness.check.subject import (
     COMMON,
@@ -41,6 +39,8 @@ from harness.core.printable import many
 from harness.core.reading import Malformed, text_of
 from harness.core.records import Document
 from harness.corpus.prepared import Prepared
+from harness_engines import registry
+from harness_engines.contract import FILE
 
 COUNT = '"documents": '
 DAMAGE: dict[str, Callable[[str], str]] = {
@@ -157,8 +157,8 @@ def _change(before: bool, after: bool) -> str:  # noqa: FBT001  two states of on
     return "changed" if before and after else "removed" if before else "added"
 
 
-RECORD = "Build with engines.contract.record, and give what manifest.read reads"
-REFUSE = "Call engines.contract.read and check_made_by in open, and check_count after it"
+RECORD = "Build with harness_engines.contract.record, and give what manifest.read reads"
+REFUSE = "Call harness_engines.contract.read and check_made_by in open, and check_count after it"
 INDEX_CHECKS = (
     Check("manifest", "The open index is the one that was built, and says so.", RECORD, _manifest),
     Check(

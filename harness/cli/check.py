@@ -191,8 +191,8 @@ def _models(problems: list[str]) -> Iterator[str]:
 
     if missing_from("engines"):
         return
-    from engines.sparse import MODELS as SPARSE
-    from engines.vector.embedder import MODELS
+    from harness_engines.sparse import MODELS as SPARSE
+    from harness_engines.vector.embedder import MODELS
 
     for model in (*MODELS, *SPARSE):
         if model in SPARSE and find_spec(model.weights.package) is None:
@@ -207,8 +207,8 @@ def _models(problems: list[str]) -> Iterator[str]:
 
 def _arms(project: Project, problems: list[str]) -> Iterator[str]:
     """Load every arm; what is wrong with those that can be had, or are wanted, is a problem."""
-    from engines import registry as arms
     from harness.core.errors import HarnessError, NotInstalled
+    from harness_engines import registry as arms
 
     wanted = () if project.packaged else project.params.arms
     without = []
@@ -401,7 +401,7 @@ def verify(
     more from runs, judgements, raw times and policy; and all measures by ir-measures. Pages and
     files for other tools are rebuilt and compared; others are named. Nothing is written. No index
     is opened but for --requery, which compares a sample of each run with what its engine shows now.
-    The sample is drawn anew without --seed; --arm names an arm that engines/arms does not have.
+    The sample is drawn anew without --seed; --arm names the file of an arm of your own.
     Exit codes: 0 all is as it was decided, 2 a file is gone or was changed, or a value does not
     follow from the evidence. The first one is named, as stored and as derived.
 
@@ -427,8 +427,8 @@ def _requeried(
     """Run a sample of queries again, and yield which and of whom."""
     from secrets import randbits
 
-    from engines import registry
     from harness.pipeline.verify import Verified, judged_arms
+    from harness_engines import registry
 
     trust = part("trust", "requery")
     sample = trust.Sample(count, randbits(SEED_BITS) if seed is None else seed)

@@ -102,7 +102,7 @@ def _hinted(exc: Exception) -> None:
 
 
 def _without_code() -> AbstractContextManager[None]:
-    from engines.contract import forbidden
+    from harness_engines.contract import forbidden
 
     return forbidden()
 

@@ -15,19 +15,19 @@ from urllib.parse import unquote
 
 import typer
 
-from engines.kept.kit import CODE, DOCUMENTS, NOTES, Argument, Kit
-from engines.kept.listing import Fault
 from harness.cli.command import err, out
 from harness.cli.exit_codes import as_called, aside
 from harness.cli.project import Project
 from harness.core.printable import counted, one_line
+from harness_engines.kept.kit import CODE, DOCUMENTS, NOTES, Argument, Kit
+from harness_engines.kept.listing import Fault
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
-    from engines.kept.index import Live, Updated
-    from engines.stacks.writing.retrieval import Retriever
     from harness.core.records import Scalar
+    from harness_engines.kept.index import Live, Updated
+    from harness_engines.stacks.writing.retrieval import Retriever
 
 LEAD = 60
 """Characters before the first word that was looked for."""
@@ -41,8 +41,8 @@ def around(text: str, query: str, most: int) -> str:
     Words are compared by their English stems, as the word index does. Of equal parts the first is
     given, and the beginning where it has as many words as any.
     """
-    from engines.lexical.grammar import positive
-    from engines.lexical.terms import words_in
+    from harness_engines.lexical.grammar import positive
+    from harness_engines.lexical.terms import words_in
 
     if len(text) <= most:
         return text
@@ -71,7 +71,7 @@ def _within(places: list[tuple[int, int, str]], begin: int, end: int) -> int:
 @cache
 def _stem(word: str) -> str:
     """Return a word's stem; empty for a word that says nothing, such as ``the``."""
-    from engines.lexical.tantivy import analyzer
+    from harness_engines.lexical.tantivy import analyzer
 
     return "".join(analyzer("english").analyze(word))
 
@@ -150,8 +150,8 @@ def _put(app: typer.Typer, group: Group) -> None:
         as_json: AsJson = False,
         **given: Any,  # noqa: ANN401  what the kit takes
     ) -> None:
-        from engines.kept.index import unread
         from harness.core.errors import HarnessError
+        from harness_engines.kept.index import unread
 
         given = {name: value for name, value in given.items() if value is not None}
         given[kit.query.name] = given.pop(word)
@@ -220,9 +220,9 @@ def _option(one: Argument) -> Parameter:
 
 def _engine(kit: Kit, arm: str, settings: Sequence[str]) -> Any:  # noqa: ANN401  of a stack
     """Load an arm that is of this stack, with settings in place of its own."""
-    from engines import registry as arms
     from harness.core.errors import InvalidArm
     from harness.core.formats import toml_file
+    from harness_engines import registry as arms
 
     found = arms.load(arm, Project.here().cache, dict(map(_setting, settings)))
     if toml_file(found.path)["stack"] != kit.stack:
@@ -246,8 +246,8 @@ def _setting(said: str) -> tuple[str, Scalar]:
 
 def place_of(stack: str, folder: Path) -> Path:
     """Return where the index of a folder is kept: below the cache, which may be deleted."""
-    from engines.kept.listing import check
     from harness.core.digest import of_json
+    from harness_engines.kept.listing import check
 
     check(folder)
     whole = folder.resolve()
@@ -259,7 +259,7 @@ def _serve(app: Server[Any], port: int | None, host: str, *, token: bool) -> Non
     """Speak MCP over standard input and output, or over HTTP with a token in the address."""
     from secrets import token_urlsafe
 
-    from engines.mcp_server import digest, serve_http, serve_stdio
+    from harness_engines.mcp_server import digest, serve_http, serve_stdio
 
     if port is None:
         serve_stdio(app)
@@ -348,7 +348,7 @@ def _nothing_found(text: str, what: str, typed_text: str) -> str:
 
     ``what`` is searched part by part: a word of another part of it helps no part.
     """
-    from engines.lexical.grammar import held
+    from harness_engines.lexical.grammar import held
 
     if held(text).parts:
         return (
@@ -376,7 +376,7 @@ def _nothing(text: str, tokens: Sequence[int], budget: int) -> str:
 def _show_notes(answer: Mapping[str, Any], given: Mapping[str, Any], search: Retriever) -> None:
     told = answer["diagnostics"]
     if not answer["items"]:
-        from engines.stacks.writing.service import context_of
+        from harness_engines.stacks.writing.service import context_of
 
         text = given["queryText"]
         found = search.find(text, context_of(given)).ranked

@@ -37,11 +37,11 @@ from harness.core.printable import counted, many, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from engines.registry import Arm
-    from engines.stacks.agent_mail.mcp_tools.arguments import Listed
-    from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-    from engines.stacks.agent_mail.pipeline.scope import Scope
     from harness.pipeline.layout import Layout
+    from harness_engines.registry import Arm
+    from harness_engines.stacks.agent_mail.mcp_tools.arguments import Listed
+    from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+    from harness_engines.stacks.agent_mail.pipeline.scope import Scope
 
 SHORTEST_TOKEN = 16
 
@@ -209,12 +209,12 @@ def mail_server(
 
     Example: harness mail-server --dataset agent-mail --arm mail-tantivy --http 8765
     """
-    from engines import registry as arms
-    from engines.mcp_server import check_loopback, digest, serve_http, serve_stdio
-    from engines.stacks.agent_mail.mcp_tools.arguments import nobody, scope_of
-    from engines.stacks.agent_mail.mcp_tools.server import application
     from harness.pipeline.mail import mail_box, mail_service
     from harness.pipeline.prepare import prepare
+    from harness_engines import registry as arms
+    from harness_engines.mcp_server import check_loopback, digest, serve_http, serve_stdio
+    from harness_engines.stacks.agent_mail.mcp_tools.arguments import nobody, scope_of
+    from harness_engines.stacks.agent_mail.mcp_tools.server import application
 
     check_loopback(host)
     if not isfinite(budget_ms):
@@ -272,8 +272,8 @@ def _viewers(
     file: Path | None, name: str, http: int | None, *, token: bool
 ) -> Mapping[str, Listed]:
     """Read the viewers, none where no file is named."""
-    from engines.stacks.agent_mail.mcp_tools.arguments import read_callers
     from harness.core.errors import UnknownName
+    from harness_engines.stacks.agent_mail.mcp_tools.arguments import read_callers
 
     if file is None:
         if name:
@@ -289,8 +289,8 @@ def _viewers(
 
 def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
     """Return what says the kill switch at every question: the file, where one is named."""
-    from engines.stacks.agent_mail.budget import SwitchFile
-    from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+    from harness_engines.stacks.agent_mail.budget import SwitchFile
+    from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 
     fixed = KillSwitch.read(value)
     if file is None:

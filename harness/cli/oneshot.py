@@ -333,8 +333,8 @@ def init(
 
     Example: harness init my-search --control fts5 --github acme/search-harness@v1
     """
-    from engines import registry as arms
     from harness.pipeline.init import Begun, begin_project
+    from harness_engines import registry as arms
 
     if on_terminal():
         control = control or _asked("The arm that serves today", CONTROL)

@@ -228,8 +228,8 @@ def report() -> Result:
 
 def followed(project: Project, dataset: str, arm: str) -> bool:
     """Keep the indexes of an arm up to its messages until interrupted; False without an index."""
-    from engines import registry as arms
     from harness.pipeline.mail import follow
+    from harness_engines import registry as arms
 
     layout = project.layout(dataset)
     if not layout.index(arms.load(arm, project.cache).name).exists():

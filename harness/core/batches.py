@@ -274,7 +274,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-PACKAGES = ("harness", "engines")
+PACKAGES = ("harness", "harness_engines")
 KINDS = ("*.py", "*.toml")
 PACKAGED = "packaged"
 """Folder of an installed package that holds settings, policies and data sets beside the code."""
@@ -282,7 +282,7 @@ PACKAGED = "packaged"
 
 @cache
 def code_sha256() -> str:
-    """Digest of the source of ``harness`` and ``engines``, arms included, read once a process.
+    """Digest of the source of both packages, arms included, read once a process.
 
     The settings, policies and data sets of an installed package do not count: they lie outside of
     both in a clone.

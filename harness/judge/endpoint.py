@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from engines.stacks.http import connection
-from engines.stacks.http.connection import seconds
 from harness.core import digest
 from harness.core.errors import BadFile, HarnessError
 from harness.core.formats import json_of
@@ -33,6 +31,8 @@ from harness.judge.machine import (
     Seen,
     Unlabelled,
 )
+from harness_engines.stacks.http import connection
+from harness_engines.stacks.http.connection import seconds
 
 CLOSE = 0.05
 """How far from 1 the probabilities may add up; models round them."""

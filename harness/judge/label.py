@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from engines.contract import SearchError
-from engines.rerank.cross_encoder import CrossEncoder
 from harness.core.errors import DatasetError, ModelNotReady
 from harness.core.folders import check_new
 from harness.core.progress import progress
@@ -32,6 +30,8 @@ from harness.judge.machine import (
     cumulative,
     key_of,
 )
+from harness_engines.contract import SearchError
+from harness_engines.rerank.cross_encoder import CrossEncoder
 
 WORD = re.compile(r"\w+")
 IN_A_ROW = 3

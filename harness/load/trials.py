@@ -11,7 +11,6 @@ from statistics import fmean
 
 import psutil
 
-from engines import registry
 from harness.core import digest
 from harness.core.errors import HarnessError
 from harness.core.records import Query
@@ -28,6 +27,7 @@ from harness.pipeline.params import LoadParams
 from harness.pipeline.receipts import check_run, read_manifest
 from harness.replay.machine import Reference, folder_bytes, machine
 from harness.replay.race import Expected, shown
+from harness_engines import registry
 
 Place = tuple[str, bool, float | None]
 

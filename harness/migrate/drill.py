@@ -9,12 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from engines.mcp_server import resolved
-from engines.stacks.agent_mail.budget import SwitchFile
-from engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, InProject
-from engines.stacks.agent_mail.mcp_tools.server import MESSAGES, Switched
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.remote.mcp import connected
 from harness.core.errors import EvidenceError, UnknownName
 from harness.core.files import held
 from harness.core.folders import completed
@@ -24,6 +18,12 @@ from harness.migrate.ledger import SWITCH_FILE
 from harness.migrate.standing import Drilled
 from harness.pipeline.layout import Layout
 from harness.pipeline.mail import mail_service
+from harness_engines.mcp_server import resolved
+from harness_engines.stacks.agent_mail.budget import SwitchFile
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, InProject
+from harness_engines.stacks.agent_mail.mcp_tools.server import MESSAGES, Switched
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness_engines.stacks.remote.mcp import connected
 
 PREFIX = 12
 

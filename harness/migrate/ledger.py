@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
-from engines.stacks.agent_mail.budget import NAME, value_in
 from harness.agreement import UNCOMPARED
 from harness.core import digest
 from harness.core.digest import of_json
@@ -39,6 +38,7 @@ from harness.policy.age import check_past
 from harness.policy.model import Step
 from harness.shadow.log import files, records
 from harness.shadow.record import Observation
+from harness_engines.stacks.agent_mail.budget import NAME, value_in
 
 SWITCH_FILE = "switch.env"
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engines import registry as arms
 from harness.core.engine import IMPORTED, Explained, Explains, Hit, Searcher, Staged
 from harness.core.errors import EvidenceError, InvalidArm, UnknownName
 from harness.core.records import Document, Query
@@ -18,6 +17,7 @@ from harness.pipeline.index import check_index
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_same, read_manifest
 from harness.replay.drive import Noted, observe, told
+from harness_engines import registry as arms
 
 NO_LIMIT_NS = 1 << 62
 """A person who asks one query waits."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from engines import registry as arms
 from harness.core.engine import IMPORTED
 from harness.core.errors import HarnessError
 from harness.core.files import write_json, write_text
@@ -31,6 +30,7 @@ from harness.replay.drive import Traced, trace, unstaged
 from harness.report.explorer_stages import HINT, Decomposed, Moved, from_json, to_csv, to_json
 from harness.report.inputs import Apart
 from harness.stats.significance import fdr_adjusted, sign_flip_each
+from harness_engines import registry as arms
 
 FOLDER = "apart"
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from engines import registry as arms
 from harness.core import digest
 from harness.core.engine import Agreement, KeepsVectors
 from harness.core.errors import BadFile, EvidenceError
@@ -19,6 +18,7 @@ from harness.core.formats import yaml_file
 from harness.core.reading import text_of
 from harness.corpus.prepared import Prepared
 from harness.pipeline.layout import Layout
+from harness_engines import registry as arms
 
 LOCK = "dvc.lock"
 MAX_LOCK_BYTES = 1 << 19

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from engines import registry as arms
-from engines.registry import Arm
 from harness.core.digest import of_files
 from harness.core.engine import Manifest, Searcher
 from harness.core.errors import EvidenceError, IndexNotReady
@@ -19,6 +17,8 @@ from harness.corpus import tuning
 from harness.corpus.prepared import Prepared
 from harness.pipeline import receipts
 from harness.pipeline.layout import FILES, MADE_WITH, NOTES, Layout
+from harness_engines import registry as arms
+from harness_engines.registry import Arm
 
 OURS = arms.__name__.split(".")[0]
 

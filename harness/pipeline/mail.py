@@ -9,24 +9,24 @@ from pathlib import Path
 from time import sleep
 from typing import NamedTuple
 
-from engines import registry as arms
-from engines.contract import SearchError
-from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.arm import STORE, Mail, MailSearcher
-from engines.stacks.agent_mail.ingest import Ingest
-from engines.stacks.agent_mail.live import Live
-from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
-from engines.stacks.agent_mail.mcp_tools.server import Switched
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.service import ShadowObserver
-from engines.stacks.agent_mail.sqlite import schema, store
-from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from harness.core.errors import BadFile, HarnessError, IndexNotReady
 from harness.core.files import replacing_folder
 from harness.core.folders import MAIL, claim
 from harness.core.records import Document, Scalar
 from harness.corpus import mbox
 from harness.pipeline.layout import Layout
+from harness_engines import registry as arms
+from harness_engines.contract import SearchError
+from harness_engines.stacks.agent_mail import ingest
+from harness_engines.stacks.agent_mail.arm import STORE, Mail, MailSearcher
+from harness_engines.stacks.agent_mail.ingest import Ingest
+from harness_engines.stacks.agent_mail.live import Live
+from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from harness_engines.stacks.agent_mail.mcp_tools.server import Switched
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.service import ShadowObserver
+from harness_engines.stacks.agent_mail.sqlite import schema, store
+from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 
 ARM = "mail-tantivy"
 PAUSE_S = 0.2

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from engines import contract, registry
-from engines.registry import Arm
 from harness.core.batches import code_sha256
 from harness.core.digest import of_files, of_json
 from harness.core.errors import HarnessError, UnknownName
@@ -43,6 +41,8 @@ from harness.pipeline.score import score
 from harness.policy.load import for_candidates, load_policy
 from harness.policy.model import Policy
 from harness.report.files import write_reports
+from harness_engines import contract, registry
+from harness_engines.registry import Arm
 
 FILE = "built.json"
 

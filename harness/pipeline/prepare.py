@@ -89,7 +89,7 @@ def _elsewhere(file: Path) -> tuple[str, ...]:
 
 
 def _similar(queries: Sequence[Query]) -> Similar:
-    from engines.vector.embedder import embedder_of
+    from harness_engines.vector.embedder import embedder_of
 
     embedder = embedder_of(MODEL, MAX_TOKENS)
     parts = [queries[at : at + BATCH] for at in range(0, len(queries), BATCH)]

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from engines import registry
 from harness.core import digest
 from harness.core.errors import EvidenceError, MismatchedQueries
 from harness.core.evidence import Race, Stolen
@@ -44,6 +43,7 @@ from harness.policy.age import check_past
 from harness.replay.machine import Advance, Work, in_fresh_process, machine, usable_cores
 from harness.replay.race import UNSEEN, Expected, Lap, Texts, Words, draw, shown, varied
 from harness.replay.race import race as run_race
+from harness_engines import registry
 
 FORMAT = "4"
 COLUMNS = pa.schema([

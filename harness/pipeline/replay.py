@@ -17,8 +17,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from engines import registry
-from engines.registry import Arm
 from harness.core import digest
 from harness.core.batches import code_sha256, current
 from harness.core.digest import of_files, of_json
@@ -47,6 +45,8 @@ from harness.pipeline.receipts import (
 )
 from harness.replay.drive import PART, drive
 from harness.replay.machine import Advance, Work, started, usable_cores
+from harness_engines import registry
+from harness_engines.registry import Arm
 
 
 class Tally:

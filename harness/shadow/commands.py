@@ -37,14 +37,14 @@ from harness.core.printable import counted, one_line
 from harness.core.printable import many as count_of
 
 if TYPE_CHECKING:
-    from engines.registry import Arm
-    from engines.stacks.agent_mail.pipeline.plan import KillSwitch
     from harness.pipeline.layout import Layout
     from harness.report.doc import Block, Section, Table
     from harness.shadow.comparison import ShadowLog
     from harness.shadow.divergences import Again, Standing
     from harness.shadow.run import Ran
     from harness.shadow.words import Shadowed
+    from harness_engines.registry import Arm
+    from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 
 
 live = group(
@@ -105,8 +105,8 @@ def log_folder(
 
     ``may_change`` says that the switch may turn to ``shadow`` while the server runs.
     """
-    from engines.stacks.agent_mail.arm import Mail
-    from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+    from harness_engines.stacks.agent_mail.arm import Mail
+    from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 
     own = arm.engine.settings.search_engine if isinstance(arm.engine, Mail) else ""
     if given is not None or not (may_change or (switch or own) == KillSwitch.SHADOW):
@@ -376,7 +376,7 @@ def replay(
 ) -> Result:
     """Run diverging queries again on both arms: still diverges, fixed, or changed.
 
-    The arms are those of engines/arms as they are now, over the data set's indexes. Exit code 1
+    The arms are those of engines/harness_engines/arms as they are now, over the data set's indexes. Exit code 1
     where something still diverges, in the same class or in another, and is not accepted.
 
     Example: harness shadow replay out/shadow --dataset python-docs --control fts5 --candidate tantivy

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from engines import registry
-from engines.stacks.http.arm import HttpEngine, Reader
-from engines.stacks.http.connection import NoAnswer
-from engines.stacks.http.settings import PLACE, Settings, Template, filled
 from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import BadPolicy
 from harness.core.files import scratch
 from harness.core.records import Scalar
 from harness.shadow.server import AnswerTable, Bounds, Reading, RequestTable, Unreadable, unit
+from harness_engines import registry
+from harness_engines.stacks.http.arm import HttpEngine, Reader
+from harness_engines.stacks.http.connection import NoAnswer
+from harness_engines.stacks.http.settings import PLACE, Settings, Template, filled
 
 K_ABSENT = 10
 """Hits that a request asks for where it does not say."""

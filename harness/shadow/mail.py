@@ -8,19 +8,19 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from engines import registry as arms
-from engines.stacks.agent_mail.arm import Mail, MailSearcher, params_of
-from engines.stacks.agent_mail.contract import SearchMode, SearchQuery, SearchResponse
-from engines.stacks.agent_mail.mcp_tools.results import Signal, diagnose
-from engines.stacks.agent_mail.mcp_tools.search import Identity
-from engines.stacks.agent_mail.mcp_tools.server import under
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Searcher
 from harness.pipeline.mail import foreign
 from harness.shadow.comparison import Comparison, ShadowLog
 from harness.shadow.log import Between
 from harness.shadow.pair import Generation, Served
+from harness_engines import registry as arms
+from harness_engines.stacks.agent_mail.arm import Mail, MailSearcher, params_of
+from harness_engines.stacks.agent_mail.contract import SearchMode, SearchQuery, SearchResponse
+from harness_engines.stacks.agent_mail.mcp_tools.results import Signal, diagnose
+from harness_engines.stacks.agent_mail.mcp_tools.search import Identity
+from harness_engines.stacks.agent_mail.mcp_tools.server import under
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 
 
 class MailObserver:

@@ -32,7 +32,6 @@ from mcp.types import (
     PaginatedRequestParams,
 )
 
-from engines.stacks.remote.mcp import Connection, connected
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.errors import BadFile, HarnessError, IndexNotReady, first_of
 from harness.core.formats import json_of
@@ -44,6 +43,7 @@ from harness.shadow.comparison import Comparison, ShadowLog
 from harness.shadow.log import Between
 from harness.shadow.pair import Served, told
 from harness.shadow.server import Backend, Reading, Unreadable
+from harness_engines.stacks.remote.mcp import Connection, connected
 
 PAUSE_S = 0.05, 2.0
 """First and longest pause before it is tried again; each is twice the one before."""

@@ -8,7 +8,6 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from engines import registry as arms
 from harness.agreement import Class
 from harness.core.engine import Searcher
 from harness.core.errors import EvidenceError, InvalidArm
@@ -40,6 +39,7 @@ from harness.shadow.record import Divergence, query_key
 from harness.shadow.summary import Follower, Summary
 from harness.shadow.words import Shadowed, to_json
 from harness.stats.times import order_interval
+from harness_engines import registry as arms
 
 
 class Look:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from engines import registry
 from harness.core.engine import IMPORTED
 from harness.core.errors import EvidenceError
 from harness.core.printable import many
@@ -21,6 +20,7 @@ from harness.pipeline.index import check_index
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_same, index_files, read_manifest, replayed_index
 from harness.replay.drive import observe
+from harness_engines import registry
 
 NO_LIMIT_NS = 1 << 62
 """A busy machine is not a reason to call an answer another one."""
@@ -54,7 +54,7 @@ def requery(
 ) -> tuple[Requeried, ...]:
     """Run some queries of each arm again, and compare the hits with those of its run.
 
-    ``arms`` gives, by name, what ``engines.registry`` loads each by: its name, or a path.
+    ``arms`` gives, by name, what ``harness_engines.registry`` loads each by: its name, or a path.
     """
     queries = Prepared.open(layout.data).queries()
     drawn = random.Random(sample.seed).sample(list(queries), min(sample.count, len(queries)))

@@ -44,7 +44,6 @@ def tune(
     Example: harness tune examples/own_engine/own.toml --dataset mine --split train --search
     examples/own_engine/space.toml --out examples/own_engine/own-tuned.toml
     """
-    from engines import registry
     from harness.core.digest import of_json
     from harness.core.files import held
     from harness.core.folders import check_new
@@ -53,6 +52,7 @@ def tune(
     from harness.tune.files import check_place, is_ours, read
     from harness.tune.stage import TuneRequest
     from harness.tune.stage import tune as stage
+    from harness_engines import registry
 
     project = Project.here()
     given = registry.load(arm, project.cache)

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engines.contract import with_values
 from harness.core.errors import BadFile, HarnessError
 from harness.core.formats import toml_file, toml_of
 from harness.core.names import checked
@@ -22,6 +21,7 @@ from harness.core.records import Scalar
 from harness.core.store import Artifact
 from harness.policy import load
 from harness.stats.inference import MOST_CONFIDENCE
+from harness_engines.contract import with_values
 
 MAX_CANDIDATES = 10_000
 HINT = "docs/how-to/tune.md describes the file"

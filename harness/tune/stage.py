@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from engines import registry
-from engines.contract import value_keys
-from engines.registry import Arm
 from harness.core.batches import code_sha256
 from harness.core.digest import of_files, of_json
 from harness.core.engine import Answer, Manifest, Recombines, Searcher
@@ -33,6 +30,9 @@ from harness.replay.drive import observe
 from harness.stats.bootstrap import bca
 from harness.stats.selection import Floats, Ints, Rows, Search, Selection, select
 from harness.tune.files import SearchTable, Space, arm_text
+from harness_engines import registry
+from harness_engines.contract import value_keys
+from harness_engines.registry import Arm
 
 NS = 1_000_000_000
 

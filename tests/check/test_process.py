@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry
 from harness.check import answers
 from harness.check.subject import Finding, Named, Outcome, examine, standing
+from harness_engines import registry
 from tests.make.toy_engine import Toy
 from tests.source import ROOT
 

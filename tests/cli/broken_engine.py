@@ -35,7 +35,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
 
-from engines.stacks.text import fts5
+from harness_engines.stacks.text import fts5
 
 SETTINGS = {{"tokenize": "unicode61", "title_weight": 3.0, "text_weight": 1.0, "joined": "both"}}
 MOMENT = {moment!r}

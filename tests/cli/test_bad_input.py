@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from engines.stacks.text.fts5 import FILE
 from harness.api.data import load_run
 from harness.core.engine import Hit
 from harness.core.errors import BadFile, BadName, HarnessError, RunError
@@ -26,6 +25,7 @@ from harness.corpus import trec
 from harness.corpus.runs import read_run
 from harness.pipeline.layout import Layout
 from harness.shadow.http_searcher import check_address
+from harness_engines.stacks.text.fts5 import FILE
 from tests.cli.conftest import Harness
 from tests.cli.offline import can_forbid
 from tests.make.decisions import of_gate
@@ -222,7 +222,7 @@ BROKEN = '''
 
 from contextlib import contextmanager
 
-from engines import contract as manifest
+from harness_engines import contract as manifest
 
 
 class Searcher:
@@ -534,7 +534,7 @@ LEAKS = '''
 
 import os
 
-from engines.stacks.text import fts5
+from harness_engines.stacks.text import fts5
 
 SETTINGS = {"tokenize": "unicode61", "title_weight": 2.0, "text_weight": 1.0, "joined": "both"}
 
@@ -594,7 +594,7 @@ ASKS = '''
 
 import socket
 
-from engines.stacks.text import fts5
+from harness_engines.stacks.text import fts5
 
 SETTINGS = {"tokenize": "unicode61", "title_weight": 2.0, "text_weight": 1.0, "joined": "both"}
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.contract import Event, to_log
 from harness.cli.mail import logged
 from harness.core.errors import EvidenceError
 from harness.core.records import Drawn, Query
@@ -22,6 +21,7 @@ from harness.pipeline.report_inputs import traffic
 from harness.shadow.log import Log
 from harness.shadow.record import Observation
 from harness.shadow.traffic import path_of, taken_in
+from harness_engines.stacks.agent_mail.contract import Event, to_log
 from tests.cli.conftest import Harness
 from tests.make.shadow.records import SEEN, observation
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy

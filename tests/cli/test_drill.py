@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import EngineError
-from engines.stacks.agent_mail.budget import value_in
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.cli.project import Project
 from harness.core.errors import UnknownName
 from harness.migrate import ledger
@@ -19,6 +16,9 @@ from harness.migrate.ledger import SWITCH_FILE
 from harness.pipeline.index import index
 from harness.pipeline.mail import mail_service
 from harness.pipeline.receipts import read_manifest
+from harness_engines.contract import EngineError
+from harness_engines.stacks.agent_mail.budget import value_in
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.cli.conftest import Harness, Said
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.mail.project import ARM, NAME, command, listening, write
@@ -99,7 +99,7 @@ def test_a_broken_index_of_the_old_engine_fails_the_drill(
     def broken(*_given: object) -> object:
         raise EngineError("the table is gone")
 
-    monkeypatch.setattr("engines.stacks.agent_mail.sqlite.search.Fts5Engine.search", broken)
+    monkeypatch.setattr("harness_engines.stacks.agent_mail.sqlite.search.Fts5Engine.search", broken)
     said = drilled(harness, "--at", folder, "--patience-s", "0.2")
     assert said.code == 1, said
     assert "FAILED after the switch to fts5, like" in said.out

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.stacks.text.blend import BlendSearcher
-from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer, Searcher, Stage
 from harness.core.errors import BadFile
 from harness.core.records import Query
@@ -27,6 +25,8 @@ from harness.measures.decompose import Parts
 from harness.pipeline.decompose import DecomposeRequest, decompose, kept
 from harness.replay.drive import TimedOutcome, observe
 from harness.report.explorer_stages import blamed, losers, means, to_json
+from harness_engines.stacks.text.blend import BlendSearcher
+from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.cli.conftest import Harness, Said
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 from tests.source import ROOT

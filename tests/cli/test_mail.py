@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from engines.mcp_server import resolved
-from engines.stacks.agent_mail.ingest import Draft
-from engines.stacks.agent_mail.mcp_tools.arguments import InProject
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.cli.project import Project
 from harness.pipeline.mail import in_mailbox, mail_box, mail_service
+from harness_engines.mcp_server import resolved
+from harness_engines.stacks.agent_mail.ingest import Draft
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 

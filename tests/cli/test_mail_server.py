@@ -12,9 +12,6 @@ from time import sleep
 import httpx
 import pytest
 
-from engines import registry as arms
-from engines.mcp_server import digest
-from engines.stacks.remote.mcp import connected
 from harness.cli.project import Project
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Query
@@ -28,6 +25,9 @@ from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import replay
 from harness.replay.drive import observe
 from harness.shadow import log as shadow_log
+from harness_engines import registry as arms
+from harness_engines.mcp_server import digest
+from harness_engines.stacks.remote.mcp import connected
 from tests.cli.conftest import Harness
 from tests.make.mail.project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
 from tests.make.toy import Toy

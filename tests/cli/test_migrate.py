@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.budget import value_in
 from harness.cli.project import by
 from harness.migrate.ledger import decided, evidence
+from harness_engines.stacks.agent_mail.budget import value_in
 from tests.cli.conftest import Harness
 from tests.docs.shell import Shell
 from tests.make.forging import forge, promoted

@@ -498,8 +498,8 @@ import signal
 from contextlib import contextmanager
 from pathlib import Path
 
-from engines import contract as manifest
-from engines.stacks.text import fts5
+from harness_engines import contract as manifest
+from harness_engines.stacks.text import fts5
 from harness.core.engine import Answer
 
 SETTINGS = {"tokenize": "unicode61", "title_weight": 2.0, "text_weight": 1.0, "joined": "both"}

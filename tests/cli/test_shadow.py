@@ -24,9 +24,6 @@ from mcp import MCPError
 from rich.console import Console
 from rich.live import Live
 
-from engines import registry as arms
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.remote.mcp import Connection, ToolFailed, connected
 from harness.agreement import Class
 from harness.cli.project import Project
 from harness.clicks.credit import Click, ClickLog, ShownList
@@ -44,6 +41,9 @@ from harness.shadow.mcp import McpServer, mcp_candidate, token_for
 from harness.shadow.record import AGREED
 from harness.shadow.server import Unreadable
 from harness.shadow.words import Shadowed
+from harness_engines import registry as arms
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness_engines.stacks.remote.mcp import Connection, ToolFailed, connected
 from tests.cli import click_log
 from tests.cli.conftest import Harness
 from tests.make.mail.project import ARM, BOUNDED_S, command, listening, write

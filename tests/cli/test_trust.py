@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engines import registry
-from engines.vector.embedder import ModelFile
 from harness.check.checks import CONTRACT_CHECKS
 from harness.cli.check import BROWSERS, WITHOUT
 from harness.cli.project import Project
@@ -28,6 +26,8 @@ from harness.pipeline.receipts import read_manifest
 from harness.pipeline.verify import _answers, verify
 from harness.replay import machine
 from harness.replay.machine import Noise
+from harness_engines import registry
+from harness_engines.vector.embedder import ModelFile
 from tests.browser.conftest import NAMES
 from tests.cli import broken_engine
 from tests.cli.conftest import Harness

@@ -9,14 +9,14 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from engines import contract
-from engines.sparse import MODELS as SPARSE
-from engines.vector.embedder import MODELS
 from harness.cli.exit_codes import failed
 from harness.cli.oneshot import NEEDS
 from harness.core import errors
 from harness.core.errors import InvalidArm, NotInstalled
 from harness.corpus import card
+from harness_engines import contract
+from harness_engines.sparse import MODELS as SPARSE
+from harness_engines.vector.embedder import MODELS
 from tests.source import ROOT, imported, known
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -52,7 +52,7 @@ def test_the_modules_are_those_of_the_package() -> None:
 def test_whatever_is_imported_comes_with_the_core_or_with_an_extra() -> None:
     core = modules(PROJECT["dependencies"]) | BROUGHT
     optional = {name for names in errors.EXTRAS.values() for name in names}
-    ours = {"harness", "engines"}
+    ours = {"harness", "harness_engines"}
     used = {name.partition(".")[0] for one in known().values() for name in imported(one.tree)}
     assert used - set(sys.stdlib_module_names) - ours - core - optional == set()
     assert core - BROUGHT <= used

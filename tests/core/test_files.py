@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engines import registry
 from harness.core import files
 from harness.core.errors import BadFile, InvalidArm
 from harness.core.files import (
@@ -41,6 +40,7 @@ from harness.core.files import (
     write_text,
 )
 from harness.core.records import Document
+from harness_engines import registry
 from tests.make.killed import killed as in_a_process
 from tests.make.room import little_room
 from tests.source import Module, known
@@ -574,16 +574,16 @@ OURS = {
     "harness/serve/pages.py": "templates of this package",
     "harness/pipeline/init.py": "templates of this package",
     "harness/replay/machine.py": "files of the kernel",
-    "engines/stacks/keeper.py": "commands of the process that started it, and logs of servers",
-    "engines/stacks/postgres/embedded.py": "files of the server that it started",
-    "engines/stacks/code/reading/documents.py": "text of a document, indexed whatever it is",
+    "engines/harness_engines/stacks/keeper.py": "commands of its parent, and logs of servers",
+    "engines/harness_engines/stacks/postgres/embedded.py": "files of the server that it started",
+    "engines/harness_engines/stacks/code/reading/documents.py": "text of a document",
     "harness/core/mcp_pipes.py": "the id of a request, in a line within a bound",
     "harness/core/batches.py": "work of the process that started it",
     "harness/shadow/worker.py": "questions of the process that started it",
     "harness/check/answers.py": "questions and answers between two processes of ours",
-    "engines/stacks/documents/library.py": "the folder of an index, which the stack wrote",
-    "engines/stacks/documents/pdf.py": "texts of the process that it started",
-    "engines/stacks/agent_mail/sqlite/store.py": "rows of a database that the stack wrote",
+    "engines/harness_engines/stacks/documents/library.py": "an index that the stack wrote",
+    "engines/harness_engines/stacks/documents/pdf.py": "texts of the process that it started",
+    "engines/harness_engines/stacks/agent_mail/sqlite/store.py": "rows that the stack wrote",
 }
 """What reads without bounds, and why it may."""
 
@@ -632,7 +632,7 @@ def called(module: Module) -> set[str]:
 TIMES = {
     "harness/core/formats.py": "the reader of times",
     "harness/policy/age.py": "says in words of its own what lacks",
-    "engines/stacks/agent_mail/mcp_tools/arguments.py": "a client's filter, answered in its words",
+    "engines/harness_engines/stacks/agent_mail/mcp_tools/arguments.py": "a client's filter",
 }
 """Where a time is read in another way, and why."""
 

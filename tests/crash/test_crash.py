@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.budget import value_in
 from harness.core.folders import cut_off
 from harness.corpus import judgements
 from harness.migrate import ledger as migrate_ledger
+from harness_engines.stacks.agent_mail.budget import value_in
 from tests.crash.commands import COMMANDS, PAIRS, QUICK, QUICK_PAIRS, Command, unjudged
 from tests.crash.crashing import BESIDE, Crashing, Ended, everything, left_over, synced
 from tests.crash.server import KILL, STOP, Attempt

@@ -103,7 +103,7 @@ CASES = {
     ),
 }  # fmt: skip
 ELSEWHERE = {
-    "engines/stacks/agent_mail/views.py",
+    "engines/harness_engines/stacks/agent_mail/views.py",
     "harness/shadow/engine_file.py",
 }
 """What only programs that serve ask, and those that need more than the default packages."""

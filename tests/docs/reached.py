@@ -10,19 +10,19 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from engines.kept.kit import KITS
-from engines.mcp_server import parameters
-from engines.stacks.agent_mail.mcp_tools.arguments import (
+from harness.cli import parser
+from harness_engines.kept.kit import KITS
+from harness_engines.mcp_server import parameters
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
     DeleteMessage,
     EditMessage,
     InsertMessage,
 )
-from engines.stacks.agent_mail.mcp_tools.server import TOOLS
-from harness.cli import parser
+from harness_engines.stacks.agent_mail.mcp_tools.server import TOOLS
 from tests.docs.pages import pages
 
 TOOL = re.compile(r"(\w+)\(([\w, ]+)\)")
-CALL = re.compile(r"(?:engines|harness)(?:\.\w+)+")
+CALL = re.compile(r"(?:harness_engines|harness)(?:\.\w+)+")
 CONTRACT = "docs/contract.md"
 
 

@@ -19,9 +19,6 @@ import typer
 from ir_measures.measures import registry as measures
 from pydantic import BaseModel
 
-from engines import registry as arms
-from engines import stacks
-from engines.stacks.agent_mail.mcp_tools.arguments import Listed
 from harness.agreement import agree
 from harness.cli import application
 from harness.core.engine import Hit
@@ -43,6 +40,9 @@ from harness.shadow.divergences import Accepted
 from harness.shadow.limits import Settings
 from harness.shadow.server import Reading
 from harness.tune.files import SearchTable
+from harness_engines import registry as arms
+from harness_engines import stacks
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import Listed
 from tests.docs import reference_words as words
 from tests.docs.pages import COMMAND, ROOT
 

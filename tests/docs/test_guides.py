@@ -19,7 +19,6 @@ import pytest
 from typer.testing import CliRunner
 
 import harness.gates
-from engines import registry as arms
 from harness.cli import application
 from harness.core.engine import Engine
 from harness.core.errors import IndexNotReady
@@ -29,6 +28,7 @@ from harness.core.run import Run, Status
 from harness.corpus.beir import Beir
 from harness.gates.base import rules
 from harness.policy.load import load_policy
+from harness_engines import registry as arms
 from tests.docs.pages import ROOT, page, pages
 from tests.make import gate_inputs
 

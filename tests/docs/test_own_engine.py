@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from engines import registry as arms
 from harness.core.engine import Answer, Engine
 from harness.core.errors import BadPolicy, IndexNotReady
 from harness.core.records import Document
 from harness.corpus.runs import read_run
+from harness_engines import registry as arms
 from tests.docs.conftest import OWN
 from tests.docs.pages import ROOT
 

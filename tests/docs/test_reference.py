@@ -8,11 +8,11 @@ import tomllib
 import pytest
 from pydantic import BaseModel
 
-from engines import registry as arms
-from engines import stacks
 from harness.gates.base import rules
 from harness.pipeline.params import Params
 from harness.policy.model import Demands, GateHead, Header, Premises, StepTable
+from harness_engines import registry as arms
+from harness_engines import stacks
 from tests.docs.pages import HEADING, ROOT, page
 
 PARAMS, ENGINES = page("docs/params.md"), page("docs/engines.md")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry as arms
-from engines.mcp_server import PATH
-from engines.stacks.remote.mcp import Remote
+from harness_engines import registry as arms
+from harness_engines.mcp_server import PATH
+from harness_engines.stacks.remote.mcp import Remote
 from tests.docs.pages import ROOT, page
 from tests.docs.test_commands import check
 

@@ -39,8 +39,8 @@ MADE = {
 SAID = {
     "docs/stacks/documents.md": """
 from pathlib import Path
-from engines.stacks.documents import collection, texts
-from engines.stacks.documents.library import Settings
+from harness_engines.stacks.documents import collection, texts
+from harness_engines.stacks.documents.library import Settings
 from tests.make.pdf import pdf
 Path("papers/q3.pdf").write_bytes(pdf([["Customer retention rose in the third quarter."]]))
 index, cache = Path("index"), Path("cache")

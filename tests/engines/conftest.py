@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry as arms
-from engines.registry import Arm
 from harness.check.subject import DOCUMENTS
 from harness.core.engine import Manifest, Searcher
+from harness_engines import registry as arms
+from harness_engines.registry import Arm
 from tests import once_a_process
 
 

@@ -20,9 +20,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from benchmarks.rebuilds import ARMS, WHOLE, WORDS, build, seen, watched
-from engines import contract
-from engines import registry as arms
-from engines.contract import StackSettings, line_of_key, line_of_value, opened_whole, sort_by_id
 from harness.core.digest import of_documents, of_json
 from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import (
@@ -34,6 +31,15 @@ from harness.core.errors import (
     NotInstalled,
 )
 from harness.core.records import Document
+from harness_engines import contract
+from harness_engines import registry as arms
+from harness_engines.contract import (
+    StackSettings,
+    line_of_key,
+    line_of_value,
+    opened_whole,
+    sort_by_id,
+)
 from tests.docs.pages import ROOT
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -299,7 +305,7 @@ def test_what_is_forbidden_for_a_while_is_forbidden_to_processes_too(
         monkeypatch.setenv(contract.NO_CODE, before)
     with contract.forbidden():
         assert not contract.allowed()
-        asked = "from engines import contract as brought; print(brought.allowed())"
+        asked = "from harness_engines import contract as brought; print(brought.allowed())"
         done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True)
         assert done.stdout == b"False\n"
     assert os.environ.get(contract.NO_CODE) == before

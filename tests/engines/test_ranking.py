@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.legs import Collection
-from engines.ranking import by_best, combine, fuse
+from harness_engines.ranking import by_best, combine, fuse
 
 rankings = st.dictionaries(
     st.sampled_from(["l", "m", "n"]),

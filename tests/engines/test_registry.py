@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry as arms
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, UnknownName
 from harness.core.records import Document
+from harness_engines import registry as arms
 
 FTS5 = """\
 summary = "An arm of one's own"
@@ -154,8 +154,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from engines import contract as manifest
-from engines.contract import StackSettings
+from harness_engines import contract as manifest
+from harness_engines.contract import StackSettings
 from harness.core.engine import Answer, Hit
 
 

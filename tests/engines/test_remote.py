@@ -13,11 +13,17 @@ from typing import Any, cast
 
 import pytest
 
-from engines import registry as arms
-from engines.stacks.agent_mail.arm import KNOWN
-from engines.stacks.agent_mail.mcp_tools.arguments import earliest, latest
-from engines.stacks.remote import mcp
-from engines.stacks.remote.mcp import (
+from harness.core.digest import of_documents
+from harness.core.engine import TakesParams
+from harness.core.errors import BadPolicy, IndexNotReady
+from harness.core.records import Document, Query
+from harness.core.run import Status
+from harness.replay.drive import observe
+from harness_engines import registry as arms
+from harness_engines.stacks.agent_mail.arm import KNOWN
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import earliest, latest
+from harness_engines.stacks.remote import mcp
+from harness_engines.stacks.remote.mcp import (
     SAME,
     TIMES,
     WITHIN,
@@ -29,12 +35,6 @@ from engines.stacks.remote.mcp import (
     connected,
     read_page,
 )
-from harness.core.digest import of_documents
-from harness.core.engine import TakesParams
-from harness.core.errors import BadPolicy, IndexNotReady
-from harness.core.records import Document, Query
-from harness.core.run import Status
-from harness.replay.drive import observe
 
 ASKING = Asking(
     tool="find",

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.contract import EngineError, FeatureUnavailable, IndexUnavailable
-from engines.rerank import tokens
-from engines.rerank.cross_encoder import (
+from harness_engines.contract import EngineError, FeatureUnavailable, IndexUnavailable
+from harness_engines.rerank import tokens
+from harness_engines.rerank.cross_encoder import (
     BATCH,
     LEAST,
     CrossEncoder,
@@ -27,7 +27,7 @@ from engines.rerank.cross_encoder import (
     joined,
     sigmoid,
 )
-from engines.rerank.tokens import (
+from harness_engines.rerank.tokens import (
     Ids,
     LateInteraction,
     TokenStore,
@@ -37,10 +37,10 @@ from engines.rerank.tokens import (
     spread,
     write_tokens,
 )
-from engines.vector import bulk
-from engines.vector.bulk import embed_all
-from engines.vector.embedder import OnnxEmbedder, Reading, model, unit
-from engines.vector.scan import Half
+from harness_engines.vector import bulk
+from harness_engines.vector.bulk import embed_all
+from harness_engines.vector.embedder import OnnxEmbedder, Reading, model, unit
+from harness_engines.vector.scan import Half
 from tests.make import tiny_model
 from tests.make.damage import overwrite
 from tests.make.tiny_model import NAMES, WORDS

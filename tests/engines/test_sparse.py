@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from engines.sparse import (
+from harness.core.errors import ModelNotReady, UnknownName
+from harness_engines.sparse import (
     MODELS,
     SPARSE,
     SparseModel,
@@ -24,7 +25,6 @@ from engines.sparse import (
     encode_all,
     sparse_model,
 )
-from harness.core.errors import ModelNotReady, UnknownName
 
 Double = NDArray[np.float64]
 

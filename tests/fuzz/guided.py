@@ -19,7 +19,7 @@ LONGEST_BYTES, SLOWEST_S = 4_096, 10
 def guided(name: str, seconds: int) -> None:
     """Fuzz one reader in this process, which ends with it."""
     atheris = import_module("atheris")
-    with atheris.instrument_imports(include=["harness", "engines"]):
+    with atheris.instrument_imports(include=["harness", "harness_engines"]):
         from tests.fuzz.__main__ import ALIKE, keep, seeds
         from tests.fuzz.trying import fault_of
     kept: set[str] = set()

@@ -11,10 +11,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from engines import contract
-from engines import registry as arms
-from engines.stacks.agent_mail.budget import value_in
-from engines.stacks.agent_mail.mcp_tools import arguments
 from harness.clicks import credit as clicks
 from harness.core import folders, formats
 from harness.core.engine import Hit
@@ -36,6 +32,10 @@ from harness.shadow import files as shadow_files
 from harness.shadow import log
 from harness.shadow.record import Degradation
 from harness.tune import files as tune_files
+from harness_engines import contract
+from harness_engines import registry as arms
+from harness_engines.stacks.agent_mail.budget import value_in
+from harness_engines.stacks.agent_mail.mcp_tools import arguments
 from tests.make.desk import OVERLAP
 from tests.make.toy import PARAMS
 from tests.source import ROOT
@@ -145,7 +145,7 @@ _SEEDS: dict[str, tuple[Read, str]] = {
         '[[accepted]]\nclass = "tie_order"\nreason = "r"\n',
     ),
     "watched": (shadow_files.read_bounds, _text("policy/watch.toml")),
-    "arm": (lambda p: arms.load(str(p), p.parent), _text("engines/arms/fts5.toml")),
+    "arm": (lambda p: arms.load(str(p), p.parent), _text("engines/harness_engines/arms/fts5.toml")),
     "params": (params.read, PARAMS),
     "dvc.lock": (_within("dvc.lock", lambda p: check_recorded(p, "toy")), "stages:\n  a@toy: {}\n"),
     "ledger": (

@@ -7,12 +7,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from engines.stacks.code import arm as code
-from engines.stacks.code.ranking import Settings
-from engines.stacks.code.reading.documents import BIGGEST, READ, extension, module_of, of_file
-from engines.stacks.code.search import CodeSearch
 from harness.core.reading import Malformed, whole
 from harness.core.records import Document
+from harness_engines.stacks.code import arm as code
+from harness_engines.stacks.code.ranking import Settings
+from harness_engines.stacks.code.reading.documents import (
+    BIGGEST,
+    READ,
+    extension,
+    module_of,
+    of_file,
+)
+from harness_engines.stacks.code.search import CodeSearch
 
 RRF = {"rrf": {"k": 60, "sparse": 1.0, "ann": 1.0, "minhash": 1.0}}
 BLEND = {"scoreBlend": {"sparse": 1.0, "ann": 1.0, "minhash": 1.0}}

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.stacks.writing.arm import Writing
-from engines.stacks.writing.arm import engine as make
-from engines.vector.embedder import unit
 from harness.core.records import Document
+from harness_engines.stacks.writing.arm import Writing
+from harness_engines.stacks.writing.arm import engine as make
+from harness_engines.vector.embedder import unit
 
 SETTINGS: dict[str, Any] = {
     "tokenize": "unicode61",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision
 from harness.pipeline.replay import replay
+from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.crosscheck import check_agreements
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines import contract
 from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.files import write_json
 from harness.core.formats import json_file
 from harness.core.records import Document
+from harness_engines import contract
 
 NAME, VERSION = "toy", "1"
 FILE = "words.json"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.budget import value_in
 from harness.core.digest import of_json
 from harness.core.errors import EvidenceError
 from harness.migrate import ledger
@@ -15,6 +14,7 @@ from harness.migrate import moves as migrate
 from harness.migrate.drill import Clock, Service, Who, drill
 from harness.migrate.ledger import SWITCH_FILE
 from harness.migrate.standing import START, Drilled
+from harness_engines.stacks.agent_mail.budget import value_in
 from tests.make.decisions import POLICY, day, decision, evidence
 
 QUESTIONS = ["one", "two", "three"]

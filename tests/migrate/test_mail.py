@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 from agent_mail.generate import Traffic, generate
 
-from engines import registry as arms
-from engines.stacks.agent_mail.arm import MailSearcher
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.records import Scalar
@@ -18,6 +15,9 @@ from harness.corpus import prepared
 from harness.pipeline import params
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import RunRequest, oneshot
+from harness_engines import registry as arms
+from harness_engines.stacks.agent_mail.arm import MailSearcher
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.make.toy import PARAMS
 from tests.source import ROOT
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.budget import value_in
 from harness.core.digest import of_json
 from harness.migrate import moves as migrate
 from harness.migrate.drill import Clock, Service, Who, drill
 from harness.migrate.ledger import SWITCH_FILE
 from harness.migrate.standing import Action, Ask, Decided
+from harness_engines.stacks.agent_mail.budget import value_in
 from tests.make.decisions import GATE, POLICY, day, decision, evidence
 
 SOON = replace(POLICY, evidence_days=5)

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines import registry as arms
-from engines.stacks.text.tantivy import TantivySearcher
 from harness import agreement
 from harness.agreement import Class, Pair, Partial, classify, jaccard, tau
 from harness.core.engine import Answer, Hit, Searcher
@@ -29,6 +27,8 @@ from harness.pipeline.receipts import note_run, read_manifest
 from harness.pipeline.replay import replay
 from harness.replay import race as replay_race
 from harness.replay.drive import TimedOutcome, observe
+from harness_engines import registry as arms
+from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.held import held_to
 from tests.make.planted import HONEST, blocking, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy

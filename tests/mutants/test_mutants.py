@@ -18,9 +18,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from engines import registry as arms
-from engines.stacks.text.fts5 import Fts5
-from engines.stacks.text.tantivy import Tantivy, TantivySearcher
 from harness import agreement
 from harness.agreement import ABSENT, Class, Pair, Partial, classify
 from harness.core.engine import Answer, Searcher
@@ -36,6 +33,9 @@ from harness.pipeline.replay import replay
 from harness.replay import drive
 from harness.replay import race as replay_race
 from harness.replay.drive import TimedOutcome, observe
+from harness_engines import registry as arms
+from harness_engines.stacks.text.fts5 import Fts5
+from harness_engines.stacks.text.tantivy import Tantivy, TantivySearcher
 from tests.make.planted import HONEST, Search, blocking, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 

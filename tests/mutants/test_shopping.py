@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Outcome, Verdict
@@ -24,6 +23,7 @@ from harness.pipeline.prepare import prepare
 from harness.pipeline.verify import verify
 from harness.policy.load import load_policy
 from harness.report.page.custody import lines
+from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.planted import HONEST, blocking, measure
 from tests.make.toy import GATES, HEAD, NAME, RACED, STEP, Toy
 

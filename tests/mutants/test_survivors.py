@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from engines import registry as arms
-from engines.stacks.text.tantivy import TantivySearcher
 from harness import agreement
 from harness.agreement import Class, classify
 from harness.core.engine import Answer, Searcher
@@ -29,6 +27,8 @@ from harness.replay import drive
 from harness.replay.drive import TimedOutcome, observe
 from harness.replay.machine import Advance, Work
 from harness.trust.requery import Sample, requery
+from harness_engines import registry as arms
+from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.forging import replace_in, restamp
 from tests.make.planted import HONEST, check_kernels, measure
 from tests.make.toy import CANDIDATE, CONTROL, Toy

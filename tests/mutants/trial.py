@@ -78,7 +78,11 @@ class Bench:
         """Run tests of the copy up to the first that fails; whoever hangs has noticed."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
         kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
-        env = {**kept, "PYTHONPATH": str(self.root), "HYPOTHESIS_STORAGE_DIRECTORY": str(self.root)}
+        env = {
+            **kept,
+            "PYTHONPATH": f"{self.root}:{self.root / 'engines'}",
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(self.root),
+        }
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         try:
             done = subprocess.run(

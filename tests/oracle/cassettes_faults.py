@@ -153,7 +153,9 @@ def spoil(file: str, spoilt: str) -> tuple[str, set[str]]:
     functions = changed(module.path.read_text("utf-8"), spoilt)
     code = compile(spoilt, str(module.path), "exec", dont_inherit=True)
     if not (module.name in sys.modules and all(_put(code, module.name, f) for f in functions)):
-        for name in [one for one in sys.modules if one.partition(".")[0] in ("harness", "engines")]:
+        for name in [
+            one for one in sys.modules if one.partition(".")[0] in ("harness", "harness_engines")
+        ]:
             del sys.modules[name]
         honest = SourceFileLoader.get_code
 

@@ -16,6 +16,7 @@ import operator
 import os
 import pickle
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -81,7 +82,8 @@ class Names:
             return self.names[name]
         if inner and f"{module}:{outer}" in self.names:
             return f"{self.names[f'{module}:{outer}']}.{inner}"
-        return f"{self.modules.get(module, module)}:{qualname}"
+        now = self.modules.get(module, re.sub(r"^engines\.", "harness_engines.", module))
+        return f"{now}:{qualname}"
 
     def is_gone(self, name: str) -> bool:
         """Return whether a function, its class or its module was deleted by a decision."""

@@ -143,7 +143,7 @@ def first_difference(scenario: str) -> str:
 def found(scenario: str) -> Texts:
     """Run a scenario in a process of its own."""
     kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
-    env = {**kept, **SHOWN, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
+    env = {**kept, **SHOWN, "PYTHONHASHSEED": "0", "PYTHONPATH": f"{ROOT}:{ROOT / 'engines'}"}
     command = [sys.executable, "-m", "tests.oracle.golden", "play", scenario]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     texts = dict(json.loads(line) for line in done.stdout.splitlines())

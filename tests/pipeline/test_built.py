@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engines import registry
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import Built
+from harness_engines import registry
 from tests.make.toy import Toy
 
 

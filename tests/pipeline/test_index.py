@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry as arms
-from engines.stacks.text.fts5 import Fts5
 from harness.core.errors import IndexNotReady, InvalidArm, UnknownName
 from harness.corpus.prepared import Prepared
 from harness.pipeline.index import check_index, check_settings, index, sources
 from harness.pipeline.layout import FILES, NOTES
+from harness_engines import registry as arms
+from harness_engines.stacks.text.fts5 import Fts5
 from tests.make.toy import ARMS, Toy
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engines import registry as arms
 from harness.core.errors import HarnessError
 from harness.core.records import Document
 from harness.corpus import beir
@@ -17,6 +16,7 @@ from harness.pipeline import init
 from harness.pipeline.init import Begun, begin_project
 from harness.pipeline.params import read
 from harness.policy.load import load_policy
+from harness_engines import registry as arms
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry as arms
-from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm, UnknownName
 from harness.core.gate import Outcome, StepDecision, Verdict
 from harness.corpus import trec
@@ -17,6 +15,8 @@ from harness.corpus.runs import read_run
 from harness.pipeline.imports import load_folder
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import RESULTS, TIES, RunRequest, oneshot
+from harness_engines import registry as arms
+from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.toy import GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow

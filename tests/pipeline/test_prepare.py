@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engines.vector.embedder import HASH
 from harness.core.digest import of_documents
 from harness.core.errors import BadFile, DatasetError
 from harness.corpus import card
 from harness.corpus.card import Card, Digests
 from harness.corpus.prepared import Prepared
 from harness.pipeline.prepare import MAKE, prepare
+from harness_engines.vector.embedder import HASH
 from tests.source import ROOT
 
 ZOO = '''

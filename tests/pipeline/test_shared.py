@@ -6,10 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry
-from engines.vector import bulk
-from engines.vector.bulk import embed_all
-from engines.vector.embedder import HashEmbedder
 from harness.core.batches import processes, using
 from harness.core.errors import InvalidArm
 from harness.pipeline import replay as stages_replay
@@ -17,6 +13,10 @@ from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import OpenedIndex, replay
 from harness.pipeline.score import score
 from harness.replay import drive
+from harness_engines import registry
+from harness_engines.vector import bulk
+from harness_engines.vector.bulk import embed_all
+from harness_engines.vector.embedder import HashEmbedder
 from tests.make.toy import ARMS, Toy
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.core.errors import BadPolicy, EvidenceError
 from harness.core.gate import Outcome
 from harness.migrate.standing import (
@@ -27,6 +26,7 @@ from harness.migrate.standing import (
     standing,
 )
 from harness.policy.load import load_policy
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.make.decisions import GATE, POLICY, SETUP, day, decision, evidence
 from tests.policy.test_load import GOOD, MAIL
 

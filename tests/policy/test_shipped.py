@@ -12,7 +12,6 @@ import pytest
 from annotated_types import Le, Lt
 from pydantic import BaseModel
 
-from engines import registry as arms
 from harness.core.errors import EvidenceError
 from harness.core.gate import StepDecision
 from harness.core.scores import Estimate
@@ -26,6 +25,7 @@ from harness.shadow.alarms import Bounds
 from harness.shadow.limits import Settings
 from harness.stats.bounded import Span
 from harness.stats.sample_size import Target, min_queries, planned_equal
+from harness_engines import registry as arms
 from tests.make.held import held_to
 from tests.make.toy import Toy
 from tests.source import ROOT

@@ -371,7 +371,9 @@ def test_a_text_within_a_longer_value_is_refused(tmp_path: Path) -> None:
 
 def test_an_arm_of_another_stack_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "fts5.toml"
-    path.write_text((ROOT / "engines" / "arms" / "fts5.toml").read_text("utf-8"), "utf-8")
+    path.write_text(
+        (ROOT / "engines" / "harness_engines" / "arms" / "fts5.toml").read_text("utf-8"), "utf-8"
+    )
     with pytest.raises(BadPolicy, match="is not of the stack http"):
         http_reading(path)
 

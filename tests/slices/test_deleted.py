@@ -47,7 +47,7 @@ max_ms = 5
 def run(copy: Path, *words: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", *words],
-        env={**os.environ, "PYTHONPATH": str(copy), "COLUMNS": "200"},
+        env={**os.environ, "PYTHONPATH": f"{copy}:{copy / 'engines'}", "COLUMNS": "200"},
         cwd=at or copy,
         capture_output=True,
         text=True,

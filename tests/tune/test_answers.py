@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry
 from harness.core.records import Scalar
 from harness.corpus.prepared import Prepared
 from harness.tune.stage import Answers, Collection, before_last_step, settings_of
+from harness_engines import registry
 from tests.make.toy import Toy
 
 WORDS = 'bm25_over = "document", title_weight = 2.0, text_weight = 1.0, joined = "both"'

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines import registry
 from harness.core.errors import InvalidArm
 from harness.corpus.prepared import Prepared
 from harness.corpus.tuning import read
@@ -22,11 +21,12 @@ from harness.tune.stage import (
     TuneRequest,
     tune,
 )
+from harness_engines import registry
 from tests.make.toy import Toy
 
 FAILS = 3
 ENGINE = f"""
-from engines.stacks.text import tantivy
+from harness_engines.stacks.text import tantivy
 
 class Failing:
     def __init__(self, searcher, number):

@@ -13,18 +13,18 @@ from unittest import mock
 import pytest
 
 from benchmarks.moving_folders import moved
-from engines import registry as arms
-from engines.kept.kit import CODE, KITS, NOTES
-from engines.kept.listing import Fault
-from engines.stacks.code.arm import Code
-from engines.stacks.code.reading import documents
-from engines.stacks.remote.mcp import Connection, ToolFailed, connected
-from engines.stacks.writing.arm import Writing
 from harness.cli import folders
 from harness.cli.exit_codes import CALLED
 from harness.cli.folders import AFTER, BEFORE, around
 from harness.core.errors import IndexNotReady
 from harness.core.reading import Malformed
+from harness_engines import registry as arms
+from harness_engines.kept.kit import CODE, KITS, NOTES
+from harness_engines.kept.listing import Fault
+from harness_engines.stacks.code.arm import Code
+from harness_engines.stacks.code.reading import documents
+from harness_engines.stacks.remote.mcp import Connection, ToolFailed, connected
+from harness_engines.stacks.writing.arm import Writing
 from tests.cli.conftest import Harness
 from tests.make.mail.project import BOUNDED_S, listening
 from tests.make.toy import Toy

@@ -16,7 +16,7 @@ import pytest
 from mcp import Client
 from mcp.server.lowlevel import Server
 
-from engines.kept.kit import CODE, DOCUMENTS, NOTES
+from harness_engines.kept.kit import CODE, DOCUMENTS, NOTES
 from tests.cli.conftest import Harness
 from tests.docs.contract import rows
 from tests.docs.reached import TOOL

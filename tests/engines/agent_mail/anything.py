@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.stacks.agent_mail.contract import (
+from harness_engines.stacks.agent_mail.contract import (
     Direction,
     Filters,
     Importance,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.make.mail.messages import Mail, some_mail, stored
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from engines.rerank.cross_encoder import Reranker
-from engines.stacks.agent_mail.contract import (
+from harness_engines.rerank.cross_encoder import Reranker
+from harness_engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
     Event,
@@ -17,11 +17,11 @@ from engines.stacks.agent_mail.contract import (
     Payload,
     RankingMode,
 )
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.retrievers import Nearest, Tiers
-from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.views import View
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.retrievers import Nearest, Tiers
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from harness_engines.stacks.agent_mail.service import MailSearch
+from harness_engines.stacks.agent_mail.views import View
 
 
 def message(message_id: int, subject: str, *, project: int = 1, sender: str = "Ann") -> Message:

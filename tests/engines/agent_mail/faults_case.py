@@ -12,15 +12,15 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from engines.rerank.cross_encoder import Reranked
-from engines.stacks.agent_mail.arm import STORE, TANTIVY, VECTORS
-from engines.stacks.agent_mail.contract import CandidateList, SearchMode
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.retrievers import Semantic, Tiers
-from engines.stacks.agent_mail.service import MailSearch
-from engines.vector import amvi
-from engines.vector.embedder import Embedder, HashEmbedder, ModelFile
 from harness.core.records import Document
+from harness_engines.rerank.cross_encoder import Reranked
+from harness_engines.stacks.agent_mail.arm import STORE, TANTIVY, VECTORS
+from harness_engines.stacks.agent_mail.contract import CandidateList, SearchMode
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
+from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic, Tiers
+from harness_engines.stacks.agent_mail.service import MailSearch
+from harness_engines.vector import amvi
+from harness_engines.vector.embedder import Embedder, HashEmbedder, ModelFile
 from tests.make.damage import cut, flip, overwrite, run_sql
 
 LEXICAL = (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract import (
+from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     Direction,
     Filters,
@@ -22,10 +22,10 @@ from engines.stacks.agent_mail.contract import (
     RankingMode,
     TimeRange,
 )
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.retrievers import Semantic, TierQuery
-from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights, where
-from engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
+from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic, TierQuery
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights, where
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.anything import Case, Columns
 from tests.engines.agent_mail.whole import Whole, build, whole

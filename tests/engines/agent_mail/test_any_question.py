@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract import (
+from harness_engines.stacks.agent_mail.contract import (
     Direction,
     DocKind,
     Importance,
@@ -22,16 +22,16 @@ from engines.stacks.agent_mail.contract import (
     SearchResponse,
     TimeRange,
 )
-from engines.stacks.agent_mail.pipeline.pages import entities
-from engines.stacks.agent_mail.pipeline.plan import (
+from harness_engines.stacks.agent_mail.pipeline.pages import entities
+from harness_engines.stacks.agent_mail.pipeline.plan import (
     LIFTED,
     CursorEngine,
     FallbackTier,
     KillSwitch,
     SearchCursor,
 )
-from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.sqlite.search import Weights
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from harness_engines.stacks.agent_mail.sqlite.search import Weights
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.directory import Directory

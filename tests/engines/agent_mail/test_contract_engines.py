@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.contract import IndexUnavailable
-from engines.stacks.agent_mail.contract import Filters, RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.pipeline import scope
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.retrievers import Semantic
-from engines.stacks.agent_mail.sqlite.search import Fts5Engine
-from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from engines.vector import amvi
-from engines.vector.bulk import embed_all
-from engines.vector.embedder import embedder_of
+from harness_engines.contract import IndexUnavailable
+from harness_engines.stacks.agent_mail.contract import Filters, RankingMode, SearchMode, SearchQuery
+from harness_engines.stacks.agent_mail.pipeline import scope
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine
+from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from harness_engines.vector import amvi
+from harness_engines.vector.bulk import embed_all
+from harness_engines.vector.embedder import embedder_of
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail import changing
 from tests.make.mail.messages import PRODUCTS, one, passes, some_filters, some_mail, some_text
@@ -198,8 +198,13 @@ def test_what_is_no_syntax_is_read_as_words(
     assert served.ids(SearchQuery(broken)) == served.ids(SearchQuery("deployment")) != []
 
 
-STACK = "engines.stacks.agent_mail."
-BLOCKS = ("engines.vector", "engines.ranking", "engines.lexical", "engines.rerank")
+STACK = "harness_engines.stacks.agent_mail."
+BLOCKS = (
+    "harness_engines.vector",
+    "harness_engines.ranking",
+    "harness_engines.lexical",
+    "harness_engines.rerank",
+)
 RETRIEVAL = sorted(name for name in known() if name.startswith((*BLOCKS, f"{STACK}tantivy")))
 """What finds and orders, over text, vectors and ids."""
 ON_SQLITE = {f"{STACK}sqlite.search", f"{STACK}pipeline.retrievers"}

@@ -26,9 +26,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from engines.stacks.agent_mail import arm as pages_mail
-from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.contract import (
+from harness_engines.stacks.agent_mail import arm as pages_mail
+from harness_engines.stacks.agent_mail import ingest
+from harness_engines.stacks.agent_mail.contract import (
     Event,
     Filters,
     Importance,
@@ -38,16 +38,16 @@ from engines.stacks.agent_mail.contract import (
     SearchMode,
     SearchQuery,
 )
-from engines.stacks.agent_mail.ingest import Draft
-from engines.stacks.agent_mail.pipeline.plan import (
+from harness_engines.stacks.agent_mail.ingest import Draft
+from harness_engines.stacks.agent_mail.pipeline.plan import (
     CursorEngine,
     FallbackTier,
     KillSwitch,
     SearchCursor,
 )
-from engines.stacks.agent_mail.pipeline.retrievers import TierQuery, digits_of
-from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.service import MailSearch
+from harness_engines.stacks.agent_mail.pipeline.retrievers import TierQuery, digits_of
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from harness_engines.stacks.agent_mail.service import MailSearch
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.whole import ByLength, Whole, build, whole
 from tests.make.mail import changing

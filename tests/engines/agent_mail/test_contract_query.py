@@ -13,15 +13,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from engines.contract import (
+from harness.core.engine import Answer
+from harness.core.errors import ModelNotReady
+from harness.core.records import Document
+from harness_engines.contract import (
     EngineError,
     FeatureUnavailable,
     IndexUnavailable,
     InvalidQuery,
     SearchError,
 )
-from engines.stacks.agent_mail import arm as arm_mail
-from engines.stacks.agent_mail.contract import (
+from harness_engines.stacks.agent_mail import arm as arm_mail
+from harness_engines.stacks.agent_mail.contract import (
     Direction,
     DocKind,
     Event,
@@ -35,7 +38,7 @@ from engines.stacks.agent_mail.contract import (
     TimeRange,
     to_log,
 )
-from engines.stacks.agent_mail.pipeline.plan import (
+from harness_engines.stacks.agent_mail.pipeline.plan import (
     MODE_OF,
     CursorEngine,
     FallbackTier,
@@ -43,12 +46,9 @@ from engines.stacks.agent_mail.pipeline.plan import (
     SearchCursor,
     engine_chain,
 )
-from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.tantivy.index import HASH
-from engines.vector.embedder import Embedder, HashEmbedder
-from harness.core.engine import Answer
-from harness.core.errors import ModelNotReady
-from harness.core.records import Document
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from harness_engines.stacks.agent_mail.tantivy.index import HASH
+from harness_engines.vector.embedder import Embedder, HashEmbedder
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import NOON, Mail, one, some_mail
 from tests.make.mail.tantivy import upsert
@@ -503,8 +503,8 @@ def test_words_need_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def none(*_: object) -> Embedder:
         raise ModelNotReady("no model may be opened here")
 
-    monkeypatch.setattr("engines.vector.embedder.model", none)
-    monkeypatch.setattr("engines.stacks.agent_mail.arm.embedder_of", none)
+    monkeypatch.setattr("harness_engines.vector.embedder.model", none)
+    monkeypatch.setattr("harness_engines.stacks.agent_mail.arm.embedder_of", none)
     (found,) = answers(arm(tmp_path), tmp_path, "deployment")
     assert [hit.doc_id for hit in found.hits] == ["a"]
     assert found.note == ""
@@ -532,7 +532,7 @@ def test_a_model_is_loaded_when_an_index_is_opened_and_kept(
         loaded.append(name)
         return HashEmbedder(32)
 
-    monkeypatch.setattr("engines.stacks.agent_mail.arm.embedder_of", counted)
+    monkeypatch.setattr("harness_engines.stacks.agent_mail.arm.embedder_of", counted)
     index = tmp_path / "index"
     index.mkdir()
     engine = arm(tmp_path, mode="hybrid", embedder="hash")

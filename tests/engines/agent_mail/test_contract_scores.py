@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import tantivy
 
-from engines.lexical.tantivy import analyzer
-from engines.stacks.agent_mail.contract import (
+from harness_engines.lexical.tantivy import analyzer
+from harness_engines.stacks.agent_mail.contract import (
     Candidate,
     Event,
     Filters,
@@ -28,10 +28,10 @@ from engines.stacks.agent_mail.contract import (
     ShadowComparison,
     compare_with_shadow,
 )
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.tantivy.index import HASH, INDEX, schema_hash
-from engines.vector import amvi
-from engines.vector.embedder import HashEmbedder, OnnxEmbedder
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.tantivy.index import HASH, INDEX, schema_hash
+from harness_engines.vector import amvi
+from harness_engines.vector.embedder import HashEmbedder, OnnxEmbedder
 from tests.engines.agent_mail.whole import EMBEDDER, ByLength, Whole, build, whole
 from tests.make.mail.messages import one, some_filters, some_mail, some_text
 from tests.make.mail.tantivy import NONE, Case, built

@@ -12,11 +12,12 @@ from agent_mail.generate import Traffic, generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines import registry as arms
-from engines.contract import InvalidQuery
-from engines.stacks.agent_mail import arm as language_mail
-from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.arm import (
+from harness.core.records import Document, Scalar
+from harness_engines import registry as arms
+from harness_engines.contract import InvalidQuery
+from harness_engines.stacks.agent_mail import arm as language_mail
+from harness_engines.stacks.agent_mail import ingest
+from harness_engines.stacks.agent_mail.arm import (
     KNOWN,
     MailSearcher,
     message,
@@ -24,7 +25,7 @@ from engines.stacks.agent_mail.arm import (
     products,
     question,
 )
-from engines.stacks.agent_mail.contract import (
+from harness_engines.stacks.agent_mail.contract import (
     Direction,
     Filters,
     Importance,
@@ -34,9 +35,8 @@ from engines.stacks.agent_mail.contract import (
     SearchQuery,
     TimeRange,
 )
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.sqlite.search import match_expression
-from harness.core.records import Document, Scalar
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.sqlite.search import match_expression
 from tests.engines.agent_mail.mcp_tools.conftest import SETTINGS
 from tests.engines.agent_mail.test_contract_engines import question as operators_question
 from tests.engines.agent_mail.whole import Whole, build, whole

@@ -18,16 +18,17 @@ from typing import NoReturn
 
 import pytest
 
-from engines.contract import (
+from harness.core.errors import ModelNotReady
+from harness_engines.contract import (
     EngineError,
     FeatureUnavailable,
     IndexUnavailable,
     InvalidQuery,
     SearchError,
 )
-from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail.arm import MailSearcher
-from engines.stacks.agent_mail.contract import (
+from harness_engines.stacks.agent_mail import arm as mail
+from harness_engines.stacks.agent_mail.arm import MailSearcher
+from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     Event,
     Filters,
@@ -38,20 +39,19 @@ from engines.stacks.agent_mail.contract import (
     SearchQuery,
     SearchResponse,
 )
-from engines.stacks.agent_mail.pipeline import faults
-from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.retrievers import (
+from harness_engines.stacks.agent_mail.pipeline import faults
+from harness_engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.retrievers import (
     Nearest,
     Tiers,
     Unavailable,
     or_unavailable,
 )
-from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weights
-from engines.stacks.agent_mail.sqlite.store import MessageStore
-from engines.stacks.agent_mail.sqlite.store import opened as repair_opened
-from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
-from harness.core.errors import ModelNotReady
+from harness_engines.stacks.agent_mail.service import MailSearch
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weights
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness_engines.stacks.agent_mail.sqlite.store import opened as repair_opened
+from harness_engines.stacks.agent_mail.tantivy.index import HASH, INDEX
 from tests.engines.agent_mail import faults_case
 from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
 from tests.engines.agent_mail.faults_case import (

@@ -17,11 +17,12 @@ from time import perf_counter_ns
 
 import pytest
 
-from engines.contract import EngineError
-from engines.rerank.cross_encoder import Reranked
-from engines.stacks.agent_mail import budget
-from engines.stacks.agent_mail.budget import CURRENT, Deadline, Parts, SwitchFile, value_in
-from engines.stacks.agent_mail.contract import (
+from harness.core.errors import BadFile, UnknownName
+from harness_engines.contract import EngineError
+from harness_engines.rerank.cross_encoder import Reranked
+from harness_engines.stacks.agent_mail import budget
+from harness_engines.stacks.agent_mail.budget import CURRENT, Deadline, Parts, SwitchFile, value_in
+from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     Filters,
     MailEngine,
@@ -29,12 +30,11 @@ from engines.stacks.agent_mail.contract import (
     SearchMode,
     SearchQuery,
 )
-from engines.stacks.agent_mail.contract import Event as Told
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.retrievers import Nearest
-from engines.stacks.agent_mail.sqlite.search import LikeEngine
-from engines.stacks.agent_mail.sqlite.store import DeadlineStore, opened
-from harness.core.errors import BadFile, UnknownName
+from harness_engines.stacks.agent_mail.contract import Event as Told
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.retrievers import Nearest
+from harness_engines.stacks.agent_mail.sqlite.search import LikeEngine
+from harness_engines.stacks.agent_mail.sqlite.store import DeadlineStore, opened
 from tests.engines.agent_mail.fakes import Counting, Log, message, service
 from tests.make.mail.messages import one, stored
 
@@ -330,7 +330,7 @@ def test_a_store_can_be_closed_while_a_statement_was_left(tmp_path: Path) -> Non
 def test_no_process_waits_for_what_hangs() -> None:
     script = (
         "import time\n"
-        "from engines.stacks.agent_mail.budget import Deadline, Parts\n"
+        "from harness_engines.stacks.agent_mail.budget import Deadline, Parts\n"
         "try:\n"
         "    Parts().call('engine', lambda: time.sleep(3600), Deadline.of(20).share(last=True))\n"
         "except Exception as exc:\n"

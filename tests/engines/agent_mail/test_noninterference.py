@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.agent_mail.contract import (
+from harness_engines.stacks.agent_mail.contract import (
     Direction,
     DocKind,
     Importance,
@@ -24,8 +24,8 @@ from engines.stacks.agent_mail.contract import (
     SearchMode,
     SearchQuery,
 )
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail.worlds import EYE, World, world
 from tests.make.mail import changing
 from tests.make.mail.messages import AGENTS, THREADS, one

@@ -10,9 +10,11 @@ from typing import NoReturn, cast
 
 import pytest
 
-from engines.contract import EngineError, FeatureUnavailable, IndexUnavailable, InvalidQuery
-from engines.stacks.agent_mail import views
-from engines.stacks.agent_mail.contract import (
+from harness.core.errors import UnknownName
+from harness.core.files import place
+from harness_engines.contract import EngineError, FeatureUnavailable, IndexUnavailable, InvalidQuery
+from harness_engines.stacks.agent_mail import views
+from harness_engines.stacks.agent_mail.contract import (
     CandidateList,
     DocKind,
     Event,
@@ -23,12 +25,10 @@ from engines.stacks.agent_mail.contract import (
     SearchQuery,
     SearchResponse,
 )
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, engine_chain
-from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted, viewer
-from engines.stacks.agent_mail.service import ShadowObserver
-from engines.stacks.agent_mail.views import StoredViews, View, nothing, plain
-from harness.core.errors import UnknownName
-from harness.core.files import place
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, engine_chain
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted, viewer
+from harness_engines.stacks.agent_mail.service import ShadowObserver
+from harness_engines.stacks.agent_mail.views import StoredViews, View, nothing, plain
 from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail import changing

@@ -10,20 +10,30 @@ from pathlib import Path
 
 import numpy as np
 
-from engines.rerank.cross_encoder import Reranked
-from engines.stacks.agent_mail.contract import MailEngine, Message, SearchQuery, SearchResponse
-from engines.stacks.agent_mail.pipeline.pages import entities
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.retrievers import Semantic, Tiers
-from engines.stacks.agent_mail.pipeline.scope import Scope
-from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite.search import Fts5Engine, LikeEngine, Weights, matching_ids
-from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
-from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from engines.stacks.agent_mail.tantivy.index import Weights as TantivyWeights
-from engines.stacks.agent_mail.views import StoredViews
-from engines.vector import amvi
-from engines.vector.embedder import HashEmbedder
+from harness_engines.rerank.cross_encoder import Reranked
+from harness_engines.stacks.agent_mail.contract import (
+    MailEngine,
+    Message,
+    SearchQuery,
+    SearchResponse,
+)
+from harness_engines.stacks.agent_mail.pipeline.pages import entities
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.retrievers import Semantic, Tiers
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope
+from harness_engines.stacks.agent_mail.service import MailSearch
+from harness_engines.stacks.agent_mail.sqlite.search import (
+    Fts5Engine,
+    LikeEngine,
+    Weights,
+    matching_ids,
+)
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, opened
+from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from harness_engines.stacks.agent_mail.tantivy.index import Weights as TantivyWeights
+from harness_engines.stacks.agent_mail.views import StoredViews
+from harness_engines.vector import amvi
+from harness_engines.vector.embedder import HashEmbedder
 from tests.engines.agent_mail.fakes import Log
 from tests.make.mail.messages import stored
 

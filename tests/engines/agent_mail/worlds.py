@@ -10,13 +10,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from engines.mcp_server import Refused, resolved
-from engines.stacks.agent_mail.contract import Message, SearchMode, SearchQuery
-from engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProject
-from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.pipeline.scope import Visibility, viewer
 from harness.core.engine import Manifest
+from harness_engines.mcp_server import Refused, resolved
+from harness_engines.stacks.agent_mail.contract import Message, SearchMode, SearchQuery
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import Beginning, InProject
+from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.scope import Visibility, viewer
 from tests.engines.agent_mail.whole import Whole, index, whole
 from tests.make.mail.directory import Directory
 from tests.make.mail.messages import AGENTS, PROJECTS, some_message, stored

@@ -14,14 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from engines import registry as arms
-from engines.kept.index import built
-from engines.lexical.grammar import exact_clauses as clauses
-from engines.lexical.terms import Occur
-from engines.stacks.code import arm as code
-from engines.stacks.code import ranking, store
-from engines.stacks.code import words as tantivy
-from engines.stacks.code.ranking import (
+from harness.core.engine import TakesParams
+from harness.core.errors import IndexNotReady
+from harness.core.formats import json_of
+from harness.core.records import Document, Query
+from harness.core.run import Status
+from harness.policy.load import load_policy
+from harness.replay.drive import observe
+from harness_engines import registry as arms
+from harness_engines.kept.index import built
+from harness_engines.lexical.grammar import exact_clauses as clauses
+from harness_engines.lexical.terms import Occur
+from harness_engines.stacks.code import arm as code
+from harness_engines.stacks.code import ranking, store
+from harness_engines.stacks.code import words as tantivy
+from harness_engines.stacks.code.ranking import (
     MOST_NEIGHBOURS,
     VISITED,
     Context,
@@ -30,11 +37,11 @@ from engines.stacks.code.ranking import (
     distances,
     reordered,
 )
-from engines.stacks.code.ranking import GraphSettings as Weights
-from engines.stacks.code.reading.documents import understand
-from engines.stacks.code.search import MOST_LOOKED_AT, CodeSearch, expanded
-from engines.stacks.code.store import StoredWords
-from engines.stacks.code.units import (
+from harness_engines.stacks.code.ranking import GraphSettings as Weights
+from harness_engines.stacks.code.reading.documents import understand
+from harness_engines.stacks.code.search import MOST_LOOKED_AT, CodeSearch, expanded
+from harness_engines.stacks.code.store import StoredWords
+from harness_engines.stacks.code.units import (
     NAMES,
     Facts,
     InvalidFilter,
@@ -45,21 +52,14 @@ from engines.stacks.code.units import (
     entry_of,
     written,
 )
-from engines.stacks.code.words import (
+from harness_engines.stacks.code.words import (
     OpenBackend,
     TermClause,
     match_expression,
     terms_of,
     wanted,
 )
-from engines.stacks.text import fts5
-from harness.core.engine import TakesParams
-from harness.core.errors import IndexNotReady
-from harness.core.formats import json_of
-from harness.core.records import Document, Query
-from harness.core.run import Status
-from harness.policy.load import load_policy
-from harness.replay.drive import observe
+from harness_engines.stacks.text import fts5
 from tests.make.code import (
     BACKENDS,
     BLEND,
@@ -282,7 +282,7 @@ def test_a_question_is_taken_apart() -> None:
     assert terms_of(clauses("read_csv -tea"), "none") == ("read", "csv")
 
 
-STACK = Path(__file__).resolve().parents[3] / "engines" / "stacks" / "code"
+STACK = Path(__file__).resolve().parents[3] / "engines" / "harness_engines" / "stacks" / "code"
 """A package that calls itself a good deal."""
 WORDS = ("search", "units", "filter", "score of a hit", "read", "terms", "graph", "documents path")
 

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.code.reading.documents import understand
-from engines.stacks.code.search import CodeSearch
-from engines.stacks.code.units import (
+from harness.core.records import Document
+from harness_engines.stacks.code.reading.documents import understand
+from harness_engines.stacks.code.search import CodeSearch
+from harness_engines.stacks.code.units import (
     NAMES,
     Chargrams,
     Filters,
@@ -23,7 +24,6 @@ from engines.stacks.code.units import (
     parse,
     passes,
 )
-from harness.core.records import Document
 from tests.engines.code import anything
 from tests.make.code import BACKENDS, opened
 from tests.thinned import examples

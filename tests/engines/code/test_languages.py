@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines import registry
-from engines.kept.index import update
-from engines.stacks.code.arm import Code
-from engines.stacks.code.ranking import Graph, Reason
-from engines.stacks.code.reading import languages, syntax
-from engines.stacks.code.reading.documents import of_file, understand
-from engines.stacks.code.reading.syntax import GRAMMARS, LANGUAGES, Grammar, identity
-from engines.stacks.code.service import reader
-from engines.stacks.code.units import Unit
 from harness.core.reading import Malformed
+from harness_engines import registry
+from harness_engines.kept.index import update
+from harness_engines.stacks.code.arm import Code
+from harness_engines.stacks.code.ranking import Graph, Reason
+from harness_engines.stacks.code.reading import languages, syntax
+from harness_engines.stacks.code.reading.documents import of_file, understand
+from harness_engines.stacks.code.reading.syntax import GRAMMARS, LANGUAGES, Grammar, identity
+from harness_engines.stacks.code.service import reader
+from harness_engines.stacks.code.units import Unit
 from tests.thinned import examples
 
 FILES: Mapping[str, str] = {
@@ -260,7 +260,7 @@ def test_without_its_grammar_a_file_is_refused_with_the_remedy(tmp_path: Path) -
     (root / "b.py").write_text("def f(): ...\n", encoding="utf-8")
     arm = registry.load("code-words", tmp_path / "cache").engine
     assert isinstance(arm, Code)
-    with mock.patch("engines.stacks.code.reading.syntax.find_spec", return_value=None):
+    with mock.patch("harness_engines.stacks.code.reading.syntax.find_spec", return_value=None):
         with pytest.raises(Malformed, match="is go, which tree-sitter reads"):
             list(of_file("a.go", "a", b"package a\n"))
         done = update(root, tmp_path / "kept", reader(arm, root, None))
@@ -275,5 +275,5 @@ def test_an_index_says_which_grammars_read(tmp_path: Path) -> None:
     arm = registry.load("code-words", tmp_path / "cache").engine
     assert isinstance(arm, Code)
     assert identity() in arm.version()
-    with mock.patch("engines.stacks.code.reading.syntax.version", return_value="0.0.1"):
+    with mock.patch("harness_engines.stacks.code.reading.syntax.version", return_value="0.0.1"):
         assert "tree-sitter-go 0.0.1" in arm.version()

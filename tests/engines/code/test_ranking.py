@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.code import ranking, search
-from engines.stacks.code.ranking import KEYS, Boosts, Fusion
-from engines.stacks.code.reading.documents import understand
-from engines.stacks.code.search import CodeSearch
-from engines.stacks.code.units import Entry, Mode, Texts, parse
-from engines.stacks.code.words import Scored
 from harness.core.records import Document
+from harness_engines.stacks.code import ranking, search
+from harness_engines.stacks.code.ranking import KEYS, Boosts, Fusion
+from harness_engines.stacks.code.reading.documents import understand
+from harness_engines.stacks.code.search import CodeSearch
+from harness_engines.stacks.code.units import Entry, Mode, Texts, parse
+from harness_engines.stacks.code.words import Scored
 from tests.engines.code import anything
 from tests.make.code import BACKENDS, BLEND, RRF, documents, opened, write_shop
 from tests.thinned import examples

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from engines.lexical.terms import terms
-from engines.stacks.code.ranking import Graph, Reason
-from engines.stacks.code.reading import documents as reading
-from engines.stacks.code.reading import python, risk
-from engines.stacks.code.reading.documents import (
+from harness.core.records import Document
+from harness_engines.lexical.terms import terms
+from harness_engines.stacks.code.ranking import Graph, Reason
+from harness_engines.stacks.code.reading import documents as reading
+from harness_engines.stacks.code.reading import python, risk
+from harness_engines.stacks.code.reading.documents import (
     embedded,
     module_of,
     of_file,
     read_record,
     understand,
 )
-from engines.stacks.code.reading.python import absolute, decoded
-from engines.stacks.code.reading.python import documents as of_module
-from engines.stacks.code.units import Facts, Mode, Risk, Texts, Unit, indexed, parts, words
-from harness.core.records import Document
+from harness_engines.stacks.code.reading.python import absolute, decoded
+from harness_engines.stacks.code.reading.python import documents as of_module
+from harness_engines.stacks.code.units import Facts, Mode, Risk, Texts, Unit, indexed, parts, words
 from tests.make.code import SHOP, documents, write_shop
 
 CODE = '''

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines import registry as arms
 from harness.check.answers import every_answer
 from harness.check.checks import CONTRACT_CHECKS
 from harness.check.subject import (
@@ -23,6 +22,7 @@ from harness.check.subject import (
     examine,
 )
 from harness.check.subject import standing as standing_of
+from harness_engines import registry as arms
 from tests.engines.conftest import Standing
 from tests.thinned import examples
 

@@ -1,1 +1,1 @@
-"""Tests of engines.stacks.documents."""
+"""Tests of harness_engines.stacks.documents."""

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from engines.stacks.documents import collection, texts
-from engines.stacks.documents.collection import Collection
-from engines.stacks.documents.formats import Page, Source, of_document
-from engines.stacks.documents.library import TABLES, Library, Settings, put, read
-from engines.stacks.documents.recall import Bm25, words
-from engines.stacks.documents.texts import Cutting
 from harness.check.subject import DOCUMENTS
 from harness.core.errors import BadFile
+from harness_engines.stacks.documents import collection, texts
+from harness_engines.stacks.documents.collection import Collection
+from harness_engines.stacks.documents.formats import Page, Source, of_document
+from harness_engines.stacks.documents.library import TABLES, Library, Settings, put, read
+from harness_engines.stacks.documents.recall import Bm25, words
+from harness_engines.stacks.documents.texts import Cutting
 
 PRO = {
     "tier": "pro",

@@ -18,15 +18,15 @@ from pydantic import ValidationError
 
 from benchmarks import documents_stages as stages
 from benchmarks.documents_stages import BUDGET, Budget
-from engines.kept import index
-from engines.stacks.documents import collection, models, ranking
-from engines.stacks.documents.collection import Collection
-from engines.stacks.documents.models import Loaded, Missing
-from engines.stacks.documents.ranking import Pipeline, Response
-from engines.stacks.documents.texts import Cutting
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.gate import Verdict
 from harness.core.scores import Estimate
+from harness_engines.kept import index
+from harness_engines.stacks.documents import collection, models, ranking
+from harness_engines.stacks.documents.collection import Collection
+from harness_engines.stacks.documents.models import Loaded, Missing
+from harness_engines.stacks.documents.ranking import Pipeline, Response
+from harness_engines.stacks.documents.texts import Cutting
 from tests.engines.documents.small import NOON, SOURCES, built, read_folder, settings
 
 INTEGER, TEXT, TIME = {"type": "integer"}, {"type": "string"}, {"type": "string", "minLength": 20}

@@ -20,14 +20,14 @@ from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 from pypdf import PdfWriter
 
-from engines.stacks.documents import collection, formats, pdf, texts
-from engines.stacks.documents.arm import Documents
-from engines.stacks.documents.formats import Source
-from engines.stacks.documents.library import Settings
-from engines.stacks.documents.recall import words
-from engines.stacks.documents.service import follow as documents
-from engines.stacks.documents.texts import Cutting, chunks
 from harness.core.errors import BadFile
+from harness_engines.stacks.documents import collection, formats, pdf, texts
+from harness_engines.stacks.documents.arm import Documents
+from harness_engines.stacks.documents.formats import Source
+from harness_engines.stacks.documents.library import Settings
+from harness_engines.stacks.documents.recall import words
+from harness_engines.stacks.documents.service import follow as documents
+from harness_engines.stacks.documents.texts import Cutting, chunks
 from tests.engines.documents.small import read_file, read_folder, settings
 from tests.make.pdf import drawn, placed, stream, written
 from tests.make.pdf import pdf as pages_of

@@ -15,11 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.stacks.documents import graph
-from engines.stacks.documents.collection import gate
-from engines.stacks.documents.graph import MOST_CHUNKS, MOST_OF_A_CHUNK, Entities, Graph, named
-from engines.stacks.documents.models import DIMENSION, Projection
-from engines.stacks.documents.ranking import (
+from harness.check.subject import DOCUMENTS
+from harness.core.errors import IndexNotReady
+from harness_engines.stacks.documents import graph
+from harness_engines.stacks.documents.collection import gate
+from harness_engines.stacks.documents.graph import (
+    MOST_CHUNKS,
+    MOST_OF_A_CHUNK,
+    Entities,
+    Graph,
+    named,
+)
+from harness_engines.stacks.documents.models import DIMENSION, Projection
+from harness_engines.stacks.documents.ranking import (
     Leg,
     as_specified,
     blend_as_specified,
@@ -27,10 +35,8 @@ from engines.stacks.documents.ranking import (
     clean,
     ranks,
 )
-from engines.stacks.documents.recall import STOP_WORDS, best, unbroken, words
-from engines.vector.embedder import unit
-from harness.check.subject import DOCUMENTS
-from harness.core.errors import IndexNotReady
+from harness_engines.stacks.documents.recall import STOP_WORDS, best, unbroken, words
+from harness_engines.vector.embedder import unit
 from tests.engines.documents.small import bm25_of
 
 WORDS = ("moon", "sea", "water", "tide", "salt")

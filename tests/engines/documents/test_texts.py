@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pypdf import PdfWriter
 
-from engines.kept import index
-from engines.stacks.documents import collection
-from engines.stacks.documents.formats import Page, Source, of_document
-from engines.stacks.documents.library import Library
-from engines.stacks.documents.texts import (
+from harness.core.errors import IndexNotReady
+from harness.core.records import Document
+from harness_engines.kept import index
+from harness_engines.stacks.documents import collection
+from harness_engines.stacks.documents.formats import Page, Source, of_document
+from harness_engines.stacks.documents.library import Library
+from harness_engines.stacks.documents.texts import (
     Cutting,
     Layout,
     Provenance,
@@ -25,8 +27,6 @@ from engines.stacks.documents.texts import (
     chunks,
     stretches,
 )
-from harness.core.errors import IndexNotReady
-from harness.core.records import Document
 from tests.engines.documents.small import NOON, library_of, read_file, read_folder
 from tests.engines.documents.small import settings as small
 from tests.make.pdf import pdf

@@ -22,18 +22,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines import contract
-from engines import registry as arms
-from engines.stacks.http import settings
-from engines.stacks.http.arm import HttpEngine, HttpSearcher
-from engines.stacks.http.connection import Malformed
-from engines.stacks.http.settings import NoMatch, Template, compiled
 from harness.core import errors
 from harness.core.engine import Answer
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
 from harness.core.records import Document, Query
 from harness.core.run import Row, Run, Status
 from harness.replay.drive import TimedOutcome, observe
+from harness_engines import contract
+from harness_engines import registry as arms
+from harness_engines.stacks.http import settings
+from harness_engines.stacks.http.arm import HttpEngine, HttpSearcher
+from harness_engines.stacks.http.connection import Malformed
+from harness_engines.stacks.http.settings import NoMatch, Template, compiled
 from tests.docs.pages import ROOT
 from tests.engines.http.exchanges import EXCHANGES, RECORDED
 from tests.make.search_server import (
@@ -238,7 +238,7 @@ def test_a_rate_is_kept_over_all_queries(
     arm: Write, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("engines.stacks.http.connection.sleep", waits.append)
+    monkeypatch.setattr("harness_engines.stacks.http.connection.sleep", waits.append)
     with opened(arm(rate_per_s="0.5"), index) as searcher:
         found = [observe(searcher, Query(f"q{n}", "red"), 1, int(60e9)) for n in range(4)]
     assert [one.row.status for one in found] == [Status.ANSWERED] * 3 + [Status.FAILED]
@@ -420,7 +420,7 @@ def test_without_its_package_the_arm_says_how_to_install_it(
     def missing(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'jmespath'", name="jmespath")
 
-    monkeypatch.setattr("engines.registry.import_module", missing)
+    monkeypatch.setattr("harness_engines.registry.import_module", missing)
     with pytest.raises(NotInstalled, match=r'pip install "search-harness\[http\]"'):
         arms.load(str(arm()), tmp_path)
     assert errors.EXTRAS["http"] == ("jmespath",)

@@ -16,23 +16,23 @@ from unittest import mock
 
 import pytest
 
-from engines.kept import index, listing
-from engines.kept.headings import headings
-from engines.kept.index import Live, Updated
-from engines.kept.listing import Fault
-from engines.lexical.grammar import MOST_REPEATS
-from engines.stacks.code.arm import Code
-from engines.stacks.code.ranking import Settings as CodeSettings
-from engines.stacks.code.service import follow as code
-from engines.stacks.documents.arm import Documents
-from engines.stacks.documents.library import Settings as DocumentSettings
-from engines.stacks.documents.service import follow as documents
-from engines.stacks.writing.arm import Writing
-from engines.stacks.writing.retrieval import Settings as NoteSettings
-from engines.stacks.writing.service import follow as notes
-from engines.stacks.writing.service import reader, title_of
-from engines.stacks.writing.store import rows
 from harness.core.errors import BadFile
+from harness_engines.kept import index, listing
+from harness_engines.kept.headings import headings
+from harness_engines.kept.index import Live, Updated
+from harness_engines.kept.listing import Fault
+from harness_engines.lexical.grammar import MOST_REPEATS
+from harness_engines.stacks.code.arm import Code
+from harness_engines.stacks.code.ranking import Settings as CodeSettings
+from harness_engines.stacks.code.service import follow as code
+from harness_engines.stacks.documents.arm import Documents
+from harness_engines.stacks.documents.library import Settings as DocumentSettings
+from harness_engines.stacks.documents.service import follow as documents
+from harness_engines.stacks.writing.arm import Writing
+from harness_engines.stacks.writing.retrieval import Settings as NoteSettings
+from harness_engines.stacks.writing.service import follow as notes
+from harness_engines.stacks.writing.service import reader, title_of
+from harness_engines.stacks.writing.store import rows
 from tests.make.code import SETTINGS as CODE
 from tests.make.notes import SETTINGS as NOTES
 from tests.make.room import little_room
@@ -119,7 +119,7 @@ def update(root: Path, tmp_path: Path) -> Callable[[], Updated]:
     return lambda: index.update(root, tmp_path / "kept", reader(note_settings()))
 
 
-ROWS = "engines.stacks.writing.service.rows"
+ROWS = "harness_engines.stacks.writing.service.rows"
 """What is called once for each note that is taken in."""
 
 
@@ -133,7 +133,7 @@ def test_what_did_not_change_is_not_read(
     root: Path, update: Callable[[], Updated], put: mock.Mock
 ) -> None:
     assert update() == Updated(3, 0, 0, ())
-    with mock.patch("engines.kept.index.whole_below") as opened:
+    with mock.patch("harness_engines.kept.index.whole_below") as opened:
         assert update() == Updated(0, 0, 3, ())
     assert not opened.called
     write(root, "two.md", "sea", LONG_AGO_NS + 1)
@@ -278,7 +278,7 @@ def test_a_name_that_cannot_be_read_is_a_fault_at_each_update_and_no_change(
 
 
 def test_a_file_that_is_too_big_is_named(root: Path, tmp_path: Path) -> None:
-    with mock.patch("engines.stacks.writing.service.BIGGEST", 5):
+    with mock.patch("harness_engines.stacks.writing.service.BIGGEST", 5):
         done = index.update(root, tmp_path / "kept", reader(note_settings()))
     assert [fault.path for fault in done.faults] == ["deep/three.txt", "one.md", "two.md"]
     assert "Leave it out, or split it" in done.faults[0].why

@@ -18,25 +18,25 @@ import numpy as np
 import pytest
 from mcp import Client
 
-from engines.kept import cached
-from engines.kept.kit import NOTES
-from engines.stacks.code.arm import Code
-from engines.stacks.code.ranking import Settings as CodeSettings
-from engines.stacks.code.search import Dense
-from engines.stacks.code.service import NEAREST as NO_UNIT
-from engines.stacks.code.service import NOT_AS_TYPED
-from engines.stacks.code.service import follow as code
-from engines.stacks.code.units import Mode
-from engines.stacks.code.words import Scored
-from engines.stacks.documents import models
-from engines.stacks.documents.arm import Documents
-from engines.stacks.documents.collection import Collection
-from engines.stacks.documents.library import Settings
-from engines.stacks.documents.models import Loaded
-from engines.stacks.documents.service import NEAREST
-from engines.stacks.documents.service import follow as documents
-from engines.vector.embedder import HashEmbedder
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
+from harness_engines.kept import cached
+from harness_engines.kept.kit import NOTES
+from harness_engines.stacks.code.arm import Code
+from harness_engines.stacks.code.ranking import Settings as CodeSettings
+from harness_engines.stacks.code.search import Dense
+from harness_engines.stacks.code.service import NEAREST as NO_UNIT
+from harness_engines.stacks.code.service import NOT_AS_TYPED
+from harness_engines.stacks.code.service import follow as code
+from harness_engines.stacks.code.units import Mode
+from harness_engines.stacks.code.words import Scored
+from harness_engines.stacks.documents import models
+from harness_engines.stacks.documents.arm import Documents
+from harness_engines.stacks.documents.collection import Collection
+from harness_engines.stacks.documents.library import Settings
+from harness_engines.stacks.documents.models import Loaded
+from harness_engines.stacks.documents.service import NEAREST
+from harness_engines.stacks.documents.service import follow as documents
+from harness_engines.vector.embedder import HashEmbedder
 from tests.engines.kept.test_index import BY_WORDS, FORMULA, STACKS, ask, live, write
 from tests.make.code import SETTINGS as CODE
 from tests.make.code import write_shop
@@ -191,7 +191,7 @@ def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Pa
     def absent(_: Settings) -> None:
         raise ModelNotReady("the file is absent")
 
-    with mock.patch("engines.stacks.documents.models.embedder_of", absent):
+    with mock.patch("harness_engines.stacks.documents.models.embedder_of", absent):
         followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
         with followed.now() as (now, _):
             found = now.search("customer retention")

@@ -10,8 +10,8 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.lexical import tantivy as lexical_tantivy
-from engines.lexical.tantivy import Columns, Keyed, best, first
+from harness_engines.lexical import tantivy as lexical_tantivy
+from harness_engines.lexical.tantivy import Columns, Keyed, best, first
 
 pytestmark = pytest.mark.slow
 

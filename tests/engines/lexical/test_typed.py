@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.grammar import (
+from harness_engines.lexical.grammar import (
     MOST_REPEATS,
     MOST_WORDS,
     binding,
@@ -22,7 +22,7 @@ from engines.lexical.grammar import (
     signed,
     written,
 )
-from engines.lexical.terms import Clause, Occur, normalise, word
+from harness_engines.lexical.terms import Clause, Occur, normalise, word
 
 SIGNS = {Occur.SHOULD: "", Occur.MUST: "+", Occur.NOT: "-"}
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engines.lexical.grammar import MOST_WORDS, exact_clauses
-from engines.lexical.grammar import exact_clauses as clauses
-from engines.lexical.query import Like
-from engines.lexical.tantivy import LONGEST_TERM_BYTES, Language, analyzer
-from engines.lexical.terms import (
+from harness_engines.lexical.grammar import MOST_WORDS, exact_clauses
+from harness_engines.lexical.grammar import exact_clauses as clauses
+from harness_engines.lexical.query import Like
+from harness_engines.lexical.tantivy import LONGEST_TERM_BYTES, Language, analyzer
+from harness_engines.lexical.terms import (
     LONGEST_BYTES,
     ClauseTerms,
     Normal,

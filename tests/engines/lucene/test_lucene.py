@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from engines import registry
-from engines.registry import Arm
-from engines.stacks.lucene import arm as lucene
-from engines.stacks.lucene.arm import Lucene
 from harness.check.checks import check
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, ModelNotReady, NotInstalled
 from harness.core.records import Document
+from harness_engines import registry
+from harness_engines.registry import Arm
+from harness_engines.stacks.lucene import arm as lucene
+from harness_engines.stacks.lucene.arm import Lucene
 from tests.source import ROOT
 
 EXAMPLES = ROOT / "examples" / "lucene"

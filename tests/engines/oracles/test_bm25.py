@@ -17,8 +17,8 @@ import bm25s  # type: ignore[import-untyped]  # ships no types
 import numpy as np
 import pytest
 
-from engines import registry as arms
 from harness.core.records import Document
+from harness_engines import registry as arms
 from tests.engines.oracles import texts
 from tests.engines.oracles.questions import MOST_WORDS, words_of
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry as arms
-from engines.lexical.terms import indexed
-from engines.stacks.agent_mail.contract import Filters, RankingMode, names
+from harness_engines import registry as arms
+from harness_engines.lexical.terms import indexed
+from harness_engines.stacks.agent_mail.contract import Filters, RankingMode, names
 from tests.engines.oracles import lucene, texts
 from tests.engines.oracles.questions import Part, Question, any_of, drawn
 from tests.make.mail.tantivy import WEIGHTS, built

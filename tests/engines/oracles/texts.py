@@ -10,9 +10,9 @@ import pytest
 from agent_mail.generate import Traffic, generate
 from python_docs.harvest import harvest
 
-from engines.lexical.terms import identifiers
-from engines.stacks.agent_mail.contract import Importance, Message
 from harness.core.records import Document
+from harness_engines.lexical.terms import identifiers
+from harness_engines.stacks.agent_mail.contract import Importance, Message
 from tests.engines.oracles.questions import words_of
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "datasets"

@@ -15,15 +15,15 @@ from typing import Any
 import psutil
 import pytest
 
-from engines import registry
-from engines.stacks import keeper
-from engines.stacks.postgres import arm, embedded
-from engines.stacks.postgres.arm import Postgres, PostgresSearcher, Settings
 from harness.check.checks import check
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.drive import observe
+from harness_engines import registry
+from harness_engines.stacks import keeper
+from harness_engines.stacks.postgres import arm, embedded
+from harness_engines.stacks.postgres.arm import Postgres, PostgresSearcher, Settings
 from tests.source import ROOT
 
 psycopg = pytest.importorskip("psycopg", reason='needs the extra "postgres"')
@@ -212,7 +212,7 @@ def test_a_server_that_is_gone_makes_the_arm_invalid(tmp_path: Path) -> None:
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from engines.stacks.postgres import embedded
+from harness_engines.stacks.postgres import embedded
 with embedded.server(Path(sys.argv[1])) as dsn:
     print(dsn, flush=True)
     time.sleep(600)

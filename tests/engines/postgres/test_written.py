@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry
-from engines.lexical.grammar import parse
-from engines.stacks.postgres import arm
-from engines.stacks.postgres.arm import Settings
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
 from harness.core.records import Document
+from harness_engines import registry
+from harness_engines.lexical.grammar import parse
+from harness_engines.stacks.postgres import arm
+from harness_engines.stacks.postgres.arm import Settings
 from tests.source import ROOT
 
 EXAMPLES = ROOT / "examples" / "postgres"

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import pytest
 
-from engines import registry
 from harness.core.engine import Searcher
 from harness.core.records import Document
+from harness_engines import registry
 from tests.engines.stacks.test_operators import engine
 from tests.source import ROOT
 from tests.thinned import examples

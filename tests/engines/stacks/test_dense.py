@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from engines import registry
-from engines.registry import Arm
-from engines.stacks.text import dense
-from engines.stacks.text.dense import Dense, DenseSearcher, Settings
-from engines.stacks.text.nearest import GRAPH
-from engines.vector.amvi import IDS, VECTORS
-from engines.vector.embedder import HashEmbedder, embedder_of, identity_of_embedder
 from harness.check.checks import check
 from harness.check.subject import DOCUMENTS
 from harness.core.digest import of_json
 from harness.core.engine import Engine
 from harness.core.errors import BadPolicy, IndexNotReady, NotInstalled, UnknownName
 from harness.core.records import Document
+from harness_engines import registry
+from harness_engines.registry import Arm
+from harness_engines.stacks.text import dense
+from harness_engines.stacks.text.dense import Dense, DenseSearcher, Settings
+from harness_engines.stacks.text.nearest import GRAPH
+from harness_engines.vector.amvi import IDS, VECTORS
+from harness_engines.vector.embedder import HashEmbedder, embedder_of, identity_of_embedder
 from tests.source import ROOT
 
 WHOLE, SMALL = "all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"

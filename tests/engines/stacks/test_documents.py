@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from engines.stacks.documents import arm as documents
-from engines.stacks.documents import models
 from harness.check.subject import DOCUMENTS
 from harness.core.engine import Engine
 from harness.core.errors import ModelNotReady, UnknownName
 from harness.core.records import Document
+from harness_engines.stacks.documents import arm as documents
+from harness_engines.stacks.documents import models
 
 WORDS = {
     "tier": "free",

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry as arms
-from engines.lexical.grammar import FTS5, parse
-from engines.stacks.agent_mail.contract import Filters, RankingMode
-from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
-from engines.stacks.text.fts5 import FILE, Fts5, Settings, written
 from harness.check.subject import DOCUMENTS
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
+from harness_engines import registry as arms
+from harness_engines.lexical.grammar import FTS5, parse
+from harness_engines.stacks.agent_mail.contract import Filters, RankingMode
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
+from harness_engines.stacks.text.fts5 import FILE, Fts5, Settings, written
 from tests.make.damage import overwrite, run_sql
 from tests.make.mail.messages import one, stored
 

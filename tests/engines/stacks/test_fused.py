@@ -15,21 +15,21 @@ from unittest.mock import patch
 import pytest
 from pydantic import ValidationError
 
-from engines import contract
-from engines import registry as arms
-from engines.lexical import query
-from engines.ranking import combine, fuse
-from engines.stacks.text import hybrid
-from engines.stacks.text.blend import Blend, BlendSearcher
-from engines.stacks.text.blend import Settings as BlendSettings
-from engines.stacks.text.hybrid import Hybrid, Settings
-from engines.stacks.text.rerank import FUSED, IDS, TOKENS, Rerank
-from engines.stacks.text.rerank import Settings as RerankSettings
-from engines.vector.embedder import OnnxEmbedder
 from harness.check.subject import DOCUMENTS, OBVIOUS
 from harness.core.engine import Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
+from harness_engines import contract
+from harness_engines import registry as arms
+from harness_engines.lexical import query
+from harness_engines.ranking import combine, fuse
+from harness_engines.stacks.text import hybrid
+from harness_engines.stacks.text.blend import Blend, BlendSearcher
+from harness_engines.stacks.text.blend import Settings as BlendSettings
+from harness_engines.stacks.text.hybrid import Hybrid, Settings
+from harness_engines.stacks.text.rerank import FUSED, IDS, TOKENS, Rerank
+from harness_engines.stacks.text.rerank import Settings as RerankSettings
+from harness_engines.vector.embedder import OnnxEmbedder
 from tests.make.damage import overwrite
 
 

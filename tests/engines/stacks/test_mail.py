@@ -12,13 +12,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from engines import registry as arms
-from engines.ranking import fuse
-from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail.arm import MailSearcher
-from engines.stacks.agent_mail.pipeline import retrievers
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.text.rerank import RerankSearcher
 from harness.check.subject import DOCUMENTS as SUBJECT
 from harness.check.subject import OBVIOUS
 from harness.core.engine import Answer, Engine, Searcher, Stage, Staged, TakesParams
@@ -26,6 +19,13 @@ from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.drive import observe
+from harness_engines import registry as arms
+from harness_engines.ranking import fuse
+from harness_engines.stacks.agent_mail import arm as mail
+from harness_engines.stacks.agent_mail.arm import MailSearcher
+from harness_engines.stacks.agent_mail.pipeline import retrievers
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from harness_engines.stacks.text.rerank import RerankSearcher
 from tests.make import tiny_model
 from tests.make.damage import overwrite
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from engines import registry as arms
-from engines.stacks.code import arm as code
-from engines.stacks.documents import arm as documents
-from engines.stacks.text import blend, dense, fts5, hybrid, tantivy
-from engines.stacks.writing import arm as writing
 from harness.core.engine import Engine, Searcher
 from harness.core.records import Document
+from harness_engines import registry as arms
+from harness_engines.stacks.code import arm as code
+from harness_engines.stacks.documents import arm as documents
+from harness_engines.stacks.text import blend, dense, fts5, hybrid, tantivy
+from harness_engines.stacks.writing import arm as writing
 from tests.make.code import BLEND, SETTINGS
 from tests.make.notes import SETTINGS as NOTES
 

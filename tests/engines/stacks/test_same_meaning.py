@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.lexical.grammar import mask, parse
-from engines.lexical.terms import Clause
-from engines.stacks.text import fts5, tantivy
 from harness.core.engine import Engine, Searcher
 from harness.core.records import Document
+from harness_engines.lexical.grammar import mask, parse
+from harness_engines.lexical.terms import Clause
+from harness_engines.stacks.text import fts5, tantivy
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow

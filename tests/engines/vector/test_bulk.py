@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.vector import bulk
-from engines.vector.bulk import (
+from harness.core.errors import HarnessError
+from harness_engines.vector import bulk
+from harness_engines.vector.bulk import (
     BATCH,
     BATCH_CHARACTERS,
     NEAR,
@@ -30,8 +31,7 @@ from engines.vector.bulk import (
     take,
     write,
 )
-from engines.vector.embedder import Embedder, HashEmbedder, unit
-from harness.core.errors import HarnessError
+from harness_engines.vector.embedder import Embedder, HashEmbedder, unit
 from tests.make.killed import started
 
 
@@ -143,8 +143,8 @@ def test_where_a_part_ends_changes_no_vector(
 def test_a_process_that_is_killed_among_slow_texts_loses_the_last_moment(tmp_path: Path) -> None:
     """Two hundred slow texts are less than a part of 256, and are kept all the same."""
     process = started(f"""
-        from engines.vector import bulk
-        from engines.vector.embedder import HashEmbedder
+        from harness_engines.vector import bulk
+        from harness_engines.vector.embedder import HashEmbedder
         from harness.core import progress
         class Slow(HashEmbedder):
             def embed(self, texts):

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.contract import EngineError, IndexUnavailable
-from engines.vector.amvi import (
+from harness.core.errors import IndexNotReady
+from harness_engines.contract import EngineError, IndexUnavailable
+from harness_engines.vector.amvi import (
     CHUNK_ROWS,
     AmviIndex,
     VectorStore,
@@ -23,11 +24,10 @@ from engines.vector.amvi import (
     write_amvi,
     write_store,
 )
-from engines.vector.amvi import IDS as STORE_IDS
-from engines.vector.amvi import VECTORS as STORE_VECTORS
-from engines.vector.embedder import unit
-from engines.vector.scan import COSINE_DIGITS
-from harness.core.errors import IndexNotReady
+from harness_engines.vector.amvi import IDS as STORE_IDS
+from harness_engines.vector.amvi import VECTORS as STORE_VECTORS
+from harness_engines.vector.embedder import unit
+from harness_engines.vector.scan import COSINE_DIGITS
 
 EMBEDDER = "hash, één"
 IDS = np.array([-3, 7, 2**40], dtype=np.int64)

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from engines.stacks.text.dense import Dense, Settings
-from engines.vector import embedder
-from engines.vector import embedder as vector_embedder
-from engines.vector.embedder import (
+from harness.core.errors import ModelNotReady, UnknownName
+from harness.core.records import Document
+from harness_engines.stacks.text.dense import Dense, Settings
+from harness_engines.vector import embedder
+from harness_engines.vector import embedder as vector_embedder
+from harness_engines.vector.embedder import (
     MODELS,
     HashEmbedder,
     Model,
@@ -25,8 +27,6 @@ from engines.vector.embedder import (
     model,
     unit,
 )
-from harness.core.errors import ModelNotReady, UnknownName
-from harness.core.records import Document
 
 
 def test_a_worked_example() -> None:
@@ -113,7 +113,7 @@ def test_an_arm_without_its_model_is_not_ready(
     spoilt = replace(known, weights=pinned(sha256=known.weights.sha256))
     engine = Dense(Settings(embedder=known.name, max_tokens=16), index / "cache")
     engine.build([Document("a", "", "water")], index)
-    monkeypatch.setattr("engines.vector.embedder.model", lambda _: spoilt)
+    monkeypatch.setattr("harness_engines.vector.embedder.model", lambda _: spoilt)
     with pytest.raises(ModelNotReady), engine.open(index):
         pass
     with pytest.raises(ModelNotReady):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import processors
-from engines.vector.embedder import OnnxEmbedder, model
+from harness_engines.vector.embedder import OnnxEmbedder, model
 from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
@@ -47,8 +47,8 @@ def test_weights_of_seven_bits_are_the_same_without_vnni(tmp_path: Path) -> None
     there = tmp_path / "there.npy"
     code = (
         "import numpy\n"
-        "from engines.vector.embedder import model\n"
-        "from engines.vector.embedder import OnnxEmbedder\n"
+        "from harness_engines.vector.embedder import model\n"
+        "from harness_engines.vector.embedder import OnnxEmbedder\n"
         "encoder = OnnxEmbedder.load(model('all-MiniLM-L6-v2-int8'), 32)\n"
         f"numpy.save({str(there)!r}, encoder.embed({texts!r}))\n"
     )

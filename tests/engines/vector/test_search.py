@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.vector import scan
-from engines.vector.embedder import unit
-from engines.vector.scan import BLOCK, COSINE_DIGITS, Top, best, merged, nearest
+from harness_engines.vector import scan
+from harness_engines.vector.embedder import unit
+from harness_engines.vector.scan import BLOCK, COSINE_DIGITS, Top, best, merged, nearest
 
 DIGITS = 6
 Floats = NDArray[np.float64]

@@ -18,10 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.kept import index
-from engines.kept.index import built
-from engines.stacks.writing.arm import WritingSearcher
-from engines.stacks.writing.planner import (
+from harness.core.errors import DatasetError, IndexNotReady
+from harness.core.records import Document
+from harness_engines.kept import index
+from harness_engines.kept.index import built
+from harness_engines.stacks.writing.arm import WritingSearcher
+from harness_engines.stacks.writing.planner import (
     MOST_QUERIES,
     MOST_TOKENS,
     Choice,
@@ -33,7 +35,7 @@ from engines.stacks.writing.planner import (
     tokens_of,
     typed_query,
 )
-from engines.stacks.writing.retrieval import (
+from harness_engines.stacks.writing.retrieval import (
     CHARACTERS_A_TOKEN,
     InvalidArgument,
     LocalRerank,
@@ -43,11 +45,17 @@ from engines.stacks.writing.retrieval import (
     VectorCache,
     scores,
 )
-from engines.stacks.writing.store import TABLES, Store, chunks, put, shown, source_ref, trimmed
-from engines.vector import embedder as models
-from engines.vector.embedder import Embedder
-from harness.core.errors import DatasetError, IndexNotReady
-from harness.core.records import Document
+from harness_engines.stacks.writing.store import (
+    TABLES,
+    Store,
+    chunks,
+    put,
+    shown,
+    source_ref,
+    trimmed,
+)
+from harness_engines.vector import embedder as models
+from harness_engines.vector.embedder import Embedder
 from tests.make.notes import Letters, notes, writing
 
 ALL = tuple(Kind)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engines.stacks.agent_mail.contract import Change, DocChange, Message
-from engines.stacks.agent_mail.sqlite import store as stores
-from engines.stacks.agent_mail.sqlite.store import Kind, MessageStore
+from harness_engines.stacks.agent_mail.contract import Change, DocChange, Message
+from harness_engines.stacks.agent_mail.sqlite import store as stores
+from harness_engines.stacks.agent_mail.sqlite.store import Kind, MessageStore
 
 
 def insert(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engines.stacks.agent_mail.contract import Project
-from engines.stacks.agent_mail.sqlite import directory
-from engines.stacks.agent_mail.sqlite.store import spelled
+from harness_engines.stacks.agent_mail.contract import Project
+from harness_engines.stacks.agent_mail.sqlite import directory
+from harness_engines.stacks.agent_mail.sqlite.store import spelled
 
 _REGISTER = (
     "INSERT INTO agents (project_id, name, program, model, task_description, identifiers,"

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import tantivy
 
-from engines.lexical.tantivy import analyzer
-from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail.arm import MailSearcher
-from engines.stacks.agent_mail.contract import Message
-from engines.stacks.agent_mail.pipeline.retrievers import text_of
-from engines.stacks.agent_mail.sqlite import store
-from engines.stacks.agent_mail.tantivy.index import ANALYZER
-from engines.vector import amvi
-from engines.vector.embedder import HashEmbedder
 from harness.core.records import Document
+from harness_engines.lexical.tantivy import analyzer
+from harness_engines.stacks.agent_mail import arm as mail
+from harness_engines.stacks.agent_mail.arm import MailSearcher
+from harness_engines.stacks.agent_mail.contract import Message
+from harness_engines.stacks.agent_mail.pipeline.retrievers import text_of
+from harness_engines.stacks.agent_mail.sqlite import store
+from harness_engines.stacks.agent_mail.tantivy.index import ANALYZER
+from harness_engines.vector import amvi
+from harness_engines.vector.embedder import HashEmbedder
 from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS
 
 

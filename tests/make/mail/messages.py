@@ -9,8 +9,14 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-from engines.stacks.agent_mail.contract import Direction, Filters, Importance, Message, TimeRange
-from engines.stacks.agent_mail.sqlite.store import Kind, MessageStore, create
+from harness_engines.stacks.agent_mail.contract import (
+    Direction,
+    Filters,
+    Importance,
+    Message,
+    TimeRange,
+)
+from harness_engines.stacks.agent_mail.sqlite.store import Kind, MessageStore, create
 
 PROJECTS: Mapping[int, str] = {1: "harbour", 2: "orchard", 3: "quarry", 7: "lighthouse"}
 PRODUCTS: Mapping[int, frozenset[int]] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines.stacks.agent_mail.contract import (
+from harness_engines.stacks.agent_mail.contract import (
     Candidate,
     Change,
     DocChange,
@@ -16,8 +16,8 @@ from engines.stacks.agent_mail.contract import (
     Payload,
     RankingMode,
 )
-from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
-from engines.stacks.agent_mail.tantivy.index import Weights, Written
+from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from harness_engines.stacks.agent_mail.tantivy.index import Weights, Written
 
 ALL = 1_000_000
 """A depth that shows every message."""

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter_ns, sleep
 
-from engines import registry as arms
 from harness.agreement import Class
 from harness.corpus.prepared import Prepared
 from harness.shadow import log
 from harness.shadow.log import Log
 from harness.shadow.pair import Attempt, Generation, Served, asked
 from harness.shadow.recorder import judged
+from harness_engines import registry as arms
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 K = 10

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engines import contract
-from engines.contract import StackSettings
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.files import write_text
 from harness.core.records import Document
+from harness_engines import contract
+from harness_engines.contract import StackSettings
 
 FILE = "answers.json"
 OPENED = "RECORDED_ENGINE_OPENED"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import engines
 import harness
+import harness_engines
 from harness.core import batches
 from harness.corpus.prepared import Prepared
 from harness.pipeline.evidence import sides
@@ -48,7 +48,7 @@ def test_a_decision_expires_where_a_policy_says_so(
 def test_the_codes_digest_is_of_every_module_and_arm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for package in (harness, engines):
+    for package in (harness, harness_engines):
         folder = tmp_path / package.__name__
         shutil.copytree(package.__path__[0], folder, ignore=shutil.ignore_patterns("*.pyc"))
         monkeypatch.setattr(package.__spec__, "submodule_search_locations", [str(folder)])
@@ -57,7 +57,7 @@ def test_the_codes_digest_is_of_every_module_and_arm(
     assert code_sha256() == before
     seen = {before}
     for name in (
-        "engines/arms/fts5.toml",
+        "harness_engines/arms/fts5.toml",
         "harness/report/page/view.py",
         "harness/stats/bootstrap.py",
     ):

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.errors import EvidenceError, IndexNotReady
 from harness.core.run import Run, Status
@@ -16,6 +15,7 @@ from harness.corpus.runs import read_run, write_run
 from harness.pipeline.receipts import note_replayed, note_run
 from harness.pipeline.verify import verify
 from harness.trust.requery import Requeried, Sample, requery
+from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.planted import HONEST
 from tests.make.toy import CANDIDATE, CONTROL, QUERIES, Toy
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.text.dense import Dense, Settings
-from engines.stacks.text.hybrid import Hybrid
 from harness.pipeline.dvc import VECTORS, keep_vectors, take_vectors
 from harness.pipeline.layout import Layout
+from harness_engines.stacks.text.dense import Dense, Settings
+from harness_engines.stacks.text.hybrid import Hybrid
 from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow

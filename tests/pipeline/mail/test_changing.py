@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.moving_mail import moved
-from engines.stacks.agent_mail.arm import STORE
-from engines.stacks.agent_mail.ingest import Draft
 from harness.cli.pipeline import followed
 from harness.cli.project import Project
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.pipeline.index import index
 from harness.pipeline.mail import follow, mail_box
+from harness_engines.stacks.agent_mail.arm import STORE
+from harness_engines.stacks.agent_mail.ingest import Draft
 from tests.make.mail.live_index import in_tantivy, table
 from tests.make.mail.project import ARM, BOUNDED_S, DOCUMENTS, NAME, write
 from tests.programs import PYTHON, Program

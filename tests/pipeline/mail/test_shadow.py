@@ -8,10 +8,6 @@ from time import sleep
 
 import pytest
 
-from engines import registry as arms
-from engines.stacks.agent_mail.mcp_tools.arguments import InProject
-from engines.stacks.agent_mail.mcp_tools.server import Switched
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.agreement import Class
 from harness.cli.project import Project
 from harness.core.errors import EvidenceError
@@ -24,6 +20,10 @@ from harness.shadow.files import read_settings
 from harness.shadow.log import Read
 from harness.shadow.mail import watched
 from harness.shadow.record import AGREED, Kind
+from harness_engines import registry as arms
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
+from harness_engines.stacks.agent_mail.mcp_tools.server import Switched
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.make.mail.project import ARM, NAME, write
 from tests.source import ROOT
 

@@ -13,9 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from engines import registry as arms
-from engines.stacks.text.fts5 import Fts5Searcher
-from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.errors import BadFile, EvidenceError, IndexNotReady, InvalidArm
 from harness.core.gate import Outcome
@@ -25,6 +22,9 @@ from harness.pipeline.race import COLUMNS, RacePart, race, read_race, read_times
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import replay
 from harness.replay.machine import Advance, Work
+from harness_engines import registry as arms
+from harness_engines.stacks.text.fts5 import Fts5Searcher
+from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.toy import CANDIDATE, CONTROL, Toy, here
 from tests.steady import CLOCK
 

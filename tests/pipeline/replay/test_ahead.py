@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry
-from engines.stacks.text.fts5 import Fts5Searcher
 from harness.core.engine import Answer
 from harness.core.errors import EvidenceError, InvalidArm, UnknownName
 from harness.corpus.runs import read_run
 from harness.pipeline import receipts, replay
 from harness.replay.machine import Advance
+from harness_engines import registry
+from harness_engines.stacks.text.fts5 import Fts5Searcher
 from tests.make.toy import Toy
 
 

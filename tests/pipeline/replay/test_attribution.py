@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.agent_mail import arm as mail
 from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.pipeline.index import index, note_files
 from harness.pipeline.replay import check_served, replay
+from harness_engines.stacks.agent_mail import arm as mail
 from tests.make.arms import Table, hits
 from tests.make.damage import cut, flip, run_sql
 from tests.make.toy import Toy

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.text.fts5 import FILE, Fts5Searcher
 from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.run import Status
@@ -20,6 +19,7 @@ from harness.pipeline.layout import MADE_WITH
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.replay import replay
 from harness.replay import drive
+from harness_engines.stacks.text.fts5 import FILE, Fts5Searcher
 from tests.make.toy import ARMS, NOTHING, Toy
 
 

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from engines import contract
-from engines.contract import StackSettings
-from engines.ranking import by_best
 from harness.core.digest import of_file
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.files import write_json
 from harness.core.formats import json_file
 from harness.core.records import Document
+from harness_engines import contract
+from harness_engines.contract import StackSettings
+from harness_engines.ranking import by_best
 
 NAME = "own"
 VERSION = of_file(Path(__file__))[:12]

@@ -17,18 +17,18 @@ from typing import cast
 
 import pytest
 
-from engines.contract import EngineError
-from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.arm import MailSearcher
-from engines.stacks.agent_mail.budget import Deadline
-from engines.stacks.agent_mail.contract import DocChange, SearchMode, SearchQuery
-from engines.stacks.agent_mail.ingest import Draft
-from engines.stacks.agent_mail.live import Live, LiveWords
-from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from engines.stacks.agent_mail.sqlite import store
+from harness_engines.contract import EngineError
+from harness_engines.stacks.agent_mail import arm as mail
+from harness_engines.stacks.agent_mail import ingest
+from harness_engines.stacks.agent_mail.arm import MailSearcher
+from harness_engines.stacks.agent_mail.budget import Deadline
+from harness_engines.stacks.agent_mail.contract import DocChange, SearchMode, SearchQuery
+from harness_engines.stacks.agent_mail.ingest import Draft
+from harness_engines.stacks.agent_mail.live import Live, LiveWords
+from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from harness_engines.stacks.agent_mail.sqlite import store
 from tests.engines.agent_mail.live import writer
 from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools
 from tests.make.mail.live_index import built, check_agree, served, table

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.contract import EngineError, InvalidQuery
-from engines.rerank.tokens import Half, LateInteraction
-from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.contract import Importance
-from engines.stacks.agent_mail.ingest import Draft, Ingest
-from engines.stacks.agent_mail.live import LiveTokens, Note
-from engines.stacks.agent_mail.sqlite import journal, store
-from engines.stacks.agent_mail.sqlite.store import Kind
-from engines.vector.embedder import HashEmbedder, Reading
+from harness_engines.contract import EngineError, InvalidQuery
+from harness_engines.rerank.tokens import Half, LateInteraction
+from harness_engines.stacks.agent_mail import ingest
+from harness_engines.stacks.agent_mail.contract import Importance
+from harness_engines.stacks.agent_mail.ingest import Draft, Ingest
+from harness_engines.stacks.agent_mail.live import LiveTokens, Note
+from harness_engines.stacks.agent_mail.sqlite import journal, store
+from harness_engines.stacks.agent_mail.sqlite.store import Kind
+from harness_engines.vector.embedder import HashEmbedder, Reading
 from tests.make.mail.messages import some_mail, stored
 
 

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from random import Random
 
-from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.ingest import Draft
-from engines.stacks.agent_mail.live import Live
+from harness_engines.stacks.agent_mail import arm as mail
+from harness_engines.stacks.agent_mail import ingest
+from harness_engines.stacks.agent_mail.ingest import Draft
+from harness_engines.stacks.agent_mail.live import Live
 from tests.make.mail.live_index import served
 
 WORDS = ("review", "plan", "token", "broker", "laptop", "reservoir", "read_csv", "br-2tnl", "lunch")

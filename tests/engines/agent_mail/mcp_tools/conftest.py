@@ -13,17 +13,17 @@ from mcp import Client
 from mcp.server.lowlevel import Server
 from mcp.types import CallToolResult
 
-from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail.arm import MailSearcher
-from engines.stacks.agent_mail.contract import Names as Called
-from engines.stacks.agent_mail.contract import SearchMode
-from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
-from engines.stacks.agent_mail.mcp_tools.server import application
-from engines.stacks.agent_mail.pipeline.scope import Scope
-from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite import store
 from harness.core.engine import Manifest
 from harness.core.records import Document
+from harness_engines.stacks.agent_mail import arm as mail
+from harness_engines.stacks.agent_mail.arm import MailSearcher
+from harness_engines.stacks.agent_mail.contract import Names as Called
+from harness_engines.stacks.agent_mail.contract import SearchMode
+from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from harness_engines.stacks.agent_mail.mcp_tools.server import application
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope
+from harness_engines.stacks.agent_mail.service import MailSearch
+from harness_engines.stacks.agent_mail.sqlite import store
 
 DAY_US = 86_400_000_000
 MAY_1 = 1_777_593_600_000_000

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.contract import IndexUnavailable
-from engines.mcp_server import Code, Refused, parameters, resolved
-from engines.stacks.agent_mail.contract import Importance, SearchQuery, TimeRange
-from engines.stacks.agent_mail.mcp_tools import arguments
-from engines.stacks.agent_mail.mcp_tools.arguments import (
+from harness_engines.contract import IndexUnavailable
+from harness_engines.mcp_server import Code, Refused, parameters, resolved
+from harness_engines.stacks.agent_mail.contract import Importance, SearchQuery, TimeRange
+from harness_engines.stacks.agent_mail.mcp_tools import arguments
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import (
     HINT_ALIASES,
     HintField,
     InProduct,
@@ -24,10 +24,10 @@ from engines.stacks.agent_mail.mcp_tools.arguments import (
     latest,
     written,
 )
-from engines.stacks.agent_mail.mcp_tools.results import DidYouMean, pathless
-from engines.stacks.agent_mail.mcp_tools.search import guide
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.scope import viewer
+from harness_engines.stacks.agent_mail.mcp_tools.results import DidYouMean, pathless
+from harness_engines.stacks.agent_mail.mcp_tools.search import guide
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
+from harness_engines.stacks.agent_mail.pipeline.scope import viewer
 from tests.engines.agent_mail.fakes import Failing, message, service
 from tests.engines.agent_mail.mcp_tools.conftest import DAY_US, MAY_1, over
 

@@ -11,19 +11,24 @@ from typing import Any
 import pytest
 from mcp.server.lowlevel import Server
 
-from engines.contract import EngineError, FeatureUnavailable, IndexUnavailable
-from engines.mcp_server import resolved
-from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.contract import CandidateList, MailEngine, Message, SearchMode
-from engines.stacks.agent_mail.ingest import Ingest
-from engines.stacks.agent_mail.mcp_tools.arguments import InProject
-from engines.stacks.agent_mail.mcp_tools.results import HINTS, Signal
-from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface, levels, question
-from engines.stacks.agent_mail.mcp_tools.server import TOOLS, application, writing
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
-from engines.stacks.agent_mail.sqlite import store
+from harness_engines.contract import EngineError, FeatureUnavailable, IndexUnavailable
+from harness_engines.mcp_server import resolved
+from harness_engines.stacks.agent_mail import arm as mail
+from harness_engines.stacks.agent_mail import ingest
+from harness_engines.stacks.agent_mail.contract import (
+    CandidateList,
+    MailEngine,
+    Message,
+    SearchMode,
+)
+from harness_engines.stacks.agent_mail.ingest import Ingest
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
+from harness_engines.stacks.agent_mail.mcp_tools.results import HINTS, Signal
+from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface, levels, question
+from harness_engines.stacks.agent_mail.mcp_tools.server import TOOLS, application, writing
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
+from harness_engines.stacks.agent_mail.sqlite import store
 from tests.engines.agent_mail.fakes import Counting, Failing, message, service
 from tests.engines.agent_mail.mcp_tools.conftest import MAY_1, Names, Tools, over
 from tests.make.mail.live_index import built, served

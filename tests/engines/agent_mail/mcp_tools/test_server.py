@@ -22,8 +22,9 @@ from mcp_types.methods import SPEC_CLIENT_METHODS
 from starlette.types import Receive, Send
 from starlette.types import Scope as Request
 
-from engines.kept.kit import NOTES
-from engines.mcp_server import (
+from harness.core.errors import BadFile, HarnessError, UnknownName
+from harness_engines.kept.kit import NOTES
+from harness_engines.mcp_server import (
     BY_THE_GUARD,
     CALLER,
     Code,
@@ -35,17 +36,16 @@ from engines.mcp_server import (
     digest,
     serve_http,
 )
-from engines.mcp_server import Tool as ToolChecked
-from engines.stacks.agent_mail import arm as mail
-from engines.stacks.agent_mail.budget import SwitchFile
-from engines.stacks.agent_mail.contract import SearchMode
-from engines.stacks.agent_mail.mcp_tools import results, server
-from engines.stacks.agent_mail.mcp_tools.arguments import nobody, read_callers, scope_of
-from engines.stacks.agent_mail.mcp_tools.server import SUBJECT, Switched, under
-from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
-from engines.stacks.agent_mail.service import Completes
-from harness.core.errors import BadFile, HarnessError, UnknownName
+from harness_engines.mcp_server import Tool as ToolChecked
+from harness_engines.stacks.agent_mail import arm as mail
+from harness_engines.stacks.agent_mail.budget import SwitchFile
+from harness_engines.stacks.agent_mail.contract import SearchMode
+from harness_engines.stacks.agent_mail.mcp_tools import results, server
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import nobody, read_callers, scope_of
+from harness_engines.stacks.agent_mail.mcp_tools.server import SUBJECT, Switched, under
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
+from harness_engines.stacks.agent_mail.service import Completes
 from tests.engines.agent_mail.fakes import message, service
 from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS, Names, Tools, over
 from tests.engines.kept.test_index import live

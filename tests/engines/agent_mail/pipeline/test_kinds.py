@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from engines.stacks.agent_mail.contract import (
+from harness_engines.stacks.agent_mail.contract import (
     Agent,
     Direction,
     DocKind,
@@ -23,19 +23,19 @@ from engines.stacks.agent_mail.contract import (
     SearchResponse,
     TimeRange,
 )
-from engines.stacks.agent_mail.pipeline.pages import entities, messages
-from engines.stacks.agent_mail.pipeline.plan import (
+from harness_engines.stacks.agent_mail.pipeline.pages import entities, messages
+from harness_engines.stacks.agent_mail.pipeline.plan import (
     CursorEngine,
     FallbackTier,
     KillSwitch,
     SearchCursor,
 )
-from engines.stacks.agent_mail.pipeline.retrievers import Scored
-from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
-from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite.schema import AGENTS
-from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
-from engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness_engines.stacks.agent_mail.pipeline.retrievers import Scored
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
+from harness_engines.stacks.agent_mail.service import MailSearch
+from harness_engines.stacks.agent_mail.sqlite.schema import AGENTS
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.fakes import Log, message, service
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail import changing

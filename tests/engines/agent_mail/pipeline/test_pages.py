@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.contract import EngineError
-from engines.lexical.grammar import exact_clauses as clauses
-from engines.stacks.agent_mail.contract import (
+from harness_engines.contract import EngineError
+from harness_engines.lexical.grammar import exact_clauses as clauses
+from harness_engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
     Event,
@@ -22,17 +22,17 @@ from engines.stacks.agent_mail.contract import (
     RankingMode,
     SearchQuery,
 )
-from engines.stacks.agent_mail.pipeline.plan import (
+from harness_engines.stacks.agent_mail.pipeline.plan import (
     MAX_WORDS,
     CursorEngine,
     KillSwitch,
     SearchCursor,
     bounded,
 )
-from engines.stacks.agent_mail.pipeline.retrievers import Scored, in_order, of_lexical
-from engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility, viewer
-from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights, matching_ids
-from engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness_engines.stacks.agent_mail.pipeline.retrievers import Scored, in_order, of_lexical
+from harness_engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility, viewer
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights, matching_ids
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.fakes import Log, message, service
 from tests.make.mail.messages import Mail, passes
 from tests.make.mail.tantivy import built

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.contract import EngineError, IndexUnavailable
-from engines.lexical.grammar import refuses as refusals
-from engines.lexical.terms import normalise
-from engines.stacks.agent_mail.contract import (
+from harness_engines.contract import EngineError, IndexUnavailable
+from harness_engines.lexical.grammar import refuses as refusals
+from harness_engines.lexical.terms import normalise
+from harness_engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
     Change,
@@ -26,9 +26,9 @@ from engines.stacks.agent_mail.contract import (
     RankingMode,
     TimeRange,
 )
-from engines.stacks.agent_mail.sqlite import schema
-from engines.stacks.agent_mail.sqlite.schema import MESSAGES, index_of
-from engines.stacks.agent_mail.sqlite.search import (
+from harness_engines.stacks.agent_mail.sqlite import schema
+from harness_engines.stacks.agent_mail.sqlite.schema import MESSAGES, index_of
+from harness_engines.stacks.agent_mail.sqlite.search import (
     LONGEST_TERM,
     MOST_REFUSED,
     MOST_TERMS,
@@ -41,7 +41,7 @@ from engines.stacks.agent_mail.sqlite.search import (
     refused_terms,
     sanitize_fts_query,
 )
-from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from tests.make.mail import changing
 from tests.make.mail.messages import (
     NOON,
@@ -289,7 +289,9 @@ def test_a_query_without_words_that_is_refused_is_asked_of_like(
 def test_the_last_resort_is_like_and_says_so(
     engine: Fts5Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engines.stacks.agent_mail.sqlite.search.sanitize_fts_query", lambda _: "(")
+    monkeypatch.setattr(
+        "harness_engines.stacks.agent_mail.sqlite.search.sanitize_fts_query", lambda _: "("
+    )
     found = ask(Fts5Engine(engine.store, WEIGHTS, compiled=lambda _: "a-b"), "stone moss")
     assert found.candidates == (Candidate(3, 0.0), Candidate(4, 0.0))
     assert found.used_like_fallback

@@ -15,15 +15,21 @@ from typing import Any
 
 import pytest
 
-from engines.contract import EngineError, IndexUnavailable
-from engines.stacks.agent_mail import ingest
-from engines.stacks.agent_mail.budget import CURRENT, Deadline
-from engines.stacks.agent_mail.contract import Change, DocChange, Filters, Message, RankingMode
-from engines.stacks.agent_mail.ingest import Draft
-from engines.stacks.agent_mail.sqlite import journal, schema, store
-from engines.stacks.agent_mail.sqlite.schema import undo
-from engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
-from engines.stacks.agent_mail.sqlite.store import (
+from harness_engines.contract import EngineError, IndexUnavailable
+from harness_engines.stacks.agent_mail import ingest
+from harness_engines.stacks.agent_mail.budget import CURRENT, Deadline
+from harness_engines.stacks.agent_mail.contract import (
+    Change,
+    DocChange,
+    Filters,
+    Message,
+    RankingMode,
+)
+from harness_engines.stacks.agent_mail.ingest import Draft
+from harness_engines.stacks.agent_mail.sqlite import journal, schema, store
+from harness_engines.stacks.agent_mail.sqlite.schema import undo
+from harness_engines.stacks.agent_mail.sqlite.search import Fts5Engine, Weights
+from harness_engines.stacks.agent_mail.sqlite.store import (
     DeadlineStore,
     Kind,
     MessageStore,
@@ -532,7 +538,7 @@ def test_nobody_waits_for_a_writer_and_it_leaves_one_file(path_connecting: Path)
 WRITER = """
 import os, sys
 from pathlib import Path
-from engines.stacks.agent_mail import ingest
+from harness_engines.stacks.agent_mail import ingest
 with ingest.opened(Path(sys.argv[1])) as writes:
     writes.insert(ingest.Draft(1, "a subject", "finished", "RedFox"))
     writes.store.db.execute("BEGIN IMMEDIATE")

@@ -13,12 +13,18 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.contract import EngineError, IndexUnavailable
-from engines.stacks.agent_mail.contract import Change, DocChange, Filters, Message, RankingMode
-from engines.stacks.agent_mail.tantivy import index, query
-from engines.stacks.agent_mail.tantivy import index as tantivy_index
-from engines.stacks.agent_mail.tantivy.engine import LISTING, NAME, NO_WORD
-from engines.stacks.agent_mail.tantivy.index import INDEX, META, SUFFIXES, check
+from harness_engines.contract import EngineError, IndexUnavailable
+from harness_engines.stacks.agent_mail.contract import (
+    Change,
+    DocChange,
+    Filters,
+    Message,
+    RankingMode,
+)
+from harness_engines.stacks.agent_mail.tantivy import index, query
+from harness_engines.stacks.agent_mail.tantivy import index as tantivy_index
+from harness_engines.stacks.agent_mail.tantivy.engine import LISTING, NAME, NO_WORD
+from harness_engines.stacks.agent_mail.tantivy.index import INDEX, META, SUFFIXES, check
 from tests.make.damage import overwrite
 from tests.make.mail.messages import (
     NOON,

@@ -15,12 +15,12 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.contract import EngineError, IndexUnavailable
-from engines.lexical import terms
-from engines.lexical.tantivy import analyzer
-from engines.stacks.agent_mail.contract import Candidate, Filters, Message, RankingMode
-from engines.stacks.agent_mail.tantivy import index
-from engines.stacks.agent_mail.tantivy.index import (
+from harness_engines.contract import EngineError, IndexUnavailable
+from harness_engines.lexical import terms
+from harness_engines.lexical.tantivy import analyzer
+from harness_engines.stacks.agent_mail.contract import Candidate, Filters, Message, RankingMode
+from harness_engines.stacks.agent_mail.tantivy import index
+from harness_engines.stacks.agent_mail.tantivy.index import (
     BATCH,
     HASH,
     INDEX,
@@ -41,7 +41,7 @@ from engines.stacks.agent_mail.tantivy.index import (
     schema,
     schema_hash,
 )
-from engines.stacks.agent_mail.tantivy.query import Compiler, counted, cut, listed, matching
+from harness_engines.stacks.agent_mail.tantivy.query import Compiler, counted, cut, listed, matching
 from tests.make.mail.messages import NOON, PHRASES, one, passes, some_filters, some_mail, some_text
 from tests.make.mail.tantivy import NONE, WEIGHTS, Case, Source, built, case, delete, upsert
 

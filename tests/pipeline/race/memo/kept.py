@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engines.stacks.text import fts5
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.records import Document
+from harness_engines.stacks.text import fts5
 
 THINKS_S = 0.02
 

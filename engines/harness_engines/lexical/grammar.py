@@ -1,0 +1,484 @@
+"""Queries: operators, signs and parentheses read into one tree, and the tree written for engines.
+
+NOT binds closest, then AND, then words side by side, then OR. A sign, ``+`` or ``-``, holds for all
+within its parentheses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
+from unicodedata import combining, normalize
+
+from harness_engines.lexical.terms import Clause, Occur, normalise, words_in
+
+MOST_WORDS = 1_000
+"""Words beyond these are not searched for; a query is typed or pasted, not a book."""
+
+MOST_REPEATS = 8
+"""How often the same clause counts. The time that FTS5 takes grows with the square of repeats."""
+
+DEEPEST = 20
+"""Parentheses within parentheses; deeper ones are text."""
+
+_PIECE = re.compile(r'(?P<sign>[+-])?(?:"(?P<phrase>[^"]*)"|(?P<plain>[^\s"]+))')
+_PLAIN = re.compile(r"[^\W_]++(?: [^\W_]++)*+")
+"""Words alone; most of what is typed, and quickly taken apart."""
+_TEXT = re.compile(r"-[^\W_].*|(?:0x[0-9a-fA-F]+|\d[\d.,:]*)\W*")
+"""After a minus: an option such as ``--no-verify``, or a number; no word that is refused."""
+_AFTER = ").,;:!?"
+"""What may stand behind a word: parentheses, and marks behind those."""
+_STRUCTURE = re.compile(r'"|(?:^|[\s(])[-+]|\b(?:AND|OR|NOT)\b')
+"""What makes a query more than words side by side."""
+_MARKS = re.compile(r'[-+"]|AND|OR|NOT')
+_OPERATORS = frozenset({"AND", "OR", "NOT"})
+_OCCURS = {"+": Occur.MUST, "-": Occur.NOT, "AND": Occur.MUST, "NOT": Occur.NOT}
+_SIGNS = {Occur.SHOULD: "", Occur.MUST: "+", Occur.NOT: "-"}
+Item = TypeVar("Item")
+Mask = TypeVar("Mask", bound=Any)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Clauses and groups: all that must match, any of the rest where none must, none refused.
+
+    A group that only refuses matches everything else.
+    """
+
+    occur: Occur
+    parts: tuple[Node, ...]
+    either: bool = False
+    """Whether an OR stands between the parts."""
+
+    def of(self, occur: Occur) -> list[Node]:
+        """Return the parts that may, must or must not match."""
+        return [part for part in self.parts if part.occur is occur]
+
+    @property
+    def refuses(self) -> bool:
+        """Whether nothing is looked for, and something is refused."""
+        return bool(self.parts) and all(one.occur is Occur.NOT for one in leaves(self))
+
+
+Node = Clause | Group
+
+
+class _Piece(NamedTuple):
+    """A parenthesis, an operator or a word of a query."""
+
+    kind: str
+    """``(``, ``)``, an operator, or empty for words."""
+    sign: str
+    text: str = ""
+    quoted: bool = False
+
+
+def words_alone(typed: str) -> list[str]:
+    """Return the words of normalised text where it has nothing else, each a clause; else none."""
+    if _PLAIN.fullmatch(typed) and _OPERATORS.isdisjoint(alone := typed.split(" ")):
+        return alone[:MOST_WORDS]
+    return []
+
+
+def parse(text: str) -> Group:
+    """Read a query; text without a letter or digit gives a group without parts."""
+    typed = normalise(text)
+    if alone := words_alone(typed):
+        few = seldom(alone, _folded_typed)
+        return Group(Occur.SHOULD, tuple(Clause(Occur.SHOULD, (w,), False, w) for w in few))  # noqa: FBT003
+    if not _STRUCTURE.search(typed):
+        return Group(Occur.SHOULD, tuple(seldom(list(_side_by_side(typed)), _alike)))
+    pieces = _signs_read(list(_pieces(typed)))
+    open_groups = [_Level(Occur.SHOULD)]
+    words = 0
+    for piece in pieces:
+        level = open_groups[-1]
+        if piece.kind == "(":
+            open_groups.append(_Level(level.occur(piece.sign), signed=level.is_signed(piece.sign)))
+        elif piece.kind == ")":
+            closed = open_groups.pop()
+            open_groups[-1].add(closed.group(), signed=closed.signed)
+        elif piece.kind:
+            level.operator(piece.kind)
+        elif words == MOST_WORDS:
+            break
+        elif clause := _clause(piece.text, piece.quoted, level.occur(piece.sign), words):
+            level.add(clause, signed=level.is_signed(piece.sign))
+            words += len(clause.words)
+    while len(open_groups) > 1:
+        closed = open_groups.pop()
+        open_groups[-1].add(closed.group(), signed=closed.signed)
+    found = open_groups[0].group()
+    return replace(found, parts=tuple(seldom(found.parts, _alike)))
+
+
+def _side_by_side(typed: str) -> Iterator[Clause]:
+    """Read words that neither signs, operators nor quotation marks stand beside."""
+    words = 0
+    for piece in typed.split(" "):
+        if clause := _clause(piece, False, Occur.SHOULD, words):  # noqa: FBT003  no quotation marks
+            yield clause
+            words += len(clause.words)
+        if words == MOST_WORDS:
+            return
+
+
+def _clause(text: str, quoted: bool, occur: Occur, before: int) -> Clause | None:  # noqa: FBT001  as ``Clause`` has it
+    """Read a piece behind so many words; None where it has no word."""
+    spans = words_in(text)
+    kept = spans[: MOST_WORDS - before]
+    if not kept:
+        return None
+    bare = text if len(kept) == len(spans) else text[: kept[-1].end()]
+    return Clause(occur, tuple([one[0] for one in kept]), quoted, bare)
+
+
+def _pieces(typed: str) -> Iterator[_Piece]:
+    """Split a query; parentheses count where it has an operator or a sign."""
+    others = [one for one in typed.split() if one.strip("()") not in _OPERATORS]
+    shouts = not others or (typed == typed.upper() and any(one != one.lower() for one in others))
+    operators = frozenset() if shouts else _OPERATORS
+    grouped = "(" in typed and (
+        re.search(r"(?:^|[\s(])[+-][\w(\"]", typed)
+        or any(one.strip("()") in operators for one in typed.split())
+    )
+    depth = 0
+    for found in _PIECE.finditer(typed):
+        sign, plain = found["sign"] or "", found["plain"]
+        if plain is None:
+            yield _Piece("", sign, found["phrase"], quoted=True)
+            continue
+        while grouped and plain.startswith("(") and depth < DEEPEST:
+            yield _Piece("(", sign)
+            depth += 1
+            sign, plain = "", plain[1:]
+            if plain[:1] in {"+", "-"}:
+                sign, plain = plain[0], plain[1:]
+        closing = 0
+        if grouped and ")" in (tail := plain[len(body := plain.rstrip(_AFTER)) :]):
+            own = min(tail.count(")"), max(0, body.count("(") - body.count(")")))
+            closing = min(depth, tail.count(")") - own)
+            plain = body + ")" * own
+        yield _Piece(plain if plain in operators and not sign else "", sign, plain)
+        for _ in range(closing):
+            yield _Piece(")", "")
+            depth -= 1
+
+
+def _signs_read(pieces: list[_Piece]) -> list[_Piece]:
+    """Take a minus before a number or an option as text, where nothing else is refused."""
+    numbers = [
+        piece.sign == "-" and not piece.quoted and _TEXT.fullmatch(piece.text) is not None
+        for piece in pieces
+    ]
+    refused = any(
+        (piece.sign == "-" and not number and (piece.kind or words_in(piece.text)))
+        or piece.kind == "NOT"
+        for piece, number in zip(pieces, numbers, strict=True)
+    )
+    if refused:
+        return pieces
+    return [
+        piece._replace(sign="", text=piece.sign + piece.text) if number else piece
+        for piece, number in zip(pieces, numbers, strict=True)
+    ]
+
+
+class _Level:
+    """What was read within one pair of parentheses."""
+
+    def __init__(self, occur: Occur, *, signed: bool = False) -> None:
+        self._occur, self.signed = occur, signed
+        self._alternatives: list[list[tuple[Node, bool]]] = [[]]
+        self._following = ""
+
+    def occur(self, sign: str) -> Occur:
+        """Return how the next part matches."""
+        return _OCCURS.get(sign) or _OCCURS.get(self._following, Occur.SHOULD)
+
+    def is_signed(self, sign: str) -> bool:
+        """Return whether the next part holds for all alternatives."""
+        return bool(sign) and not self._following
+
+    def operator(self, name: str) -> None:
+        """Read AND, OR or NOT."""
+        now = self._alternatives[-1]
+        if name == "AND" and now:
+            last, _ = now[-1]
+            must = replace(last, occur=Occur.MUST) if last.occur is Occur.SHOULD else last
+            now[-1] = (must, False)
+        if name == "OR":
+            self._alternatives.append([])
+        self._following = "" if name == "OR" else name
+
+    def add(self, node: Node, *, signed: bool) -> None:
+        """Take a part up."""
+        if isinstance(node, Clause) or node.parts:
+            self._alternatives[-1].append((node, signed))
+            self._following = ""
+
+    def group(self) -> Group:
+        """Return what was read, without groups that mean the same as their parts."""
+        every = [part for alternative in self._alternatives for part in alternative]
+        chosen = [[node for node, signed in one if not signed] for one in self._alternatives]
+        chosen = [one for one in chosen if one]
+        either = len(self._alternatives) > 1
+        flat = all(node.occur is Occur.SHOULD for one in chosen for node in one)
+        if len(chosen) < 2 or flat:  # noqa: PLR2004  OR stands between two
+            parts = [node for node, _ in every]
+        else:
+            parts = [
+                one[0] if len(one) == 1 and one[0].occur is Occur.SHOULD
+                else Group(Occur.SHOULD, tuple(one))
+                for one in chosen
+            ]  # fmt: skip
+            parts += [node for node, signed in every if signed]
+        return Group(self._occur, _spliced(parts, either=either), either)
+
+
+def _spliced(parts: Iterable[Node], *, either: bool) -> tuple[Node, ...]:
+    return tuple(inner for part in parts for inner in _simplified(part, either=either))
+
+
+def _simplified(node: Node, *, either: bool) -> tuple[Node, ...]:
+    """Return parts that mean the same, where they stand, as the group around them.
+
+    ``either`` says whether an OR stands there: some engines want all words where none does.
+    """
+    if isinstance(node, Clause):
+        return (node,)
+    kinds, occur = {part.occur for part in node.parts}, node.occur
+    if kinds == {Occur.NOT} == {occur}:
+        any_of = tuple(replace(part, occur=Occur.SHOULD) for part in node.parts)
+        return _simplified(Group(Occur.MUST, any_of, either=True), either=either)
+    alone = len(node.parts) == 1 and kinds != {Occur.NOT}
+    same = node.either if occur is Occur.NOT else node.either == either
+    if alone or (kinds == {Occur.SHOULD} and occur is not Occur.MUST and same):
+        parts = tuple(replace(part, occur=occur) for part in node.parts)
+    elif occur is Occur.MUST and Occur.SHOULD not in kinds:
+        parts = node.parts
+    else:
+        return (node,)
+    return _spliced(parts, either=either)
+
+
+def seldom(many: Sequence[Item], key: Callable[[Item], Hashable]) -> Sequence[Item]:
+    """Leave out what has come ``MOST_REPEATS`` times already, by its key."""
+    if len(many) <= MOST_REPEATS:
+        return many
+    times: Counter[Hashable] = Counter()
+    kept = []
+    for one in many:
+        times[alike := key(one)] += 1
+        if times[alike] <= MOST_REPEATS:
+            kept.append(one)
+    return kept
+
+
+def _alike(node: Node) -> Hashable:
+    if isinstance(node, Group):
+        return node.occur, tuple(map(_alike, node.parts))
+    return node.occur, node.quoted, node.begun, tuple(map(_folded_typed, node.words))
+
+
+def _folded_typed(typed: str) -> str:
+    """Write a word without case and accents, as an index may hold it."""
+    if typed.isascii():
+        return typed.casefold()
+    return "".join(one for one in normalize("NFKD", typed).casefold() if not combining(one))
+
+
+def leaves(tree: Group) -> Iterator[Clause]:
+    """Yield the clauses of a tree, each as it counts for the whole.
+
+    A clause must match where it and all around it must, and is refused where something around it
+    is, but for what is refused twice.
+    """
+    for part in tree.parts:
+        yield from _leaves(part, Occur.MUST)
+
+
+def _leaves(node: Node, around: Occur) -> Iterator[Clause]:
+    occur = node.occur
+    if around is Occur.NOT:
+        occur = Occur.SHOULD if occur is Occur.NOT else Occur.NOT
+    elif around is Occur.SHOULD and occur is Occur.MUST:
+        occur = Occur.SHOULD
+    if isinstance(node, Clause):
+        yield node if occur is node.occur else replace(node, occur=occur)
+        return
+    for part in node.parts:
+        yield from _leaves(part, occur)
+
+
+def exact_clauses(text: str) -> tuple[Clause, ...]:
+    """Return the clauses of a query without its parentheses, each as it counts for the whole."""
+    return tuple(leaves(parse(text)))
+
+
+def refused(text: str) -> tuple[str, ...]:
+    """Return the words and phrases that a query refuses, as typed."""
+    if "-" not in text and "NOT" not in text:
+        return ()
+    return tuple(one.text for one in exact_clauses(text) if one.occur is Occur.NOT)
+
+
+def note_refusals(text: str) -> str:
+    """Write what a query refuses as the note of its answer; empty where it refuses nothing."""
+    return ", ".join(f"without {one}" for one in refused(text)) if _STRUCTURE.search(text) else ""
+
+
+def refuses(text: str) -> bool:
+    """Return whether a query only says what must not be there."""
+    return ("-" in text or "NOT" in text) and parse(text).refuses
+
+
+def positive(text: str) -> str:
+    """Write the text that is looked for, without operators and what must not be there.
+
+    A text without operators stays as it is, its white space collapsed.
+    """
+    found = parse(text)
+    if all(isinstance(p, Clause) and p.occur is Occur.SHOULD and not p.quoted for p in found.parts):
+        return normalise(text)
+    return " ".join(one.text for one in leaves(found) if one.occur is not Occur.NOT)
+
+
+def held(text: str, *, phrases: bool = True) -> Group:
+    """Return what a query demands of every hit, whatever finds it; no parts where nothing.
+
+    That is what must and must not be there, all alternatives where one of them is more than words,
+    and phrases that stand beside no OR.
+    """
+    tree = parse(text) if _MARKS.search(text) else Group(Occur.SHOULD, ())
+    kept = [part for part in tree.parts if part.occur is not Occur.SHOULD]
+    may = tree.of(Occur.SHOULD)
+    if not tree.of(Occur.MUST) and not all(map(_is_optional, may)):
+        kept.append(Group(Occur.MUST, tuple(may), tree.either))
+    elif phrases and not tree.either:
+        kept += [
+            replace(one, occur=Occur.MUST) for one in may if isinstance(one, Clause) and one.quoted
+        ]
+    return Group(Occur.SHOULD, tuple(kept))
+
+
+def _is_optional(node: Node) -> bool:
+    """Return whether any word of a part will do."""
+    if isinstance(node, Clause):
+        return True
+    return all(part.occur is Occur.SHOULD and _is_optional(part) for part in node.parts)
+
+
+def signed(text: str) -> str:
+    """Write only what a query demands with signs and operators; ``parse`` reads it back."""
+    return written(held(text, phrases=False))
+
+
+def binding(text: str) -> str:
+    """Write what holds for every hit, whatever finds it; empty where words may match or not.
+
+    That is what must and what must not be there, and phrases where nothing else is looked for.
+    """
+    found = exact_clauses(text) if '"' in text else ()
+    looked_for = [one for one in found if one.occur is not Occur.NOT]
+    if looked_for and all(clause.quoted for clause in looked_for):
+        return text
+    return signed(text)
+
+
+def written(tree: Group) -> str:
+    """Write a tree as text with signs and parentheses."""
+    return " ".join(map(_written, tree.parts))
+
+
+def _written(node: Node) -> str:
+    if isinstance(node, Group):
+        return f"{_SIGNS[node.occur]}({written(node)})"
+    return _SIGNS[node.occur] + (f'"{node.text}"' if node.quoted else node.text)
+
+
+def mask(tree: Group, of: Callable[[Clause], Mask], every: Mask) -> Mask:
+    """Compute of which documents a tree holds from masks of its clauses; ``every`` is all true."""
+    found = every
+    may = [_mask(part, of, every) for part in tree.of(Occur.SHOULD)]
+    for part in tree.of(Occur.MUST):
+        found = found & _mask(part, of, every)
+    if may and not tree.of(Occur.MUST):
+        found = may[0]
+        for one in may[1:]:
+            found = found | one
+    for part in tree.of(Occur.NOT):
+        found = found & (every ^ _mask(part, of, every))
+    return found
+
+
+def _mask(node: Node, of: Callable[[Clause], Mask], every: Mask) -> Mask:
+    return of(node) if isinstance(node, Clause) else mask(node, of, every)
+
+
+class Selected(NamedTuple):
+    """A tree in the language of an engine."""
+
+    expression: str
+    """Empty where no clause has anything that an index keeps."""
+    complement: bool = False
+    """Whether what the expression finds is what the tree refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How an engine writes a tree."""
+
+    both: str
+    either: str
+    without: str
+    """With ``{found}`` and ``{never}``."""
+    weigh: int = 0
+    """How often a part that may match is written beside parts that must, so that it counts alike;
+    0 where it does not score."""
+
+    def select(self, tree: Group, one: Callable[[Clause], str]) -> Selected:
+        """Write a tree, each clause by ``one``, which may leave a clause out by an empty text."""
+        parts = {occur: self._parts(tree.of(occur), one) for occur in Occur}
+        must, should, never = (parts[occur] for occur in (Occur.MUST, Occur.SHOULD, Occur.NOT))
+        required = [p.expression for p in must if not p.complement]
+        required += [p.expression for p in never if p.complement]
+        refuse = [p.expression for p in must if p.complement]
+        refuse += [p.expression for p in never if not p.complement]
+        may = [p.expression for p in should if not p.complement]
+        but = [p.expression for p in should if p.complement]
+        found = self.both.join(required)
+        if required and may and self.weigh:
+            once = f"({found})" if len(required) > 1 else found
+            beside = self.either.join([once, *[self.either.join(may)] * self.weigh])
+            found = f"({found}){self.both}({beside})"
+        elif but and not must:
+            refuse.append(f"({self._lacking(self.both.join(but), may)})")
+        elif not must:
+            either = self.either.join(may)
+            found = f"({either}){self.both}{found}" if found and either else found or either
+        if found:
+            return Selected(self._lacking(found, refuse))
+        return Selected(self.either.join(refuse), bool(refuse))
+
+    def _parts(self, nodes: Iterable[Node], one: Callable[[Clause], str]) -> list[Selected]:
+        found = []
+        for node in nodes:
+            if isinstance(node, Clause):
+                found.append(Selected(one(node)))
+            else:
+                inner = self.select(node, one)
+                found.append(inner._replace(expression=f"({inner.expression})"))
+        return [part for part in found if part.expression not in {"", "()"}]
+
+    def _lacking(self, found: str, never: Sequence[str]) -> str:
+        refuse = self.either.join(never)
+        return self.without.format(found=found, never=refuse) if refuse else found
+
+
+FTS5 = Dialect(" AND ", " OR ", "({found}) NOT ({never})", weigh=2)
+"""What must match is written twice, and bm25 counts it twice; so the rest is written twice too."""
+FTS5_UNRANKED = Dialect(" AND ", " OR ", "({found}) NOT ({never})")

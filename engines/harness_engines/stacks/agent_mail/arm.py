@@ -1,0 +1,420 @@
+"""Message search as a stack under test: a typed text in, what the service shows out."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, astuple, dataclass
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Stage
+from harness.core.errors import ModelNotReady
+from harness.core.files import write_text
+from harness.core.records import Document, Scalar
+from harness_engines.contract import (
+    FileEngine,
+    InvalidQuery,
+    SearchError,
+    StackSettings,
+    check_count,
+    read_ids,
+    reading,
+)
+from harness_engines.rerank.tokens import LateInteraction
+from harness_engines.stacks.agent_mail.contract import (
+    Direction,
+    DocKind,
+    DocumentSource,
+    Entity,
+    Importance,
+    MailEngine,
+    Message,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
+    SearchResponse,
+    TimeRange,
+    to_log,
+)
+from harness_engines.stacks.agent_mail.live import (
+    Live,
+    LiveTokens,
+    LiveVectors,
+    LiveWords,
+    as_it_is,
+)
+from harness_engines.stacks.agent_mail.pipeline.pages import Source, entities
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from harness_engines.stacks.agent_mail.pipeline.retrievers import (
+    LATE_INTERACTION,
+    Reranking,
+    Semantic,
+    Tiers,
+    or_unavailable,
+)
+from harness_engines.stacks.agent_mail.service import MailSearch
+from harness_engines.stacks.agent_mail.sqlite import journal, search, store
+from harness_engines.stacks.agent_mail.sqlite.search import LikeEngine, matching_ids
+from harness_engines.stacks.agent_mail.sqlite.store import DeadlineStore, MessageStore, Remembered
+from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from harness_engines.stacks.agent_mail.tantivy.index import Weights
+from harness_engines.stacks.agent_mail.views import StoredViews
+from harness_engines.vector.embedder import HASH, Embedder, embedder_of
+
+DEFAULT_PROJECT = 1
+
+
+def message(message_id: int, document: Document) -> Message:
+    """Take a document for a message: title the subject, text the body, the rest from metadata."""
+    about = document.metadata
+    recipients = str(about.get("recipients") or "")
+    return Message(
+        message_id=message_id,
+        project_id=_whole(about, "project_id", DEFAULT_PROJECT),
+        subject=document.title,
+        body=document.text,
+        sender_name=str(about.get("sender") or ""),
+        recipients=tuple(name for name in recipients.split(",") if name),
+        thread_id=str(about.get("thread_id") or ""),
+        importance=Importance(str(about.get("importance") or Importance.NORMAL)),
+        ack_required=bool(about.get("ack_required")),
+        created_ts=_whole(about, "created_ts", message_id),
+    )
+
+
+def projects(documents: Iterable[Document]) -> Mapping[int, str]:
+    """Slugs of projects: what ``project_slug`` says, or ``project-`` and the number."""
+    found = {}
+    for one in documents:
+        number = _whole(one.metadata, "project_id", DEFAULT_PROJECT)
+        found[number] = str(one.metadata.get("project_slug") or f"project-{number}")
+    return found
+
+
+def products(documents: Mapping[int, Document]) -> Mapping[int, frozenset[int]]:
+    """Projects of each product that the metadata names."""
+    found: dict[int, set[int]] = {}
+    for document in documents.values():
+        product = document.metadata.get("product_id")
+        if product is not None:
+            project = _whole(document.metadata, "project_id", DEFAULT_PROJECT)
+            found.setdefault(int(product), set()).add(project)
+    return {product: frozenset(projects) for product, projects in found.items()}
+
+
+def _levels(said: Scalar) -> tuple[Importance, ...]:
+    return tuple(Importance(level) for level in str(said).split(",") if level)
+
+
+KNOWN: Mapping[str, Callable[[Any], Any]] = {
+    "project_id": int,
+    "product_id": int,
+    "importance": _levels,
+    "direction": Direction,
+    "agent_name": str,
+    "thread_id": str,
+    "ack_required": bool,
+    "min_ts": int,
+    "max_ts": int,
+    "sender_name": str,
+    "recipient_name": str,
+    "ranking": RankingMode,
+    "min_score": float,
+}
+"""Reads each parameter of a query."""
+TIMES = ("min_ts", "max_ts")
+
+
+def question(text: str, mode: SearchMode, limit: int, params: Mapping[str, Scalar]) -> SearchQuery:
+    """Write a query with its filters."""
+    strange = sorted(set(params) - set(KNOWN))
+    if strange:
+        raise InvalidQuery(f"no parameter {strange[0]}; there is {', '.join(sorted(KNOWN))}")
+    given = {name: said for name, said in params.items() if said is not None}
+    for name in ("direction", "ranking"):
+        if given.get(name) == "":
+            del given[name]
+    try:
+        read = {name: KNOWN[name](said) for name, said in given.items()}
+    except ValueError as exc:
+        raise InvalidQuery(str(exc)) from exc
+    times = TimeRange(*(read.pop(name, None) for name in TIMES))
+    return SearchQuery(text, mode=mode, limit=limit, time_range=times, **read)
+
+
+def params_of(query: SearchQuery) -> Mapping[str, Scalar]:
+    """Write the filters of a query, those that are set, as ``question`` reads them."""
+    times = dict(zip(TIMES, astuple(query.time_range), strict=True))
+    given = {name: times[name] if name in times else getattr(query, name) for name in KNOWN}
+    given["importance"] = ",".join(query.importance) or None
+    given["min_score"] = query.effective_min_score
+    if query.ranking is RankingMode.RELEVANCE:
+        given["ranking"] = None
+    return {
+        name: said.value if isinstance(said, StrEnum) else said
+        for name, said in given.items()
+        if said is not None
+    }
+
+
+def _whole(about: Mapping[str, Scalar], key: str, absent: int) -> int:
+    found = about.get(key)
+    return absent if found is None else int(found)
+
+
+PARTS = (SearchMode.LEXICAL, SearchMode.SEMANTIC, SearchMode.HYBRID, SearchMode.HYBRID_RERANK)
+MADE_OF = {
+    SearchMode.LEXICAL: PARTS[:1],
+    SearchMode.SEMANTIC: PARTS[1:2],
+    SearchMode.HYBRID: PARTS[:3],
+    SearchMode.HYBRID_RERANK: PARTS,
+}
+"""Modes whose answers lead to that of a mode, itself the last."""
+NAMES = dict(zip(PARTS, ("lexical", "semantic", "fused", "reranked"), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class MailSearcher:
+    """The service, open over one index and asked in one mode."""
+
+    service: MailSearch
+    doc_ids: tuple[str, ...]
+    """Document of each message, by message id less one."""
+    manifest: Manifest
+    mode: SearchMode
+    watched: MessageStore
+    """The message table, by connections of its own."""
+
+    @property
+    def generation(self) -> int | str | None:
+        """How often the messages have changed since the index was built."""
+        try:
+            return journal.generation(self.watched)
+        except SearchError:
+            return ""
+
+    def search(self, text: str, k: int) -> Answer:
+        """Ask without filters."""
+        return self.search_with(text, k, {})
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        """Ask with the filters that ``params`` name."""
+        search_response = self._asked(text, k, params, self.mode)
+        return Answer(
+            self.hits_of(search_response), self._who(search_response), search_response.explain.note
+        )
+
+    def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
+        """Ask in each mode that leads to the one that answers."""
+        shown = self._asked(text, k, params, self.mode)
+        answering = SearchMode(shown.explain.actual_mode)
+        found = []
+        for mode in MADE_OF[answering][:-1]:
+            part = self._asked(text, k, params, mode)
+            if not part.degraded and part.explain.actual_mode == mode:
+                beside = mode is SearchMode.SEMANTIC
+                found.append(Stage(NAMES[mode], self.hits_of(part), beside))
+        return (*found, Stage(NAMES[answering], self.hits_of(shown)))
+
+    def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
+        """Return the service's own explanation."""
+        return Explained(asdict(self._asked(text, k, params, self.mode).explain), {})
+
+    def _asked(
+        self, text: str, k: int, params: Mapping[str, Scalar], mode: SearchMode
+    ) -> SearchResponse:
+        return self.service.search(question(text, mode, k, params))
+
+    def hits_of(self, search_response: SearchResponse) -> tuple[Hit, ...]:
+        """Name the documents of the messages of a page."""
+        known = self.doc_ids
+
+        def named(message_id: int) -> str:
+            is_one = 0 < message_id <= len(known)
+            return known[message_id - 1] if is_one else f"message {message_id}"
+
+        return tuple(
+            Hit(named(hit.message_id), hit.score, hit.raw_score) for hit in search_response.hits
+        )
+
+    def _who(self, search_response: SearchResponse) -> str:
+        """Return the arm's fingerprint only where the first tier of its chain answered."""
+        if not search_response.degraded:
+            return self.manifest.fingerprint
+        explain = search_response.explain
+        by = [search_response.served_by, explain.method, search_response.unread]
+        stale = ["stale"] if search_response.stale else []
+        return of_json([self.manifest.fingerprint, *by, *stale])
+
+
+ByTier = Mapping[FallbackTier, MailEngine]
+STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
+
+
+class Settings(StackSettings):
+    """How the service is queried, and what it has to answer with."""
+
+    mode: Literal["lexical", "semantic", "hybrid", "hybrid_rerank"]
+    search_engine: Literal["", "fts5", "tantivy", "shadow", "hybrid", "hybrid_rerank"]
+    """The kill switch SEARCH_ENGINE; empty is unset."""
+    subject_weight: int = Field(ge=1)
+    identifiers_weight: int = Field(ge=1)
+    embedder: str
+    """A model of ``harness_engines.vector.embedder``, ``hash``, or empty for none."""
+    max_tokens: int = Field(ge=8, le=512)
+    budget_ms: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    """What a query may take before the end of its chain answers; 0 means no budget."""
+    reranker: str = ""
+    """``late-interaction``, a folder with a cross-encoder, or empty for none."""
+    reranker_sha256: str = Field(default="", pattern=r"^([0-9a-fA-F]{64})?$")
+    """Of the cross-encoder's weights; empty takes any."""
+
+    @model_validator(mode="after")
+    def _late_interaction_needs_tokens(self) -> Self:
+        if self.reranker == LATE_INTERACTION and self.embedder in {"", HASH}:
+            raise ValueError(f"reranker: {LATE_INTERACTION} needs a model for embedder")
+        return self
+
+    @property
+    def reranking(self) -> Reranking:
+        """The reranker; only the mode that asks for it has one."""
+        named = self.reranker if self.mode == "hybrid_rerank" else ""
+        return Reranking(named, self.reranker_sha256, self.embedder, self.max_tokens)
+
+
+@dataclass(frozen=True)
+class Mail(FileEngine[MailSearcher]):
+    ENGINE = "agent-mail"
+    settings: Settings
+    cache: Path
+
+    def embedder(self) -> Embedder | None:
+        """Open the embedder that the settings name; None where they name none."""
+        named = self.settings.embedder
+        return embedder_of(named, self.settings.max_tokens) if named else None
+
+    def version(self, made: Manifest | None = None) -> str:
+        """Return what answers depend on beside settings and messages.
+
+        Without its model an index is opened on its own word: it compares no vector.
+        """
+        try:
+            embedder = self.embedder()
+            vectors = embedder.identity if embedder else "no vectors"
+            parts = f"sqlite {sqlite3.sqlite_version}", f"tantivy {version('tantivy')}", vectors
+            return ", ".join(filter(None, (*parts, self.settings.reranking.identity())))
+        except ModelNotReady:
+            if made is None:
+                raise
+            return made.version
+
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        in_order = sorted(documents, key=lambda document: document.doc_id)
+        numbered = dict(enumerate(in_order, start=1))
+        messages = [message(number, d) for number, d in numbered.items()]
+        with store.create(index / STORE) as made:
+            for project, slug in sorted(projects(in_order).items()):
+                made.add_project(project, slug)
+            for product, linked in sorted(products(numbered).items()):
+                made.add_product(product, f"product-{product}", sorted(linked))
+            made.insert_all((message, {}) for message in messages)
+            with made.writing() as db:
+                journal.settle(db)
+            LiveWords(self._tantivy(index, made)).reindex(0)
+        self.settings.reranking.build(index, messages, self.cache)
+        if (embedder := self.embedder()) is not None:
+            LiveVectors(index / VECTORS, embedder, self.cache).write(messages, 0)
+        write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
+
+    @contextmanager
+    def load(self, index: Path, made: Manifest) -> Iterator[MailSearcher]:
+        with ExitStack() as until_closed:
+            with reading(index, SearchError, OSError, ValueError):
+                doc_ids = read_ids(index / IDS)
+                watched, opened = (
+                    until_closed.enter_context(store.opened(index / STORE)) for _ in range(2)
+                )
+                check_count(index, made, len(doc_ids))
+                made = as_it_is(index, made, opened)
+                service = self._service(index, opened, watched)
+            mode = SearchMode(self.settings.mode)
+            yield MailSearcher(service, doc_ids, made, mode, watched)
+
+    def _service(self, index: Path, opened: MessageStore, watched: MessageStore) -> MailSearch:
+        """Build the service over one index; a part that is broken is one that is absent."""
+        bounded = DeadlineStore.of(opened)
+
+        def semantic() -> Semantic | None:
+            embedder = self.embedder()
+            if embedder is None:
+                return None
+            vectors = LiveVectors(index / VECTORS, embedder, self.cache, watched)
+            vectors.now()
+            follows["vectors"] = vectors
+
+            def nearest(
+                query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
+            ) -> Sequence[tuple[int, float]]:
+                return vectors.now().search(query, k, allowed)
+
+            return Semantic(embedder, nearest, lambda wanted: matching_ids(bounded, wanted))
+
+        tantivy = self._tantivy(index, opened)
+        follows: dict[str, LiveWords | LiveVectors] = {
+            "tantivy": LiveWords(self._tantivy(index, watched))
+        }
+        nearest = or_unavailable(semantic)
+        reranker = self.settings.reranking.open(index, opened.hydrate)
+        if isinstance(reranker, LateInteraction):
+            reranker = LiveTokens(reranker, watched, opened.hydrate)
+        return MailSearch(
+            Tiers(self._lexical(opened, tantivy), nearest, reranker, opened.sent),
+            Remembered(opened).hydrate,
+            opened.projects_of_product,
+            KillSwitch.read(self.settings.search_engine),
+            to_log,
+            self.settings.budget_ms,
+            self._entities(opened),
+            views=StoredViews(opened, self._rebuilt, self._entities).of,
+            fresh=Live(watched, follows, index / "live"),
+        )
+
+    def _lexical(self, opened: MessageStore, tantivy: TantivyMailEngine) -> ByTier:
+        return {
+            FallbackTier.FTS5: search.Fts5Engine(DeadlineStore.of(opened), self._weights()),
+            FallbackTier.TANTIVY: tantivy,
+            FallbackTier.LIKE: LikeEngine(opened),
+        }
+
+    def _rebuilt(self, opened: MessageStore, index: Path) -> ByTier:
+        """Make the engines of a viewer's own store."""
+        tantivy = self._tantivy(index, opened)
+        tantivy.rebuild()
+        return self._lexical(opened, tantivy)
+
+    def _entities(self, opened: MessageStore) -> Mapping[DocKind, Source[Entity]]:
+        return entities(DeadlineStore.of(opened), self._weights())
+
+    def _weights(self) -> search.Weights:
+        given = self.settings
+        return search.Weights(given.subject_weight, 1, given.identifiers_weight)
+
+    def _tantivy(self, index: Path, source: DocumentSource) -> TantivyMailEngine:
+        given = self.settings
+        weights = Weights(given.subject_weight, given.identifiers_weight)
+        return TantivyMailEngine(index / TANTIVY, source, to_log, weights)
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
+    return Mail(Settings.model_validate(settings), cache)

@@ -1,0 +1,324 @@
+"""Indexes that follow the journal of the message table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.digest import of_json
+from harness.core.engine import Manifest
+from harness.core.errors import Locked
+from harness.core.files import held, write_json
+from harness.core.formats import json_file
+from harness_engines import contract
+from harness_engines.contract import EngineError, IndexUnavailable, SearchError
+from harness_engines.rerank.cross_encoder import Reranked
+from harness_engines.rerank.tokens import Half, LateInteraction, Tokens
+from harness_engines.stacks.agent_mail.budget import Deadline, Parts, Stamp, stamp
+from harness_engines.stacks.agent_mail.contract import DocChange, DocumentSource, Message
+from harness_engines.stacks.agent_mail.pipeline import faults
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
+from harness_engines.stacks.agent_mail.pipeline.retrievers import text_of
+from harness_engines.stacks.agent_mail.sqlite import journal
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness_engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from harness_engines.stacks.agent_mail.tantivy.index import batches
+from harness_engines.stacks.agent_mail.tantivy.query import LEAST
+from harness_engines.stacks.agent_mail.views import View, plain
+from harness_engines.vector import amvi, bulk
+from harness_engines.vector.embedder import Embedder
+
+STALE = "index_stale: "
+CATCHING_UP = "catching up"
+READS = {
+    FallbackTier.TANTIVY: ("tantivy",),
+    FallbackTier.SEMANTIC: ("vectors",),
+    FallbackTier.HYBRID: ("tantivy", "vectors"),
+    FallbackTier.RERANK: ("tantivy", "vectors"),
+}
+"""Indexes beside the message table that a tier reads; FTS5 and LIKE are in the table itself."""
+OF_VIEWERS = frozenset({"vectors"})
+"""Indexes that viewers share with everyone; of the others each has a copy of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The indexes of one message table, by name."""
+
+    store: MessageStore
+    indexes: Mapping[str, LiveWords | LiveVectors]
+    lock: Path
+    """Beside it is the lock of whoever writes the indexes."""
+    parts: Parts = field(default_factory=Parts)
+    view: View | None = None
+    """Whom it follows the table for; None is an operator."""
+
+    def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:
+        """Bring what ``tier`` reads up to the table as it is now; say why that cannot be.
+
+        It takes no more than half of what is left until the deadline. One that is late goes on,
+        and the queries meanwhile are told. A viewer is told only of messages that it sees.
+        """
+        named = [name for name in READS.get(tier, ()) if name in self.indexes]
+        if not named:
+            return ""
+        try:
+            with faults.known():
+                now = journal.generation(self.store)
+                behind = [one for one in named if self.indexes[one].reached != now]
+                if behind:
+                    work = partial(self._catch_up, behind, now)
+                    self.parts.call(CATCHING_UP, work, until and until.share())
+        except SearchError as exc:
+            if self.view is None:
+                return f"{STALE}{exc}"
+            try:
+                with faults.known():
+                    reached = min(self.indexes[name].reached or 0 for name in named)
+                    seen = self.view.hydrate(journal.changed(self.store, reached))
+            except SearchError as why:
+                return f"{STALE}{plain(why)}"
+            return f"{STALE}a message may be missing" if seen else ""
+        return ""
+
+    def catch_up(self) -> int:
+        """Bring every index up to the table as it is now, and give its generation."""
+        with faults.known():
+            now = journal.generation(self.store)
+            behind = [name for name in self.indexes if self.indexes[name].reached != now]
+            if behind:
+                self._catch_up(behind, now)
+        return now
+
+    def seen_by(self, view: View) -> Live:
+        """Return the same for a viewer, who must not learn of changes to what is hidden."""
+        shared = {name: one for name, one in self.indexes.items() if name in OF_VIEWERS}
+        return replace(self, indexes=shared, view=view)
+
+    def _catch_up(self, behind: Sequence[str], now: int) -> None:
+        """Apply batch after batch; what is ahead of the table, or unknown, is built anew."""
+        try:
+            with held(self.lock):
+                for name in behind:
+                    index = self.indexes[name]
+                    reached = index.reached
+                    if reached is None or reached > journal.generation(self.store):
+                        index.reindex(now)
+                        continue
+                    while reached < now:
+                        batch = journal.since(self.store, reached)
+                        index.apply(batch.changes, batch.generation)
+                        reached = batch.generation
+        except (Locked, OSError) as exc:
+            raise EngineError(f"the index cannot be written ({exc})") from exc
+
+
+FILE = "generation.json"
+
+
+@dataclass(slots=True)
+class Note:
+    """The note of one index; it is read again when its file has changed."""
+
+    path: Path
+    _seen: Stamp | None = field(default=None, init=False)
+    _said: tuple[object, object] | None = field(default=None, init=False)
+
+    def write(self, generation: int, of: str = "") -> None:
+        """Note that the index ``of`` has reached ``generation``."""
+        write_json(self.path, {"generation": generation, "of": of})
+
+    def read(self, of: str = "") -> int | None:
+        """Read what the index ``of`` has reached; None where that is not known."""
+        seen = stamp(self.path)
+        if seen is None or seen != self._seen:
+            try:
+                found = json_file(self.path)
+                self._said = found["generation"], found["of"]
+            except (OSError, ValueError, KeyError, TypeError):
+                self._said = None
+            self._seen = seen
+        generation, said = self._said or (None, None)
+        return generation if type(generation) is int and said == of else None
+
+
+MAX_KEPT = 512
+"""Messages whose tokens are kept in memory, about 100 MB of them at the most."""
+Hydrate = Callable[[Sequence[int]], Mapping[int, Message]]
+
+
+@dataclass(slots=True)
+class LiveVectors:
+    """Vectors of messages in the file ``path``, and the note of what it has reached beside it."""
+
+    path: Path
+    embedder: Embedder
+    cache: Path
+    source: DocumentSource | None = None
+    """Where every message comes from, for a file of which nothing is known."""
+    _note: Note = field(init=False)
+    _open: tuple[Stamp, amvi.AmviIndex] | None = field(default=None, init=False)
+    _seen: tuple[Stamp, str] | None = field(default=None, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._note = Note(self.path.with_suffix(f".{FILE}"))
+
+    @property
+    def reached(self) -> int | None:
+        """Generation up to which the file surely holds every change; None where not known."""
+        return self._note.read(self._which())
+
+    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+        """Apply changes that lead to ``generation``, and note it; twice is as once."""
+        written = [change.message for change in changes if change.message is not None]
+        deleted = [change.message_id for change in changes if change.message is None]
+        with faults.known():
+            texts = [text_of(message) for message in written]
+            parts = [texts[at : at + bulk.BATCH] for at in range(0, len(texts), bulk.BATCH)]
+            made = [self.embedder.embed(part).astype(np.float16) for part in parts]
+            empty = np.zeros((0, self.embedder.dimension), dtype=np.float16)
+            vectors = np.concatenate([empty, *made])
+            amvi.updated(self.now(), self.path, _ids(written), vectors, deleted)
+            self.note(generation)
+
+    def reindex(self, generation: int) -> None:
+        """Write the vectors of all messages, which have reached ``generation``."""
+        if self.source is None:
+            raise IndexUnavailable(f"{self.path}: its messages are not known here")
+        with faults.known():
+            messages = [one for batch in batches(self.source, LEAST) for one in batch]
+            self.write(messages, generation)
+
+    def write(self, messages: Sequence[Message], generation: int) -> None:
+        """Write the file anew, and note that it has reached ``generation``."""
+        texts = [text_of(message) for message in messages]
+        vectors = bulk.embed_all(texts, self.embedder, self.cache)
+        amvi.write_amvi(self.path, self.embedder.identity, _ids(messages), vectors)
+        self.note(generation)
+
+    def now(self) -> amvi.AmviIndex:
+        """Open the file that is there now."""
+        stamp = self._stamp()
+        known = self._open
+        if known is not None and known[0] == stamp:
+            return known[1]
+        with self._lock:
+            if self._open is None or self._open[0] != stamp:
+                made = self.embedder.identity, self.embedder.dimension
+                self._open = stamp, amvi.AmviIndex.open(self.path, *made)
+            return self._open[1]
+
+    def note(self, generation: int) -> None:
+        """Note the generation that the file has reached."""
+        self._note.write(generation, self._which())
+
+    def _which(self) -> str:
+        """Return what tells the file that is there now from any other."""
+        stamp = self._stamp()
+        if self._seen is None or self._seen[0] != stamp:
+            self._seen = stamp, amvi.header_of(self.path)
+        return self._seen[1]
+
+    def _stamp(self) -> Stamp:
+        found = stamp(self.path)
+        if found is None:
+            raise IndexUnavailable(f"{self.path}: No such file. Build the vector index anew")
+        return found
+
+
+def _ids(messages: Sequence[Message]) -> NDArray[np.int64]:
+    return np.array([message.message_id for message in messages], dtype=np.int64)
+
+
+@dataclass(slots=True)
+class LiveWords:
+    """The index of an engine, and the note in its folder of what it has reached."""
+
+    engine: TantivyMailEngine
+    _note: Note = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._note = Note(self.engine.root / FILE)
+
+    @property
+    def reached(self) -> int:
+        """Generation of the source up to which the index surely holds every change."""
+        return self._note.read() or 0
+
+    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+        """Apply changes that lead to ``generation``, and note it; twice is as once."""
+        with faults.known():
+            self.engine.update_incremental(changes)
+            self._note.write(generation)
+
+    def reindex(self, generation: int) -> None:
+        """Build anew from a source that has reached ``generation``, and note it."""
+        with faults.known():
+            self.engine.rebuild()
+            self._note.write(generation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """Tokens of changed messages over those of the file."""
+
+    file: Tokens
+    over: Mapping[int, Half]
+
+    def of(self, text_id: int) -> Half:
+        found = self.over.get(text_id)
+        return self.file.of(text_id) if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTokens:
+    """A reranker whose file holds the messages as they were when the index was built."""
+
+    base: LateInteraction
+    store: MessageStore
+    hydrate: Hydrate
+    _kept: dict[tuple[int, int], Half] = field(default_factory=dict)
+    """By message and the generation of its last change, the oldest first."""
+
+    @property
+    def identity(self) -> str:
+        return self.base.identity
+
+    def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
+        """Score a window; see ``LateInteraction``. A message that is gone is like nothing."""
+        changed = journal.changed_of(self.store, ids)
+        if not changed:
+            return self.base.rerank(text, ids, fused)
+        over = {one: self._tokens(one, at) for one, at in changed.items()}
+        return replace(self.base, tokens=_Laid(self.base.tokens, over)).rerank(text, ids, fused)
+
+    def _tokens(self, message_id: int, generation: int) -> Half:
+        known = self._kept.get((message_id, generation))
+        if known is not None:
+            return known
+        message = self.hydrate([message_id]).get(message_id)
+        if message is None:
+            return np.zeros((0, self.base.embedder.dimension), dtype=np.float16)
+        (read,) = self.base.embedder.read([text_of(message)]).tokens
+        made = read.astype(np.float16)
+        self._kept[message_id, generation] = made
+        for old in [*self._kept][:-MAX_KEPT]:
+            self._kept.pop(old, None)
+        return made
+
+
+def as_it_is(index: Path, made: Manifest, opened: MessageStore) -> Manifest:
+    """Return what messages the table holds: those that were indexed, until they change."""
+    generation, total = journal.generation(opened), opened.total_count()
+    if not generation:
+        contract.check_count(index, made, total)
+        return made
+    moved = of_json([made.corpus_sha256, generation])
+    return replace(made, documents=total, corpus_sha256=moved)

@@ -1,0 +1,332 @@
+"""What the tools take: names, dates, hints in a text, parameters, and the file of viewers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.core.errors import BadFile, UnknownName
+from harness.core.formats import toml_file
+from harness.core.reading import Malformed
+from harness_engines.mcp_server import Given
+from harness_engines.stacks.agent_mail.contract import Names
+from harness_engines.stacks.agent_mail.mcp_tools.results import DidYouMean
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, viewer
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_INSTANT = re.compile(
+    r"(?P<clock>\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2})?)(?:[.,](?P<fraction>\d{1,18}))?"
+    r"(?P<zone>[Zz]|[+-]\d{2}:?\d{2})?",
+    re.ASCII,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_DAY_US = 24 * 60 * 60 * 1_000_000
+_DIGITS = 6
+FORMS = "YYYY-MM-DD, or YYYY-MM-DDTHH:MM:SS with a fraction and a zone where there is one"
+
+
+def earliest(text: str) -> int:
+    """First microsecond that ``text`` admits as a lower bound: a day from its first on."""
+    start, beyond, _ = _read(text)
+    return start + beyond
+
+
+def latest(text: str) -> int:
+    """Last microsecond that ``text`` admits as an upper bound: a day to its last (inclusive)."""
+    start, _, whole_day = _read(text)
+    return start + _DAY_US - 1 if whole_day else start
+
+
+def written(microseconds: int) -> str:
+    """Write an instant so that ``earliest`` and ``latest`` give it back."""
+    return (_EPOCH + microseconds * _MICROSECOND).isoformat().replace("+00:00", "Z")
+
+
+def _read(text: str) -> tuple[int, bool, bool]:
+    """Return microseconds, whether the instant lies beyond them, and whether a day is meant."""
+    asked = text.strip()
+    match, a_day = _INSTANT.fullmatch(asked), _DAY.fullmatch(asked)
+    if match is None and not a_day:
+        raise ValueError(f"{text!r} is not a date; write {FORMS}")
+    try:
+        if match is None:
+            return (date.fromisoformat(asked) - _EPOCH.date()) // _MICROSECOND, False, True
+        zone = (match["zone"] or "Z").upper()
+        moment = datetime.fromisoformat(match["clock"].upper().replace(" ", "T") + zone)
+    except ValueError as exc:
+        raise ValueError(f"{text!r} is not a date: {exc}") from exc
+    digits = (match["fraction"] or "").ljust(_DIGITS, "0")
+    whole, rest = int(digits[:_DIGITS]), digits[_DIGITS:]
+    return (moment - _EPOCH) // _MICROSECOND + whole, bool(rest.strip("0")), False
+
+
+NEAR = 2
+"""Edit distance up to which an unknown field is taken for a slip of the pen."""
+
+_PIECE = re.compile(
+    r'"[^"]*"|(?<!\S)(?P<field>[A-Za-z_]+):(?P<value>"[^"]+"|[^\s"]+)(?!\S)', re.ASCII
+)
+
+
+class HintField(StrEnum):
+    """What may be hinted at."""
+
+    FROM = "from"
+    THREAD = "thread"
+    PROJECT = "project"
+    BEFORE = "before"
+    AFTER = "after"
+    IMPORTANCE = "importance"
+
+
+HINT_ALIASES = {
+    HintField.FROM: ("from_agent", "sender", "sender_name"),
+    HintField.THREAD: ("thread_id",),
+    HintField.PROJECT: ("project_key", "project_slug", "proj"),
+    HintField.BEFORE: ("until", "date_end", "date_to"),
+    HintField.AFTER: ("since", "date_start", "date_from"),
+    HintField.IMPORTANCE: ("priority",),
+}
+_FIELD_OF = {name: field for field, names in HINT_ALIASES.items() for name in (field.value, *names)}
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One hint: its field, its value without quotation marks, and how it was typed."""
+
+    field: HintField
+    value: str
+    typed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A text without its hints; what is not a hint stays in it, slips included."""
+
+    text: str
+    taken: tuple[Hint, ...]
+    slips: tuple[DidYouMean, ...]
+
+
+def read_hints(text: str, takes: Callable[[Hint], bool]) -> Typed:
+    """Take hints out of ``text``; one that ``takes`` says no to is left in, as words."""
+    taken: list[Hint] = []
+    slips: list[DidYouMean] = []
+
+    def without(piece: re.Match[str]) -> str:
+        name, typed = piece["field"], piece[0]
+        if name is None:
+            return typed
+        field = _FIELD_OF.get(name.lower())
+        if field is None:
+            meant = _meant(name.lower())
+            if meant is not None:
+                suggestion = f"{meant}:{piece['value']}"
+                slips.append(DidYouMean(typed=typed, suggestion=suggestion))
+            return typed
+        hint = Hint(field, piece["value"].strip('"'), typed)
+        if not takes(hint):
+            return typed
+        taken.append(hint)
+        return ""
+
+    left = _PIECE.sub(without, text)
+    return Typed(" ".join(left.split()) if taken else text, tuple(taken), tuple(slips))
+
+
+def distance(one: str, other: str) -> int:
+    """Fewest letters put in, left out or replaced to get from one word to the other."""
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, start=1):
+        above = row
+        row = [at]
+        for column, against in enumerate(other, start=1):
+            replaced = above[column - 1] + (letter != against)
+            row.append(min(replaced, above[column] + 1, row[-1] + 1))
+    return row[-1]
+
+
+def _meant(name: str) -> HintField | None:
+    """Return the nearest field within reach, of equally near ones the first by name."""
+    away, field = min((distance(name, field), field) for field in HintField)
+    return field if away <= NEAR else None
+
+
+LIMIT_DEFAULT = 20
+MAX_OFFSET = 5_000
+"""Rows that may be skipped; further on, a cursor costs less and misses nothing."""
+SUBJECTS_DEFAULT, MAX_SUBJECTS = 10, 50
+EVERY_PROJECT = "*"
+PROJECT = Field(description="Slug of the project to search, or * for all that the caller may see.")
+
+ARGUMENT_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "sender": ("from_agent", "sender_name"),
+    "recipient": ("recipient_name",),
+    "date_start": ("date_from", "after", "since"),
+    "date_end": ("date_to", "before", "until"),
+}
+
+
+class Arguments(Given):
+    """What both tools take; an empty text is as good as absent."""
+
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = ARGUMENT_ALIASES
+    same: ClassVar[Mapping[str, Callable[[str], object]]] = {
+        "date_start": earliest,
+        "date_end": latest,
+    }
+
+    query: str = Field(
+        description="What to search for. May hold hints: from:, thread:, project:, before:,"
+        " after:, importance:."
+    )
+    doc_kind: str = Field("", description="message (default), agent or project.")
+    limit: int = Field(LIMIT_DEFAULT, description="Hits on a page, held within 1..1000.")
+    offset: int = Field(
+        0, ge=0, le=MAX_OFFSET, description="Messages to skip; not together with cursor."
+    )
+    ranking: str = Field("", description="relevance (default) or recency.")
+    sender: str = Field("", description="Exact name of the agent that wrote it.")
+    importance: str = Field("", description="Any of low,normal,high,urgent, commas between.")
+    thread_id: str = Field("", description="Exact thread.")
+    date_start: str = Field("", description="Not sent before: a day or an instant, UTC if no zone.")
+    date_end: str = Field(
+        "", description="Not sent after; a day counts to its last microsecond, UTC."
+    )
+    explain: bool = Field(default=False, description="Say how the query was served.")
+    cursor: str = Field("", description="next_cursor of the page before.")
+    mode: str = Field("", description="lexical (default), semantic, hybrid or hybrid_rerank.")
+    recipient: str = Field("", description="Exact name of an agent in to, cc or bcc.")
+    agent_name: str = Field("", description="Exact name of an agent that wrote or received it.")
+    direction: str = Field("", description="inbox or outbox, of agent_name.")
+    ack_required: bool | None = Field(None, description="Whether an acknowledgement is required.")
+    min_score: float | None = Field(
+        None, allow_inf_nan=False, description="Least score in [0, 1] of a message shown."
+    )
+    rerank_top_k: int | None = Field(
+        None, description="Candidates to rerank, held within 10..1000; 100 if absent."
+    )
+    rrf_k: int | None = Field(
+        None, description="Constant of rank fusion, held within 1..1000; 60 if absent."
+    )
+
+
+class InProject(Arguments):
+    """Parameters of ``search_messages``."""
+
+    project_key: str = PROJECT
+
+
+class InProduct(Arguments):
+    """Parameters of ``search_messages_product``."""
+
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **ARGUMENT_ALIASES,
+        "project": ("project_key_filter", "project_slug", "proj"),
+    }
+
+    product_key: str = Field(description="Name of the product whose projects are searched.")
+    project: str = Field("", description="Slug of one of the product's projects; it wins.")
+
+
+class Beginning(Given):
+    """Parameters of ``complete_subject``."""
+
+    project_key: str = PROJECT
+    prefix: str = Field(
+        description="What was typed so far. The last word may be a beginning, of two characters or"
+        " more; words before it stand in the subject."
+    )
+    limit: int = Field(
+        SUBJECTS_DEFAULT, ge=1, le=MAX_SUBJECTS, description="Subjects at most, 1 to 50."
+    )
+
+
+class InsertMessage(Given):
+    """Parameters of ``insert_message``."""
+
+    project_key: str = Field(description="Slug of the project that the message belongs to.")
+    sender: str = Field(min_length=1, description="Exact name of the agent that writes it.")
+    subject: str = Field("", description="Its subject.")
+    body: str = Field("", description="Its text.")
+    recipients: str = Field("", description="Names of agents, commas between.")
+    thread_id: str = Field("", description="Its thread.")
+    importance: str = Field("normal", description="low, normal, high or urgent.")
+    ack_required: bool = Field(default=False, description="Whether it asks to be acknowledged.")
+    created_ts: int | None = Field(None, description="Microseconds since 1970 UTC; now if absent.")
+
+
+class DeleteMessage(Given):
+    """Parameters of ``delete_message``."""
+
+    id: int = Field(description="The message.")
+
+
+class EditMessage(DeleteMessage):
+    """Parameters of ``edit_message``; what is absent stays as it is."""
+
+    subject: str | None = Field(None, description="A new subject.")
+    body: str | None = Field(None, description="A new text.")
+    recipients: str | None = Field(None, description="New recipients, commas between.")
+    thread_id: str | None = Field(None, description="A new thread.")
+    importance: str | None = Field(None, description="low, normal, high or urgent.")
+    ack_required: bool | None = Field(None, description="Whether it asks to be acknowledged.")
+
+
+HINT = (
+    "Write a table [viewers.NAME] for each, with agent, projects, contacts and token_sha256,"
+    " the SHA-256 of the viewer's token in hexadecimal digits"
+)
+
+
+class Listed(BaseModel):
+    """One viewer of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    agent: str = Field(min_length=1)
+    projects: list[str] = Field(default_factory=list)
+    """Slugs of the projects whose messages it may read."""
+    contacts: list[str] = Field(default_factory=list)
+    """Agents whose messages in other projects it may know of."""
+    token_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    viewers: dict[str, Listed] = Field(min_length=1)
+
+
+def read_callers(path: Path) -> Mapping[str, Listed]:
+    """Read the viewers of a file, by name."""
+    try:
+        found = _File.model_validate(toml_file(path)).viewers
+    except (OSError, Malformed, ValidationError) as exc:
+        raise BadFile(path, f"cannot be read ({exc})", HINT) from exc
+    if len({one.token_sha256 for one in found.values()}) < len(found):
+        raise BadFile(path, "gives two viewers one token", "Give each viewer a token of its own")
+    return found
+
+
+def scope_of(listed: Listed, names: Names) -> Scope:
+    """Make the scope of a viewer."""
+    projects = {slug: names.project_called(slug) for slug in listed.projects}
+    for slug, known in projects.items():
+        if known is None:
+            raise UnknownName("project of a viewer", slug, [])
+    ids = frozenset(known for known in projects.values() if known is not None)
+    return viewer(listed.agent, ids, frozenset(listed.contacts))
+
+
+def nobody() -> Scope:
+    """Show nothing: for a request that names no one, on a server that has viewers."""
+    return Scope("nobody", lambda _: Visibility.DENY)

@@ -1,0 +1,305 @@
+"""From a query to what will be tried: filters, facets, pages, and the chain of engines."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import lru_cache
+from itertools import chain
+from operator import sub
+from typing import NamedTuple
+
+from harness.core.errors import UnknownName
+from harness_engines.lexical.terms import words_in
+from harness_engines.stacks.agent_mail.contract import (
+    DocKind,
+    Filters,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
+    TimeRange,
+)
+
+MAX_WORDS = 200
+"""Words that are searched for as they were typed. Of a longer text each word counts once."""
+_PIECE = re.compile(r'[+-]?"[^"]*"|[^\s"]+')
+_BARE = re.compile(r'[+\-"]')
+
+
+class Bounded(NamedTuple):
+    """What is searched for, and what there is to say of it; empty where nothing was left out."""
+
+    text: str
+    note: str = ""
+
+
+def bounded(text: str) -> Bounded:
+    """Keep a text of up to ``MAX_WORDS`` words as it is."""
+    total = len(words_in(text))
+    if total <= MAX_WORDS:
+        return Bounded(text)
+    kept: dict[str, str] = {}
+    left = MAX_WORDS
+    for piece in _PIECE.findall(text):
+        key = _BARE.sub("", piece).casefold()
+        words = words_in(piece)
+        if key in kept or not words:
+            continue
+        end = words[:left][-1].end()
+        closing = '"' if '"' in piece[:end] else ""
+        kept[key] = piece if len(words) <= left else piece[:end] + closing
+        left -= len(words)
+        if left <= 0:
+            break
+    said = f"{total} words: each was searched for once, and at most {MAX_WORDS}"
+    return Bounded(" ".join(kept.values()), said)
+
+
+FACETS = (
+    "project_id", "product_id", "importance", "direction", "agent_name", "thread_id",
+    "ack_required", "time_range", "sender_name", "recipient_name", "min_score",
+)  # fmt: skip
+"""Names of filters in the order of section 7.1."""
+LARGEST_ID = 2**63 - 1
+LEAST_ID = -(2**63)
+_LOW, _MORE, _BITS = 0x7F, 0x80, 7
+_TOKEN = re.compile(
+    r"s([0-9a-f]{16}):i(-?[0-9]{1,19})(?::e([a-z0-9]+)(?::q([0-9a-f]{16}):x([A-Za-z0-9_-]+))?)?",
+    re.ASCII,
+)
+QUERY_DIGITS = 16
+"""Hexadecimal digits that a query is told by."""
+
+
+class CursorEngine(StrEnum):
+    """Who made a page, and of what kind of document; another's page cannot be continued."""
+
+    LIKE = "like"
+    FTS5 = "fts5"
+    TANTIVY = "tantivy"
+    SEMANTIC = "semantic"
+    HYBRID = "hybrid"
+    HYBRID_RERANK = "rerank"
+    AGENTS = "agents"
+    AGENTS_LIKE = "agentslike"
+    PROJECTS = "projects"
+    PROJECTS_LIKE = "projectslike"
+
+    @classmethod
+    def of(cls, kind: DocKind, tier: FallbackTier) -> CursorEngine:
+        """Return who makes pages of a kind of document by a tier."""
+        if kind is DocKind.MESSAGE:
+            return cls(tier.value)
+        return cls(f"{kind}s{'like' if tier is FallbackTier.LIKE else ''}")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCursor:
+    """Score and id of the last hit that was examined; V2 tokens name no engine."""
+
+    score: float
+    message_id: int
+    engine: CursorEngine | None = None
+    query: str = ""
+    """Digits of the query that the pages are of; empty in a token that names none."""
+    seen: frozenset[int] = frozenset()
+    """What was examined on all pages up to here, shown or not."""
+
+    def encode(self) -> str:
+        """Write ``s<16 hexadecimal digits of the bits>:i<id>[:e<engine>[:q<query>:x<ids>]]``."""
+        bits = struct.pack(">d", self.score).hex()
+        tail = f":e{self.engine}" if self.engine else ""
+        pages = f":q{self.query}:x{packed(self.seen)}" if self.query else ""
+        return f"s{bits}:i{self.message_id}{tail}{pages}"
+
+    @classmethod
+    def decode(cls, token: str) -> SearchCursor | None:
+        """Read a token; None where it is malformed, its score not finite or its engine unknown."""
+        match = _TOKEN.fullmatch(token)
+        if match is None:
+            return None
+        (score,) = struct.unpack(">d", bytes.fromhex(match[1]))
+        message_id = int(match[2])
+        if not math.isfinite(score) or abs(message_id) > LARGEST_ID:
+            return None
+        if match[3] is None:
+            return cls(score, message_id)
+        if match[3] not in {engine.value for engine in CursorEngine}:
+            return None
+        try:
+            seen = unpacked(match[5]) if match[5] else frozenset[int]()
+        except ValueError:
+            return None
+        return cls(score, message_id, CursorEngine(match[3]), match[4] or "", seen)
+
+    def goes_on(self, engine: CursorEngine, query: str) -> bool:
+        """Whether it is of these pages; one that names no engine or no query may be of any."""
+        return self.engine in {None, engine} and self.query in {"", query}
+
+
+def packed(ids: Iterable[int]) -> str:
+    """Write ids, in any order; none twice."""
+    ordered = sorted(ids)
+    gaps = map(sub, ordered, chain((LEAST_ID,), ordered))
+    return urlsafe_b64encode(b"".join(map(_written, gaps))).rstrip(b"=").decode()
+
+
+@lru_cache(maxsize=1 << 14)
+def _written(gap: int) -> bytes:
+    """Write a gap between ids, its low bits first; most are small and come again."""
+    out = bytearray()
+    while gap > _LOW:
+        out.append(gap & _LOW | _MORE)
+        gap >>= _BITS
+    out.append(gap)
+    return bytes(out)
+
+
+def unpacked(text: str) -> frozenset[int]:
+    """Read what ``packed`` wrote."""
+    found = frozenset(_ids(urlsafe_b64decode(text + "=" * (-len(text) % 4))))
+    if packed(found) != text:
+        raise ValueError("not a list of ids")
+    return found
+
+
+def _ids(data: bytes) -> Iterator[int]:
+    last, gap, shift = LEAST_ID, 0, 0
+    for byte in data:
+        gap |= (byte & _LOW) << shift
+        shift += _BITS
+        if byte & _MORE:
+            if shift > _BITS * 9:
+                raise ValueError("an id has 64 bits at most")
+            continue
+        last, gap, shift = last + gap, 0, 0
+        if last > LARGEST_ID:
+            raise ValueError("an id has 64 bits at most")
+        yield last
+
+
+class FallbackTier(StrEnum):
+    """One way to answer; a chain is tried from its first tier down."""
+
+    RERANK = "rerank"
+    HYBRID = "hybrid"
+    SEMANTIC = "semantic"
+    TANTIVY = "tantivy"
+    FTS5 = "fts5"
+    LIKE = "like"
+
+
+class KillSwitch(StrEnum):
+    """Values of SEARCH_ENGINE (section 1.3, and one for its fourth mode); unset gives no value."""
+
+    FTS5 = "fts5"
+    TANTIVY = "tantivy"
+    SHADOW = "shadow"
+    HYBRID = "hybrid"
+    HYBRID_RERANK = "hybrid_rerank"
+
+    @classmethod
+    def read(cls, value: str | None) -> KillSwitch | None:
+        """Read the environment's value."""
+        if not value:
+            return None
+        if value not in {known.value for known in cls}:
+            raise UnknownName("SEARCH_ENGINE", value, [known.value for known in cls])
+        return cls(value)
+
+
+LEXICAL = (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
+WITHOUT_TANTIVY = (FallbackTier.FTS5, FallbackTier.LIKE)
+CHAINS = {
+    SearchMode.HYBRID_RERANK: (FallbackTier.RERANK, FallbackTier.HYBRID, *LEXICAL),
+    SearchMode.HYBRID: (FallbackTier.HYBRID, *LEXICAL),
+    SearchMode.SEMANTIC: (FallbackTier.SEMANTIC, *LEXICAL),
+    SearchMode.LEXICAL: LEXICAL,
+}
+LIFTED = {
+    KillSwitch.HYBRID: SearchMode.HYBRID,
+    KillSwitch.HYBRID_RERANK: SearchMode.HYBRID_RERANK,
+}
+"""The mode in which a value of the switch serves a lexical query."""
+MODE_OF = {
+    FallbackTier.RERANK: SearchMode.HYBRID_RERANK,
+    FallbackTier.HYBRID: SearchMode.HYBRID,
+    FallbackTier.SEMANTIC: SearchMode.SEMANTIC,
+    FallbackTier.TANTIVY: SearchMode.LEXICAL,
+    FallbackTier.FTS5: SearchMode.LEXICAL,
+    FallbackTier.LIKE: SearchMode.LEXICAL,
+}
+
+
+def engine_chain(
+    mode: SearchMode, switch: KillSwitch | None, kind: DocKind = DocKind.MESSAGE
+) -> tuple[FallbackTier, ...]:
+    """List what is tried for ``mode``, best first (section 1.2), under the kill switch.
+
+    ``fts5`` and ``shadow`` serve FTS5 whatever was requested; ``hybrid`` and ``hybrid_rerank``
+    lift a lexical query to that pipeline; ``tantivy`` and no value leave the mode's own chain.
+    Tantivy and vectors hold only messages, so for agents and projects there is FTS5 in every
+    mode.
+    """
+    if kind is not DocKind.MESSAGE or switch in {KillSwitch.FTS5, KillSwitch.SHADOW}:
+        return WITHOUT_TANTIVY
+    return CHAINS[wanted(mode, switch, kind)]
+
+
+def wanted(mode: SearchMode, switch: KillSwitch | None, kind: DocKind) -> SearchMode:
+    """Mode that a query is served in when nothing is missing."""
+    if switch is None or kind is not DocKind.MESSAGE or mode is not SearchMode.LEXICAL:
+        return mode
+    return LIFTED.get(switch, mode)
+
+
+def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:
+    """Describe what of a query no tier of its chain can do, and why."""
+    if query.doc_kind is not DocKind.MESSAGE:
+        if query.mode is not SearchMode.LEXICAL:
+            yield f"{query.mode}: only messages have vectors"
+        if switch is KillSwitch.TANTIVY:
+            yield f"{FallbackTier.TANTIVY}: holds only messages"
+        if query.ranking is RankingMode.RECENCY:
+            yield "recency: only messages are sent at a time, so the order is by relevance"
+    elif switch in {KillSwitch.FTS5, KillSwitch.SHADOW} and query.mode is not SearchMode.LEXICAL:
+        yield f"SEARCH_ENGINE is {switch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a query asks for, once its conflicts are resolved."""
+
+    filters: Filters
+    facets: tuple[str, ...]
+    """Names of the filters that are applied, in the order of section 7.1."""
+
+
+def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Plan:
+    """Resolve filters that contradict each other (section 7.2)."""
+    if query.doc_kind is not DocKind.MESSAGE:
+        filters = Filters(project_id=query.project_id)
+    else:
+        by_product = query.product_id is not None and query.project_id is None
+        filters = Filters(
+            project_id=query.project_id,
+            product_projects=projects_of(query.product_id or 0) if by_product else None,
+            importance=frozenset(query.importance),
+            direction=query.direction if query.agent_name is not None else None,
+            agent_name=query.agent_name,
+            thread_id=query.thread_id,
+            ack_required=query.ack_required,
+            time_range=query.time_range,
+            sender_name=query.sender_name,
+            recipient_name=query.recipient_name,
+        )
+    asked = {one.name: getattr(filters, one.name) for one in fields(filters)}
+    asked |= {"product_id": asked.pop("product_projects"), "min_score": query.effective_min_score}
+    off = ({"importance": frozenset(), "time_range": TimeRange()}).items()
+    on = [name for name, said in asked.items() if said is not None and (name, said) not in off]
+    return Plan(filters, tuple(sorted(on, key=FACETS.index)))

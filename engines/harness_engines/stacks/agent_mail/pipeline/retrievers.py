@@ -1,0 +1,403 @@
+"""The ways to answer: each tier of a chain, from text and filters to normalised scores."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from time import perf_counter_ns
+from typing import NamedTuple, NoReturn, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import ModelNotReady
+from harness_engines.contract import EngineError, FeatureUnavailable, SearchError
+from harness_engines.lexical.grammar import positive, signed
+from harness_engines.ranking import fuse
+from harness_engines.rerank.cross_encoder import (
+    CrossEncoder,
+    CrossEncoding,
+    Reranked,
+    Reranker,
+    joined,
+)
+from harness_engines.rerank.cross_encoder import Unavailable as RerankerUnavailable
+from harness_engines.rerank.tokens import FUSED_WEIGHT, LateInteraction, TokenStore, write_tokens
+from harness_engines.stacks.agent_mail.budget import Deadline, Parts
+from harness_engines.stacks.agent_mail.contract import (
+    Candidate,
+    CandidateList,
+    ExplainTiming,
+    Filters,
+    MailEngine,
+    Message,
+    RankingMode,
+    SearchQuery,
+)
+from harness_engines.stacks.agent_mail.pipeline import faults
+from harness_engines.stacks.agent_mail.pipeline.plan import QUERY_DIGITS, FallbackTier
+from harness_engines.vector.embedder import Embedder, OnnxEmbedder, model
+
+
+class Scored(NamedTuple):
+    """A message with its score in [0, 1], higher is better, and the engine's own."""
+
+    message_id: int
+    score: float
+    raw_score: float
+    sent: int | None = None
+    """When it was sent, where the order is by that; microseconds."""
+
+    @property
+    def key(self) -> float | int:
+        """What order and cursors go by, higher first: the time sent, or else the score."""
+        return self.score if self.sent is None else self.sent
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Messages in the order of section 3.3: score descending, id ascending."""
+
+    hits: Sequence[Scored]
+    found: CandidateList
+    """What they were made of, and whether a greater depth would give no more."""
+    clock: ExplainTiming = field(default_factory=ExplainTiming)
+    """Times of the parts that ran."""
+
+
+def in_order(hits: Iterable[Scored]) -> tuple[Scored, ...]:
+    """Sort by score (or time sent) descending, then id ascending (section 3.3)."""
+    return tuple(sorted(hits, key=lambda hit: (-hit.key, hit.message_id)))
+
+
+def of_lexical(found: CandidateList, clock: ExplainTiming) -> Ranked:
+    """Take an engine's candidates over, their scores as shares of the best one.
+
+    0 is what a message that matches nothing would score and 1 the query's best hit, so a score
+    depends neither on the page nor on the depth (decision 7). Without a score, as in a listing,
+    every message has 0.
+    """
+    check_numbers(found.candidates)
+    seen = max((raw_score for _, raw_score in found.candidates), default=0.0)
+    best = seen if found.best is None else found.best
+    hits = (
+        Scored(message_id, min(1.0, max(0.0, raw_score / best)) if best > 0 else 0.0, raw_score)
+        for message_id, raw_score in found.candidates
+    )
+    return Ranked(in_order(hits), found, clock)
+
+
+def check_numbers(candidates: Sequence[Candidate]) -> None:
+    """Refuse scores that are not numbers."""
+    for message_id, score in candidates:
+        if not math.isfinite(score):
+            raise EngineError(f"message {message_id} scored {score}")
+
+
+VectorSearch = Callable[
+    [NDArray[np.float32], int, NDArray[np.int64] | None], Sequence[tuple[int, float]]
+]
+"""Finds at most so many pairs of message id and cosine, best first; no ids allow all."""
+
+
+class Nearest(Protocol):
+    """Messages by meaning."""
+
+    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
+        """Return at most ``depth`` messages that pass ``filters``, nearest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Semantic:
+    """A vector index and the embedder that it was made with."""
+
+    embedder: Embedder
+    index: VectorSearch
+    matching: Callable[[Filters], NDArray[np.int64]]
+    """Sorted ids of the messages that pass filters: they apply before ranking."""
+    every: bool = True
+    """Whether without a filter every vector competes; else those that ``matching`` gives."""
+
+    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
+        """Return at most ``depth`` messages, nearest first; none at a right angle or beyond."""
+        allowed = None if self.every and filters == Filters() else self.matching(filters)
+        query = self.embedder.embed([text])[0]
+        nearest = self.index(query, depth, allowed)
+        return CandidateList(
+            tuple(Candidate(message_id, cosine) for message_id, cosine in nearest if cosine > 0),
+            exhausted=len(nearest) < depth,
+            method="vector",
+            normalized_query=text,
+        )
+
+
+LATE_INTERACTION = "late-interaction"
+FILE = "tokens.bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """The reranker that settings name."""
+
+    named: str
+    """``late-interaction``, a cross-encoder's folder, or empty for none."""
+    sha256: str
+    """Stated for the cross-encoder's weights; empty takes any."""
+    embedder: str
+    """A model of ``vector.embedder``: late interaction compares its token vectors."""
+    max_tokens: int
+
+    def identity(self) -> str:
+        """Describe what reranks; empty for none."""
+        if not self.named:
+            return ""
+        if self.named == LATE_INTERACTION:
+            return LateInteraction.identity_of(self._tokens_of(), FUSED_WEIGHT)
+        try:
+            return self._cross_encoder().identity
+        except SearchError as exc:
+            raise ModelNotReady(str(exc)) from exc
+
+    def build(self, index: Path, messages: Sequence[Message], cache: Path) -> None:
+        """Write what it reads at query time, where it reads more than the messages."""
+        if self.named == LATE_INTERACTION:
+            ids = [message.message_id for message in messages]
+            texts = [text_of(message) for message in messages]
+            write_tokens(index / FILE, ids, texts, self._tokens_of(), cache)
+
+    def open(
+        self, index: Path, hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
+    ) -> Reranker | None:
+        """Open it; one that cannot be opened is absent, and says why when it is queried."""
+        if not self.named:
+            return None
+        try:
+            if self.named == LATE_INTERACTION:
+                embedder = self._tokens_of()
+                tokens = TokenStore.open(index / FILE, embedder.identity, embedder.dimension)
+                return LateInteraction(embedder, tokens, FUSED_WEIGHT)
+            cross_encoder = self._cross_encoder()
+        except ModelNotReady as exc:
+            return RerankerUnavailable(FeatureUnavailable(str(exc)))
+        except SearchError as exc:
+            return RerankerUnavailable(exc)
+
+        def texts(ids: Sequence[int]) -> list[str]:
+            known = hydrate(ids)
+            return [text_of(known[one]) if one in known else "" for one in ids]
+
+        return CrossEncoding(cross_encoder, texts)
+
+    def _cross_encoder(self) -> CrossEncoder:
+        return CrossEncoder.load(Path(self.named), self.max_tokens, self.sha256)
+
+    def _tokens_of(self) -> OnnxEmbedder:
+        return OnnxEmbedder.load(model(self.embedder), self.max_tokens)
+
+
+def text_of(message: Message) -> str:
+    """Return what is read of a message: its subject, then its body."""
+    return f"{message.subject} {message.body}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Stands for vectors and their model that were requested and could not be opened."""
+
+    kind: type[SearchError]
+    why: str
+
+    def search(self, *_: object) -> NoReturn:
+        """Raise why not."""
+        raise self.kind(self.why)
+
+
+def or_unavailable(opening: Callable[[], Nearest | None]) -> Nearest | None:
+    """Open a part; one that cannot be opened is absent (section 2.2, rule 3: never an error)."""
+    try:
+        return opening()
+    except ModelNotReady as exc:
+        return Unavailable(FeatureUnavailable, str(exc))
+    except SearchError as exc:
+        return Unavailable(type(exc), str(exc))
+
+
+FUSED_DEPTH = 1_000
+"""Candidates of each leg. Fixed, since a fused score depends on it and pages must agree."""
+EVERY = 2**31 - 2
+"""As many candidates as an engine counts."""
+NEAREST = FUSED_DEPTH
+"""Messages near enough to be shown newest first; all have some cosine, and pages must agree."""
+
+LONG_AGO = -(2**53)
+"""When a message was sent whose time cannot be read: it comes last, and its reader will say so."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class TierQuery:
+    """One query on its way through a chain."""
+
+    text: str
+    filters: Filters
+    ranking: RankingMode
+    rrf_k: int
+    rerank_top_k: int
+    until: Deadline | None = None
+    """When the tier that is tried will be left; None waits for it."""
+
+    @property
+    def meant(self) -> str:
+        """What a model reads: it knows no signs, and would look for what is refused."""
+        return positive(self.text) if signed(self.text) else self.text
+
+
+def digits_of(query: SearchQuery, asked: TierQuery) -> str:
+    """Return a digest of what decides which hits a query has, and in which order."""
+    given = (getattr(asked.filters, one.name) for one in fields(Filters))
+    filters = [sorted(one) if isinstance(one, frozenset) else one for one in given]
+    constants = asked.ranking, asked.rrf_k, asked.rerank_top_k, query.effective_min_score
+    said = repr((query.doc_kind, asked.text, filters, constants))
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:QUERY_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """What there is to answer with; what is absent is a feature that is not available."""
+
+    lexical: Mapping[FallbackTier, MailEngine]
+    semantic: Nearest | None
+    reranker: Reranker | None
+    sent: Callable[[Sequence[int]], Mapping[int, int]]
+    """When messages were sent, microseconds; for the order by recency."""
+    parts: Parts = field(default_factory=Parts)
+
+    def rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> Ranked:
+        """Answer by one tier."""
+        with faults.known():
+            found = self._rank(tier, asked, depth)
+            if asked.ranking is not RankingMode.RECENCY:
+                return found
+            lost: dict[int, str] = {}
+            when = faults.salvaged(self.sent, lost)([hit.message_id for hit in found.hits])
+            when = {**dict.fromkeys(lost, LONG_AGO), **when}
+            hits = (h._replace(sent=when[h.message_id]) for h in found.hits if h.message_id in when)
+            return replace(found, hits=in_order(hits))
+
+    def _rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> Ranked:
+        match tier:
+            case FallbackTier.TANTIVY | FallbackTier.FTS5 | FallbackTier.LIKE:
+                found, took = _timed(lambda: self._words(tier, asked, depth))
+                return of_lexical(found, ExplainTiming(lexical_us=took))
+            case FallbackTier.SEMANTIC:
+                newest = asked.ranking is RankingMode.RECENCY
+                found, took = _timed(lambda: self._nearest(asked, NEAREST if newest else depth))
+                hits = (Scored(at, min(1.0, max(0.0, raw)), raw) for at, raw in found.candidates)
+                whole = replace(found, exhausted=found.exhausted or newest)
+                return Ranked(in_order(hits), whole, ExplainTiming(vector_us=took))
+            case FallbackTier.HYBRID:
+                return self._fused(asked)
+            case FallbackTier.RERANK:
+                return self._reranked(asked)
+
+    def _words(self, tier: FallbackTier, asked: TierQuery, depth: int) -> CandidateList:
+        engine = self.lexical.get(tier)
+        if engine is None:
+            raise FeatureUnavailable(f"{tier} is not installed")
+
+        def search() -> CandidateList:
+            return engine.search(asked.text, asked.filters, asked.ranking, depth)
+
+        return self.parts.call(tier, search, asked.until)
+
+    def _nearest(self, asked: TierQuery, depth: int) -> CandidateList:
+        if self.semantic is None:
+            raise FeatureUnavailable("no model for semantic search")
+        if not asked.meant:
+            raise FeatureUnavailable("semantic search needs a text")
+        semantic = self.semantic
+
+        def search() -> CandidateList:
+            return semantic.search(asked.meant, asked.filters, depth)
+
+        found = self.parts.call(FallbackTier.SEMANTIC, search, asked.until)
+        check_numbers(found.candidates)
+        said = signed(asked.text)
+        if not said:
+            return found
+        alike = replace(asked, text=said, ranking=RankingMode.RELEVANCE)
+        words = self._words(FallbackTier.TANTIVY, alike, EVERY)
+        allowed = {candidate.message_id for candidate in words.candidates}
+        kept = tuple(one for one in found.candidates if one.message_id in allowed)
+        return replace(found, candidates=kept)
+
+    def _fused(self, asked: TierQuery) -> Ranked:
+        if asked.text and not asked.meant:
+            with faults.of_leg(FallbackTier.TANTIVY):
+                words, took = _timed(lambda: self._words(FallbackTier.TANTIVY, asked, EVERY))
+            listed = of_lexical(words, ExplainTiming(lexical_us=took))
+            return replace(listed, found=replace(words, method="hybrid_rrf"))
+        with faults.of_leg(FallbackTier.SEMANTIC):
+            nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
+        by_relevance = replace(asked, ranking=RankingMode.RELEVANCE)
+        with faults.of_leg(FallbackTier.TANTIVY):
+            words, lexical_us = _timed(
+                lambda: self._words(FallbackTier.TANTIVY, by_relevance, FUSED_DEPTH)
+            )
+        legs = {
+            "lexical": [str(c.message_id) for c in words.candidates],
+            "semantic": [str(c.message_id) for c in nearest.candidates],
+        }
+        weights = dict.fromkeys(legs, 1.0)
+        most = sum(len(leg) for leg in legs.values())
+        hits, fusion_us = _timed(lambda: fuse(legs, weights, rrf_k=asked.rrf_k, k=most))
+        found = CandidateList(
+            (),
+            exhausted=True,
+            method="hybrid_rrf",
+            normalized_query=words.normalized_query,
+            note=words.note,
+        )
+        return Ranked(
+            in_order(Scored(int(hit.doc_id), hit.score, hit.raw_score) for hit in hits),
+            found,
+            ExplainTiming(lexical_us=lexical_us, vector_us=vector_us, fusion_us=fusion_us),
+        )
+
+    def _reranked(self, asked: TierQuery) -> Ranked:
+        """Rerank the window; candidates below it keep their order below it (decision 17)."""
+        if self.reranker is None:
+            raise FeatureUnavailable("no model for reranking")
+        fused = self._fused(asked)
+        if asked.text and not asked.meant:
+            return replace(fused, found=replace(fused.found, method="hybrid_rerank"))
+        window, rest = fused.hits[: asked.rerank_top_k], fused.hits[asked.rerank_top_k :]
+        ids, scores = [hit.message_id for hit in window], [hit.score for hit in window]
+        reranker = self.reranker
+
+        def rerank() -> Sequence[Reranked]:
+            return reranker.rerank(asked.meant, ids, scores)
+
+        judged, rerank_us = _timed(
+            lambda: self.parts.call(FallbackTier.RERANK, rerank, asked.until)
+        )
+        anew = joined(judged, [hit.score for hit in rest])
+        top = (Scored(at, *one) for at, one in zip(ids, anew.window, strict=True))
+        below = (hit._replace(score=score) for hit, score in zip(rest, anew.below, strict=True))
+        return replace(
+            fused,
+            hits=(*in_order(top), *in_order(below)),
+            found=replace(fused.found, method="hybrid_rerank"),
+            clock=replace(fused.clock, rerank_us=rerank_us),
+        )
+
+
+def _timed(work: Callable[[], Result]) -> tuple[Result, int]:
+    start = perf_counter_ns()
+    done = work()
+    return done, (perf_counter_ns() - start) // 1_000

@@ -1,0 +1,114 @@
+"""Who may see what: a policy's verdict on each message, agent and project (ADR-003, D8)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from harness_engines.stacks.agent_mail.contract import Agent, Entity, Message
+
+REDACTED = "[redacted]"
+LOG = logging.getLogger("engines.mail.scope")
+
+
+class Visibility(StrEnum):
+    """What a viewer may do with a message."""
+
+    ALLOW = "allow"
+    REDACT = "redact"
+    DENY = "deny"
+
+
+def no_entity(_: Entity) -> Visibility:
+    """Deny: agents and projects are known from visible messages alone."""
+    return Visibility.DENY
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A policy by name, and its verdict on each message.
+
+    Two scopes that are equal share one view, so a verdict must not change while its scope is used:
+    make another scope instead.
+    """
+
+    policy: str
+    verdict: Callable[[Message], Visibility]
+    entity: Callable[[Entity], Visibility] = no_entity
+    """Verdict on what is registered of an agent or a project. Denied ones are still known by name
+    where a visible message names them."""
+    audited: bool = False
+    """Whether an operator looks through this policy. Then it is applied to what the whole index
+    found, and ``denied_count`` tells what it hid, which a viewer must never learn."""
+    whole: bool = False
+    """Whether every message is allowed, so that no verdict is needed."""
+
+    def sees(self, message: Message) -> Visibility:
+        """Return the verdict; whatever is not ``ALLOW`` or ``REDACT`` itself is ``DENY``."""
+        return self._said(self.verdict, message)
+
+    def knows(self, entity: Entity) -> bool:
+        """Return whether all that is registered of an agent or a project may be shown."""
+        return self._said(self.entity, entity) is Visibility.ALLOW
+
+    def _said(self, verdict: Callable[..., object], about: Message | Entity) -> Visibility:
+        try:
+            said = verdict(about)
+        except Exception as exc:  # noqa: BLE001  a policy that fails denies
+            _told(self.policy, type(exc).__name__)
+            return Visibility.DENY
+        if said is Visibility.ALLOW or said is Visibility.REDACT:
+            return said
+        return Visibility.DENY
+
+
+@lru_cache(maxsize=256)
+def _told(policy: str, kind: str) -> None:
+    """Log a policy's failure once, not at every message."""
+    LOG.warning("policy %s failed (%s): what it failed on is denied", policy, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """The rules for one agent; equal rules are one viewer."""
+
+    agent: str
+    projects: frozenset[int]
+    contacts: frozenset[str]
+
+    def __call__(self, message: Message) -> Visibility:
+        """Allow own messages and those of own projects; redact those of contacts elsewhere."""
+        if self.agent == message.sender_name or self.agent in message.recipients:
+            return Visibility.ALLOW
+        if message.project_id in self.projects:
+            return Visibility.ALLOW
+        return Visibility.REDACT if message.sender_name in self.contacts else Visibility.DENY
+
+    def entity(self, entity: Entity) -> Visibility:
+        """Allow own projects, the agents in them, and the viewer itself."""
+        own = isinstance(entity, Agent) and entity.name == self.agent
+        return Visibility.ALLOW if own or entity.project_id in self.projects else Visibility.DENY
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """``Viewer.entity`` as a value, so that equal rules compare equal."""
+
+    rules: Viewer
+
+    def __call__(self, entity: Entity) -> Visibility:
+        return self.rules.entity(entity)
+
+
+def unrestricted() -> Scope:
+    """Show everything: an operator's view."""
+    return Scope("unrestricted", lambda _: Visibility.ALLOW, audited=True, whole=True)
+
+
+def viewer(agent: str, projects: frozenset[int], contacts: frozenset[str]) -> Scope:
+    """Show an agent its own messages and its projects', and of its contacts that they wrote."""
+    rules = Viewer(agent, projects, contacts)
+    return Scope(f"viewer:{agent}", rules, _Known(rules))

@@ -1,0 +1,438 @@
+"""Search in SQLite: FTS5 with bm25, LIKE, and filters."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness_engines.lexical.grammar import FTS5, Selected, exact_clauses, parse, refuses
+from harness_engines.lexical.terms import Clause, Occur, clause_terms, indexed, normalise, terms
+from harness_engines.stacks.agent_mail.contract import (
+    Candidate,
+    CandidateList,
+    Direction,
+    DocChange,
+    Filters,
+    IndexHealth,
+    IndexStats,
+    RankingMode,
+    names,
+)
+from harness_engines.stacks.agent_mail.sqlite import schema
+from harness_engines.stacks.agent_mail.sqlite.schema import MESSAGES, Param, whole
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, search_error
+
+LEAST, MOST = -(2**63), 2**63 - 1
+"""What SQLite holds as an integer; no message has a number beyond."""
+
+_SENT_BY = "m.sender_id IN (SELECT id FROM agents WHERE name = ?)"
+_SENT_TO = (
+    "m.id IN (SELECT r.message_id FROM recipients AS r"
+    " JOIN agents AS a ON a.id = r.agent_id WHERE a.name = ?)"
+)
+ROLES: Mapping[Direction | None, str] = {Direction.INBOX: _SENT_TO, Direction.OUTBOX: _SENT_BY}
+"""How an agent is looked for; as either where no direction is given."""
+
+
+class Where(NamedTuple):
+    """A condition, without the word WHERE, and the values of its placeholders."""
+
+    sql: str
+    params: tuple[Param, ...]
+
+
+EVERYTHING = Where("1", ())
+
+
+def where(filters: Filters) -> Where:
+    """AND all that is requested; ``EVERYTHING`` where nothing is."""
+    parts = tuple(_parts(filters))
+    if not parts:
+        return EVERYTHING
+    sql = " AND ".join(part.sql for part in parts)
+    return Where(sql, tuple(param for part in parts for param in part.params))
+
+
+def _parts(filters: Filters) -> Iterator[Where]:
+    if filters.project_id is not None or filters.product_projects is not None:
+        one = None if filters.project_id is None else (filters.project_id,)
+        # One value: a product may have more projects than a statement may have placeholders.
+        ids = json.dumps(one or sorted(filters.product_projects or ()))
+        yield Where("m.project_id IN (SELECT value FROM json_each(?))", (ids,))
+    if filters.importance:
+        values = tuple(sorted(level.value for level in filters.importance))
+        yield Where(f"m.importance IN ({', '.join('?' * len(values))})", values)
+    if filters.agent_name is not None:
+        name = _name(filters.agent_name)
+        sql = ROLES.get(filters.direction, f"({_SENT_BY} OR {_SENT_TO})")
+        yield Where(sql, (name,) * sql.count("?"))
+    if filters.ack_required is not None:
+        yield Where("m.ack_required = ?", (int(filters.ack_required),))
+    for sql, name in (
+        ("m.thread_id = ?", filters.thread_id),
+        (_SENT_BY, filters.sender_name),
+        (_SENT_TO, filters.recipient_name),
+    ):
+        if name is not None:
+            yield Where(sql, (_name(name),))
+    for sign, bound in zip((">=", "<="), astuple(filters.time_range), strict=True):
+        if bound is not None:
+            yield Where(f"m.created_ts {sign} ?", (max(LEAST, min(MOST, bound)),))
+
+
+def _name(typed: str) -> Param:
+    """Return a name as text, or as bytes, which equal no text, where SQLite holds no such text."""
+    try:
+        typed.encode()
+    except UnicodeEncodeError:
+        return typed.encode(errors="surrogatepass")
+    return typed
+
+
+def match_expression(text: str) -> str:
+    """Write ``text`` for MATCH; empty where it is blank.
+
+    A joined word is its phrase in any column, or the whole token in ``identifiers``; a single word
+    is searched in that column with the others. A word with a star at its end is a prefix. Text
+    without a letter or digit is searched as it is, so that FTS5 and nothing before it says that it
+    matches nothing. Where ``finds_the_rest`` holds, what is refused is written.
+    """
+    typed = normalise(text)
+    return _selected(typed).expression or (quoted(typed) if typed else "")
+
+
+def finds_the_rest(text: str) -> bool:
+    """Return whether messages are meant that ``match_expression`` does not find."""
+    return ("-" in text or "NOT" in text) and _selected(normalise(text)).complement
+
+
+def _selected(typed: str) -> Selected:
+    return FTS5.select(parse(typed), _one)
+
+
+def quoted(text: str) -> str:
+    """Write ``text`` as an FTS5 string: a phrase of the tokens in it."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def prefix(word: str) -> str:
+    """Write ``word*`` as FTS5 wants it, with the star outside the marks."""
+    return "{subject body} : " + quoted(word.rstrip("*")) + "*"
+
+
+def _one(clause: Clause) -> str:
+    """Write a clause; empty where nothing of it could be indexed."""
+    if clause.begun and (parts := terms(clause.words[0])):
+        every = [*map(quoted, parts[:-1]), prefix(parts[-1])]
+        return every[0] if len(every) == 1 else f"({' AND '.join(every)})"
+    if clause.text.isascii():
+        found = [quoted(clause.text)] if any(map(str.isalnum, clause.text)) else []
+    else:
+        said = clause_terms(clause, "phrase")
+        found = [*map(quoted, filter(None, (" ".join(said.whole), *said.each)))]
+    if found and not clause.quoted and len(clause.words) > 1:
+        tokens = dict.fromkeys(names(clause.text))
+        found += (f"identifiers : {quoted(whole([token]))}" for token in tokens)
+    return found[0] if len(found) == 1 else f"({' OR '.join(found)})" if found else ""
+
+
+OPERATORS = frozenset({"AND", "OR", "NOT", "NEAR"})
+MOST_TERMS = 5
+MOST_REFUSED = 20
+LONGEST_TERM = 256
+"""Characters; SQLite refuses a LIKE pattern of more than 50,000 bytes."""
+
+_TOKEN = re.compile(r"[^\W_]+(?:[-_./]+[^\W_]+)*")
+_STARRED = re.compile(_TOKEN.pattern + r"\*?")
+
+
+def sanitize_fts_query(text: str) -> str | None:
+    """Reduce ``text`` to quoted words joined by OR, which FTS5 refuses for no text.
+
+    Operators, what must not match, and all signs but those that join a word are dropped. A joined
+    word is the phrase of its parts, a star at the end of a single word asks for the prefix. None
+    where no letter or digit is left.
+    """
+    found = [word for c in _wanted(text) for word in _STARRED.findall(indexed(c.text))]
+    kept = [word for word in found if word.rstrip("*").upper() not in OPERATORS]
+    asked = (
+        prefix(word) if word.endswith("*") and word[:-1].isalnum() else quoted(word.rstrip("*"))
+        for word in dict.fromkeys(kept)
+    )
+    return " OR ".join(asked) or None
+
+
+def extract_like_terms(text: str) -> tuple[str, ...]:
+    """Choose at most five terms of ``text``.
+
+    Joined words stay whole, and so do phrases; what must not match is left out, and of a text that
+    only refuses nothing stays. Operators and single ASCII characters are dropped where something
+    better is there. A text without a letter or digit gives its pieces between white space, for
+    LIKE can find what no index holds.
+    """
+    found: list[str] = []
+    if refuses(text):
+        return ()
+    for clause in _wanted(text):
+        found += [clause.text.strip()] if clause.quoted else _TOKEN.findall(clause.text)
+    telling = [
+        term
+        for term in found
+        if (len(term) > 1 or not term.isascii()) and term.upper() not in OPERATORS
+    ]
+    once: dict[str, str] = {}
+    for term in telling or found or normalise(text).split():
+        once.setdefault(term.lower(), term[:LONGEST_TERM])
+    return tuple(once.values())[:MOST_TERMS]
+
+
+def refused_terms(text: str) -> tuple[str, ...]:
+    """Return the words and phrases that must not be there, at most ``MOST_REFUSED``."""
+    found = (clause for clause in exact_clauses(text) if clause.occur is Occur.NOT)
+    terms = (clause.text.strip().rstrip("*")[:LONGEST_TERM] for clause in found)
+    return tuple(dict.fromkeys(terms))[:MOST_REFUSED]
+
+
+def _wanted(text: str) -> list[Clause]:
+    return [clause for clause in exact_clauses(text) if clause.occur is not Occur.NOT]
+
+
+BY_TIME = "m.created_ts DESC, m.id"
+_CONTAINS = r"(m.subject LIKE ? ESCAPE '\' OR m.body LIKE ? ESCAPE '\')"
+
+
+@dataclass(frozen=True, slots=True)
+class LikeEngine:
+    """Rows that contain every term and none refused, oldest id first; nothing is scored."""
+
+    store: MessageStore
+    table: str = MESSAGES
+
+    @property
+    def name(self) -> str:
+        return "like"
+
+    def search(
+        self, text: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
+        terms = extract_like_terms(text), refused_terms(text)
+        return contained(self.store, terms, filters, ranking, depth, self.table)
+
+
+def contained(  # noqa: PLR0917  a question, and of what it is asked
+    store: MessageStore,
+    terms: tuple[Sequence[str], Sequence[str]],
+    filters: Filters,
+    ranking: RankingMode,
+    depth: int,
+    table: str,
+) -> CandidateList:
+    """List rows of ``table`` that pass, with each of the first ``terms`` and none of the others."""
+    wanted, refused = terms
+    said = bool(wanted or refused)
+    conditions = [
+        *(Where(_CONTAINS, (pattern(term),) * 2) for term in wanted),
+        *(Where(f"NOT {_CONTAINS}", (pattern(term),) * 2) for term in refused),
+        where(filters),
+    ]
+    try:
+        found = listed(store, table, conditions, ranking, depth)
+    except sqlite3.Error as exc:
+        raise search_error(exc, f"table {table}") from exc
+    if not said:
+        return found
+    return replace(found, method="like", normalized_query=None, used_like_fallback=True)
+
+
+def listed(
+    store: MessageStore,
+    table: str,
+    conditions: Sequence[Where],
+    ranking: RankingMode,
+    depth: int,
+) -> CandidateList:
+    """List rows of ``table`` that meet all conditions, by id or newest first, with score 0."""
+    sql = (
+        f"SELECT m.id FROM {table} AS m"  # noqa: S608  our own text, values are bound
+        f" WHERE {' AND '.join(one.sql for one in conditions)}"
+        f" ORDER BY {BY_TIME if ranking is RankingMode.RECENCY else 'm.id'} LIMIT ?"
+    )
+    most = within(depth)
+    rows = store.ask(sql, (*(param for one in conditions for param in one.params), most + 1))
+    shown = tuple(Candidate(row[0], 0.0) for row in rows[:most])
+    return CandidateList(shown, len(rows) <= most, "filter_only", "", sql)
+
+
+def pattern(term: str) -> str:
+    """Write a term for LIKE, anywhere in a text; its own signs mean themselves."""
+    escaped = term.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def within(depth: int) -> int:
+    """Hold a depth within what SQLite counts; it takes a negative LIMIT for none."""
+    return max(0, min(depth, MOST - 1))
+
+
+def matching_ids(store: MessageStore, filters: Filters) -> NDArray[np.int64]:
+    """Return the ids that pass, ascending."""
+    passing = where(filters)
+    sql = f"SELECT m.id FROM messages AS m WHERE {passing.sql} ORDER BY m.id"  # noqa: S608  values are bound
+    try:
+        rows = store.ask(sql, passing.params)
+    except sqlite3.Error as exc:
+        raise search_error(exc, "message table") from exc
+    return np.array([row[0] for row in rows], dtype=np.int64)
+
+
+_SYNTAX = ("fts5: ", "no such column: ", "unterminated string", "unknown special query")
+"""How SQLite begins to say that it cannot read what stands after MATCH."""
+_ALONE = (
+    "SELECT rowid, rank FROM {fts} WHERE {fts} MATCH ? AND rank MATCH ?"
+    " ORDER BY rank, rowid LIMIT ?"
+)
+"""By ``rank`` alone FTS5 sorts all that match; with a second key SQLite keeps only the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What a word counts in each column, for bm25."""
+
+    subject: float
+    body: float
+    identifiers: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fts5Engine:
+    """The index beside the messages, or another table, kept by triggers.
+
+    A query that FTS5 refuses is run once more as plain words, and then of LIKE (decision 4);
+    ``note`` says so.
+    """
+
+    store: MessageStore
+    weights: Weights
+    compiled: Callable[[str], str] = match_expression
+    """Writes what was typed for MATCH."""
+    table: str = schema.MESSAGES
+
+    @property
+    def name(self) -> str:
+        return "fts5"
+
+    def search(
+        self, text: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
+        if not normalise(text):
+            return contained(self.store, ((), ()), filters, ranking, depth, self.table)
+        try:
+            if finds_the_rest(text):
+                return self._lacking(self.compiled(text), filters, ranking, depth)
+            return self._match(self.compiled(text), filters, ranking, depth)
+        except sqlite3.Error as exc:
+            note = f"FTS5 refused the query ({_refusal(exc)})"
+        plain = sanitize_fts_query(text)
+        if plain is not None:
+            try:
+                found = self._match(plain, filters, ranking, depth)
+                return replace(found, note=f"{note}; asked for its words")
+            except sqlite3.Error as exc:
+                note = f"{note}; and its words ({_refusal(exc)})"
+        terms = extract_like_terms(text), refused_terms(text)
+        found = contained(self.store, terms, filters, ranking, depth, self.table)
+        return replace(found, note=f"{note}; asked LIKE")
+
+    def _match(
+        self, asked: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
+        passing, recent = where(filters), ranking is RankingMode.RECENCY
+        if passing == EVERYTHING and not recent:
+            sql = _ALONE.format(fts=f"{self.table}_fts")
+            how: tuple[Param, ...] = (asked, f"bm25({', '.join(map(str, astuple(self.weights)))})")
+        else:
+            sql = self._joined(passing.sql, recent=recent)
+            how = (*astuple(self.weights), asked, *passing.params)
+        wanted = within(depth)
+        rows = self.store.ask(sql, (*how, wanted + 1))
+        shown = rows[:wanted]
+        return CandidateList(
+            tuple(Candidate(row[0], -row[1]) for row in shown),
+            exhausted=len(rows) <= wanted,
+            method="fts5",
+            normalized_query=asked,
+            sql=sql,
+            best=-rows[0][2] if recent and rows else None,
+        )
+
+    def _lacking(
+        self, refused: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
+        """List what does not match, with score 0: nothing else was said of it."""
+        fts = f"{self.table}_fts"
+        lacks = f"m.id NOT IN (SELECT rowid FROM {fts} WHERE {fts} MATCH ?)"  # noqa: S608  bound
+        conditions = [Where(lacks, (refused,)), where(filters)]
+        found = listed(self.store, self.table, conditions, ranking, depth)
+        return replace(found, method="fts5", normalized_query=f"NOT ({refused})")
+
+    def _joined(self, condition: str, *, recent: bool) -> str:
+        """Write the statement that looks at the row of each match, which takes longer."""
+        fts = f"{self.table}_fts"
+        matched = (
+            f"SELECT m.id, bm25({fts}, ?, ?, ?) AS score{', m.created_ts' if recent else ''}"  # noqa: S608  values are bound
+            f" FROM {fts} CROSS JOIN {self.table} AS m ON m.id = {fts}.rowid"
+            f" WHERE {fts} MATCH ? AND {condition}"
+        )
+        listed = f"SELECT m.id, score, min(score) OVER () FROM ({matched}) AS m"  # noqa: S608  values are bound
+        ordered = f"{listed} ORDER BY {BY_TIME}" if recent else f"{matched} ORDER BY score, m.id"
+        return f"{ordered} LIMIT ?"
+
+    def rebuild(self) -> IndexStats:
+        start = perf_counter()
+        with self.store.writing() as db:
+            schema.drop_index(db, self.table)
+            schema.create_index(db, self.table)
+        return IndexStats(self._kept(), 1_000 * (perf_counter() - start))
+
+    def update_incremental(self, changes: Sequence[DocChange]) -> int:
+        """Count ``changes``; the triggers applied them when they were made."""
+        return len(changes)
+
+    def remove(self) -> None:
+        """Drop the index and its triggers: the last step of the migration (ADR-003, D7)."""
+        with self.store.writing() as db:
+            schema.drop_index(db, self.table)
+
+    def health(self) -> IndexHealth:
+        try:
+            made = dict(self.store.ask("SELECT name, sql FROM sqlite_master"))
+            absent = schema.missing(made, self.table)
+            if absent:
+                return IndexHealth(ready=False, documents=0, reason=f"no {', '.join(absent)}")
+            fts = f"{self.table}_fts"
+            indexed = self.store.ask(f"SELECT count(*) FROM {fts}_docsize")[0][0]  # noqa: S608  our own text
+            self.store.ask(f"SELECT rowid FROM {fts} WHERE {fts} MATCH '\"a\"' LIMIT 1")  # noqa: S608  our own text
+        except sqlite3.Error as exc:
+            return IndexHealth(ready=False, documents=0, reason=str(exc))
+        kept = self._kept()
+        reason = "" if indexed == kept else f"{indexed} {self.table} indexed of {kept}"
+        return IndexHealth(ready=not reason, documents=indexed, reason=reason)
+
+    def _kept(self) -> int:
+        return int(self.store.read(f"SELECT count(*) FROM {self.table}")[0][0])  # noqa: S608  our own text
+
+
+def _refusal(exc: sqlite3.Error) -> str:
+    """Return the words with which FTS5 refused a query."""
+    code = getattr(exc, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_ERROR and str(exc).startswith(_SYNTAX):
+        return str(exc)
+    raise search_error(exc, "FTS5 index") from exc

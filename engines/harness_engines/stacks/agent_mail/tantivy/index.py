@@ -1,0 +1,466 @@
+"""A folder with a Tantivy index of messages: its schema, its files, and whether it is whole."""
+
+from __future__ import annotations
+
+import os
+import struct
+import weakref
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import pairwise
+from operator import le
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tantivy
+
+from harness.core.digest import of_json
+from harness.core.files import replacing_folder, write_json
+from harness.core.formats import MAX_INDEX_BYTES, json_file, json_of
+from harness_engines.contract import EngineError, IndexUnavailable
+from harness_engines.lexical.tantivy import analyzer
+from harness_engines.lexical.terms import folded, indexed, terms, words
+from harness_engines.stacks.agent_mail import budget
+from harness_engines.stacks.agent_mail.budget import Stamp
+from harness_engines.stacks.agent_mail.contract import DocumentSource, Importance, Message, names
+
+BATCH = 1_000
+
+
+def batches(source: DocumentSource, since_id: int) -> Iterator[Sequence[Message]]:
+    """Read all messages of higher id than ``since_id``."""
+    while batch := source.fetch_batch(since_id, BATCH):
+        ids = [since_id, *(message.message_id for message in batch)]
+        if any(after <= before for before, after in pairwise(ids)):
+            raise EngineError(f"the source gave messages out of order after id {since_id}")
+        yield batch
+        since_id = ids[-1]
+
+
+META = "meta.json"
+SUFFIXES = ("fast", "fieldnorm", "idx", "pos", "store", "term")
+"""Every segment has one of each."""
+CHUNK_BYTES = 1 << 20
+_TAIL = struct.Struct("<II")
+_MAGIC = 1337
+
+
+class Segment(NamedTuple):
+    """A part of an index; ``documents`` counts deleted ones too."""
+
+    name: str
+    documents: int
+    deletes: str | None
+    """The file that says which are deleted."""
+
+
+class Seen(NamedTuple):
+    """A file as it was when it was checked."""
+
+    name: str
+    size: int
+    changed_ns: int
+
+
+def check(index: Path, known: frozenset[Seen]) -> frozenset[Seen]:
+    """Check the files of the last commit in ``index``; ``known`` ones are not read again."""
+    found: set[Seen] = set()
+    segments = segments_of(index)
+    every = [f"{one.name}.{suffix}" for one in segments for suffix in SUFFIXES]
+    for name in (*every, *filter(None, (one.deletes for one in segments))):
+        path = index / name
+        status = path.stat()
+        seen = Seen(name, status.st_size, status.st_mtime_ns)
+        if seen not in known:
+            _check_one(path)
+        found.add(seen)
+    return frozenset(found)
+
+
+def segments_of(index: Path) -> tuple[Segment, ...]:
+    """List the parts of the last commit in the folder ``index``, in the order of a searcher."""
+    meta = json_file(index / META)
+    try:
+        found = [(one["segment_id"].replace("-", ""), one) for one in meta["segments"]]
+        return tuple(
+            Segment(
+                name, one["max_doc"], one["deletes"] and f"{name}.{one['deletes']['opstamp']}.del"
+            )
+            for name, one in found
+        )
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
+
+
+class Mapped:
+    """Files that are mapped, held open: their length is known without looking for their names."""
+
+    def __init__(self, index: Path, files: Iterable[Seen]) -> None:
+        """Open ``files`` of the folder ``index``."""
+        self._lengths: dict[int, int] = {}
+        weakref.finalize(self, _close, self._lengths)
+        for one in files:
+            self._lengths[os.open(index / one.name, os.O_RDONLY)] = one.size
+
+    def whole(self) -> bool:
+        """Return whether each is as long as it was; every query asks it.
+
+        To read a mapped file beyond its end kills the process (SIGBUS).
+        """
+        return [os.lseek(file, 0, os.SEEK_END) for file in self._lengths] == [
+            *self._lengths.values()
+        ]
+
+
+def _close(files: Iterable[int]) -> None:
+    for file in files:
+        os.close(file)
+
+
+def sweep(index: Path) -> None:
+    """Remove lists of deleted documents that no commit names; the caller holds the writer.
+
+    A writer that was killed before its commit leaves them, and Tantivy would give the next one the
+    same name and refuse to write it.
+    """
+    named = {one.deletes for one in segments_of(index)}
+    for path in index.glob("*.del"):
+        if path.name not in named:
+            path.unlink()
+
+
+def _check_one(path: Path) -> None:
+    """Compare a file's bytes with the CRC-32 in its footer: JSON, its length, a magic number."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - _TAIL.size))
+        tail = file.read()
+        length, magic = _TAIL.unpack(tail) if len(tail) == _TAIL.size else (size, 0)
+        body = size - _TAIL.size - length
+        if magic != _MAGIC or body < 0:
+            raise ValueError(f"{path}: cut short")
+        file.seek(body)
+        wanted = json_of(file.read(length).decode("utf-8"))["crc"]
+        file.seek(0)
+        crc = 0
+        while left := body - file.tell():
+            crc = zlib.crc32(file.read(min(CHUNK_BYTES, left)), crc)
+    if crc != wanted:
+        raise ValueError(f"{path}: its bytes were altered")
+
+
+ORDER = "order.json"
+
+
+class Span(NamedTuple):
+    """The ids of the first and the last message of a segment in which they ascend."""
+
+    first: int
+    last: int
+
+
+Spans = Mapping[str, Span | None]
+"""By segment; None for one whose ids do not ascend."""
+
+
+def noted_layout(index: Path) -> Spans:
+    """Read what is known of the segments in the folder ``index``; nothing where nothing is."""
+    try:
+        found = json_file(index / ORDER, most=MAX_INDEX_BYTES)
+        return {name: None if ids is None else Span(*map(int, ids)) for name, ids in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def read(searcher: tantivy.Searcher, segments: Sequence[Segment], known: Spans) -> Spans:
+    """Return what is ``known`` of ``segments``, in the searcher's order, and read what is not."""
+    found: dict[str, Span | None] = {}
+    for at, (name, documents, _) in enumerate(segments):
+        if name in known:
+            found[name] = known[name]
+            continue
+        places = [tantivy.DocAddress(at, number) for number in range(documents)]
+        ids: list[Any] = searcher.fast_field_values("message_id", places)
+        ascends = bool(ids) and all(map(le, ids, ids[1:]))
+        found[name] = Span(ids[0], ids[-1]) if ascends else None
+    return found
+
+
+def ascend(segments: Sequence[Segment], known: Spans) -> bool:
+    """Return whether ids are known to ascend within each segment and from one to the next.
+
+    The last id of one may be the first of the next: then one of the two is deleted.
+    """
+    spans = [known.get(segment.name) for segment in segments]
+    if not spans or None in spans:
+        return False
+    return all(one.last <= after.first for one, after in pairwise(filter(None, spans)))
+
+
+SHORTEST, LONGEST = 2, 21
+"""Characters of a beginning that is indexed; of a longer one, the first 21 are looked for."""
+
+
+def grams(words: Iterable[str]) -> tuple[str, ...]:
+    """List the beginnings of ``words``, each once, in the order met."""
+    return tuple(
+        dict.fromkeys([
+            word[:length]
+            for word in words
+            for length in range(SHORTEST, min(len(word), LONGEST) + 1)
+        ])
+    )
+
+
+def read_as(text: str) -> Sequence[str]:
+    """List the words of a text as they read, in its form and in lower case."""
+    if text.isascii():
+        return analyzer("none").analyze(text)
+    return [one.lower() for one in words(folded(text))]
+
+
+def compiled(schema: tantivy.Schema, typed: Sequence[str]) -> tantivy.Query | None:
+    """Ask for subjects in which a word begins with the last of ``typed`` and the others stand."""
+    if not typed or len(typed[-1]) < SHORTEST:
+        return None
+    begun = tantivy.Query.term_query(schema, "subject_prefix", typed[-1][:LONGEST], "basic")
+    before = [term for one in typed[:-1] for term in terms(one)]
+    whole = [tantivy.Query.term_query(schema, "subject", term, "freq") for term in before]
+    if not whole:
+        return begun
+    return tantivy.Query.boolean_query([(tantivy.Occur.Must, part) for part in (begun, *whole)])
+
+
+ANALYZER = "am_normalize"
+"""Split on all but letters and digits, lower-case, drop terms of 256 bytes and more."""
+NUMBERS = ("message_id", "project_id", "created_ts", "ack_required")
+TEXTS = ("subject", "body")
+WHOLE = "text"
+"""The message as BM25 sees it. Each time the subject is there is a value of its own, so no phrase
+reaches from one into the next."""
+NAMES = ("sender_name", "thread_id", "importance", "recipients")
+"""Matched whole and as they are written."""
+TERMS = ("identifiers", "subject_prefix")
+"""Computed here, one term a value."""
+
+_SAMPLE = Message(
+    message_id=-7,
+    project_id=3,
+    subject="Re: br-2tnl, the Straße of read_csv/3.1 — 東京 e\u0301",
+    body="See engines/lexical/terms.py, foo.bar::baz, a@b.c, 9428bc6 and " + 300 * "x",
+    sender_name="RedFox",
+    recipients=("BlueLake", "GreenHill"),
+    thread_id="TKT-12",
+    importance=Importance.HIGH,
+    ack_required=True,
+    created_ts=1_700_000_000_000_000,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How often the index holds what is in a message, where it holds the body once."""
+
+    subject: int
+    identifiers: int
+
+
+def schema() -> tantivy.Schema:
+    """Build the schema."""
+    builder = tantivy.SchemaBuilder()
+    for name in NUMBERS:
+        builder.add_integer_field(name, stored=True, indexed=True, fast=True)
+    for name in TEXTS:
+        builder.add_text_field(name, stored=True, tokenizer_name=ANALYZER)
+    for name in NAMES:
+        builder.add_text_field(
+            name,
+            stored=True,
+            fast=name == "thread_id",
+            tokenizer_name="raw",
+            index_option="basic",
+        )
+    builder.add_text_field(WHOLE, tokenizer_name=ANALYZER)
+    builder.add_text_field("identifiers", tokenizer_name="raw", index_option="freq")
+    builder.add_text_field("subject_prefix", tokenizer_name="raw", index_option="basic")
+    return builder.build()
+
+
+def fields(message: Message, weights: Weights) -> dict[str, Any]:
+    """Return the value of every field of the schema for one message."""
+    subject, body = indexed(message.subject), indexed(message.body)
+    return {
+        "message_id": message.message_id,
+        "project_id": message.project_id,
+        "created_ts": message.created_ts,
+        "ack_required": int(message.ack_required),
+        "subject": subject,
+        "body": body,
+        WHOLE: [subject] * weights.subject + [body],
+        "sender_name": message.sender_name,
+        "thread_id": message.thread_id,
+        "importance": message.importance.value,
+        "recipients": list(message.recipients),
+        "identifiers": list(names(f"{message.subject}\n{message.body}")) * weights.identifiers,
+        "subject_prefix": list(grams(read_as(message.subject))),
+    }
+
+
+def document(message: Message, of: tantivy.Schema, weights: Weights) -> tantivy.Document:
+    """Make the document of ``message``, its values typed by the schema."""
+    return tantivy.Document.from_dict(fields(message, weights), of)
+
+
+def schema_hash(weights: Weights) -> str:
+    """Digest of the fields, of what a sample message becomes in them, and of Tantivy's version."""
+    sample = fields(_SAMPLE, weights)
+    words = {name: analyzer("none").analyze(sample[name]) for name in TEXTS}
+    kinds = {"numbers": NUMBERS, "texts": (*TEXTS, WHOLE), "names": NAMES, "terms": TERMS}
+    return of_json([kinds, sample, words, version("tantivy")])
+
+
+INDEX, HASH = "index", "schema_hash.json"
+TRIES = 3
+"""A commit of another process may remove files that an opening is about to read."""
+
+
+class Opened(NamedTuple):
+    """An index at one commit."""
+
+    stamp: Stamp
+    folder: tantivy.Index
+    searcher: tantivy.Searcher
+    files: frozenset[Seen]
+    mapped: Mapped
+    segments: tuple[Segment, ...]
+    """In the searcher's order; none where another commit came while the index was opened."""
+    in_order: bool
+    """Whether messages are known to lie by their ids; see ``tantivy_layout``."""
+
+
+class Written(NamedTuple):
+    """How an index is written; neither changes an answer."""
+
+    threads: int = 1
+    heap_bytes: int = 64_000_000
+    """Tantivy needs 15 MB a thread."""
+
+
+@contextmanager
+def guarded(doing: str) -> Iterator[None]:
+    """Make whatever goes wrong an EngineError, also a panic of Tantivy, no Exception."""
+    try:
+        yield
+    except (IndexUnavailable, EngineError):
+        raise
+    except BaseException as exc:
+        if not isinstance(exc, Exception) and type(exc).__name__ != "PanicException":
+            raise
+        raise EngineError(f"{doing}: {type(exc).__name__}: {exc}") from exc
+
+
+def stamp(root: Path) -> Stamp:
+    """Return which commit lies in ``root``; every query asks it."""
+    found = budget.stamp(f"{root}/{INDEX}/{META}")
+    if found is None:
+        raise IndexUnavailable(f"{root}: no index here. Rebuild it")
+    return found
+
+
+def recorded_hash(root: Path) -> str | None:
+    """Read the schema hash that the index in ``root`` was built with; None where there is none."""
+    try:
+        found = json_file(root / HASH)["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def opened(root: Path, known: frozenset[Seen]) -> Opened:
+    """Open the index in ``root``; files ``known`` to be whole are not read again."""
+    for last in (False,) * (TRIES - 1) + (True,):
+        before = stamp(root)
+        try:
+            with guarded("opening"):
+                files = check(root / INDEX, known)
+                mapped = Mapped(root / INDEX, files)
+                index = tantivy.Index.open(str(root / INDEX))
+                index.config_reader("manual")
+                index.register_tokenizer(ANALYZER, analyzer("none"))
+                searcher, segments = index.searcher(), segments_of(root / INDEX)
+                if stamp(root) != before:
+                    segments = ()
+                in_order = ascend(segments, noted_layout(root / INDEX))
+                return Opened(before, index, searcher, files, mapped, segments, in_order)
+        except EngineError as exc:
+            if last or stamp(root) == before:
+                raise IndexUnavailable(f"{root}: broken ({exc}). Rebuild it") from exc
+    raise AssertionError("the last try returns or raises")
+
+
+def noted_index(root: Path, now: Opened) -> Opened:
+    """Write down in which order messages lie, as who has just written them does."""
+    known = read(now.searcher, now.segments, noted_layout(root / INDEX))
+    with suppress(OSError):
+        write_json(root / INDEX / ORDER, known)
+    return now._replace(in_order=ascend(now.segments, known))
+
+
+@contextmanager
+def held(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]:
+    """Return the one writer of ``index`` and write nothing of one's own accord."""
+    try:
+        writer = index.writer(how.heap_bytes, how.threads)
+    except ValueError as exc:
+        if "LockBusy" in str(exc):
+            raise IndexUnavailable("another writer holds the index; try again later") from exc
+        raise
+    try:
+        yield writer
+    finally:
+        writer.wait_merging_threads()
+
+
+@contextmanager
+def writing(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]:
+    """Return the one writer of ``index``; commit what it wrote, or roll back on an error."""
+    with held(index, how) as writer:
+        try:
+            yield writer
+            writer.commit()
+        except BaseException:
+            writer.rollback()
+            raise
+
+
+def built(root: Path, messages: Iterable[Message], how: Written, weights: Weights) -> int:
+    """Index ``messages`` beside ``root`` and put it there; an error leaves the old index."""
+    with guarded("rebuilding"), _others_kept_out(root, how), replacing_folder(root) as beside:
+        (beside / INDEX).mkdir()
+        new = tantivy.Index(schema(), path=str(beside / INDEX))
+        new.register_tokenizer(ANALYZER, analyzer("none"))
+        count = 0
+        with writing(new, how) as writer:
+            for message in messages:
+                writer.add_document(document(message, new.schema, weights))
+                count += 1
+        new.reload()
+        searcher = new.searcher()
+        if searcher.num_docs != count:
+            raise EngineError(f"{searcher.num_docs} of {count} messages were indexed")
+        known = read(searcher, segments_of(beside / INDEX), {})
+        write_json(beside / INDEX / ORDER, known)
+        write_json(beside / HASH, {"sha256": schema_hash(weights)})
+    return count
+
+
+@contextmanager
+def _others_kept_out(root: Path, how: Written) -> Iterator[None]:
+    """Hold the writer of the index that will be replaced, where there is one that opens."""
+    with ExitStack() as until_replaced:
+        with suppress(EngineError), guarded("opening"):
+            until_replaced.enter_context(held(tantivy.Index.open(str(root / INDEX)), how))
+        yield

@@ -1,0 +1,214 @@
+"""A viewer's own copy of what it may see, so that nothing hidden can touch its answers.
+
+Post-filtering is not enough: the scores of words count all messages of an index, so an order, a
+threshold or a count tells what hidden text contains. Here a viewer's searches run over a store and
+indexes that hold visible messages alone. Of a redacted message they hold what a hit shows of it:
+neither its text nor its recipients can be searched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from threading import Lock
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.files import scratch
+from harness_engines.contract import FeatureUnavailable, IndexUnavailable, InvalidQuery, SearchError
+from harness_engines.stacks.agent_mail.budget import Parts
+from harness_engines.stacks.agent_mail.contract import (
+    DocKind,
+    Entity,
+    Filters,
+    MailEngine,
+    Message,
+    Names,
+)
+from harness_engines.stacks.agent_mail.pipeline import faults
+from harness_engines.stacks.agent_mail.pipeline.pages import Source
+from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
+from harness_engines.stacks.agent_mail.pipeline.retrievers import (
+    Nearest,
+    Semantic,
+    Tiers,
+    Unavailable,
+)
+from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from harness_engines.stacks.agent_mail.sqlite import store as stores
+from harness_engines.stacks.agent_mail.sqlite.directory import Directory, copied
+from harness_engines.stacks.agent_mail.sqlite.search import matching_ids
+from harness_engines.stacks.agent_mail.sqlite.store import MessageStore, Remembered
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Everything that a viewer's search may read, made of what its scope shows."""
+
+    scope: Scope
+    """The policy, with the verdicts on redacted messages as they were when the view was made."""
+    tiers: Callable[[Tiers], Tiers]
+    """Return the tiers of the whole, over this view; what cannot be narrowed is absent."""
+    hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
+    projects_of: Callable[[int], frozenset[int]]
+    entities: Mapping[DocKind, Source[Entity]]
+    names: Names
+    """Projects and products that the viewer knows."""
+    documents: int
+    corpus_sha256: str
+    """Of the visible messages."""
+
+
+def nothing(scope: Scope) -> View:
+    """Return the view that shows nothing, for a scope whose view cannot be made."""
+    unnamed = SimpleNamespace(
+        project_called=lambda _: None,
+        product_called=lambda _: None,
+        projects_of_product=lambda _: frozenset(),
+    )
+    return View(
+        scope,
+        lambda _: Tiers({}, None, None, lambda _: {}),
+        lambda _: {},
+        lambda _: frozenset(),
+        {},
+        cast("Names", unnamed),
+        0,
+        "",
+    )
+
+
+def plain(exc: SearchError) -> str:
+    """Describe to a viewer what kind of thing went wrong: details may name hidden things."""
+    match exc:
+        case InvalidQuery():
+            return str(exc)
+        case FeatureUnavailable():
+            return "not available"
+        case IndexUnavailable():
+            return "its index is not ready"
+        case _:
+            return "failed"
+
+
+MAX_VIEWS = 32
+"""Views kept; the one that was longest unused goes first."""
+BATCH = 500
+"""Messages read at once while a view is filled."""
+Lexical = Callable[[MessageStore, Path], Mapping[FallbackTier, MailEngine]]
+"""Makes the engines over a store; the folder is theirs."""
+
+
+class StoredViews:
+    """Makes the view of a scope at its first search, and anew when the messages have changed.
+
+    A view is a message store with its own indexes in a temporary folder that only this user can
+    read. It is removed when the view is no longer kept and at the end of the process; what a killed
+    process left, the next one removes.
+    """
+
+    def __init__(
+        self,
+        source: MessageStore,
+        lexical: Lexical,
+        entities: Callable[[MessageStore], Mapping[DocKind, Source[Entity]]],
+    ) -> None:
+        self._source, self._lexical, self._entities = source, lexical, entities
+        self._lock = Lock()
+        self._made: dict[Scope, tuple[tuple[int, int], View]] = {}
+        self._making: dict[Scope, Lock] = {}
+
+    def of(self, scope: Scope) -> View:
+        """Return the view of ``scope``; only searches of the same scope wait for it to be made."""
+        with self._lock:
+            own = self._making.setdefault(scope, Lock())
+        with own:
+            with faults.known():
+                generation = self._source.generation()
+            with self._lock:
+                known = self._made.pop(scope, None)
+                if known is not None and known[0] == generation:
+                    self._made[scope] = known
+                    return known[1]
+            made = self._view(scope)
+            with self._lock:
+                self._made[scope] = generation, made
+                for old in [*self._made][:-MAX_VIEWS]:
+                    del self._made[old]
+                    self._making.pop(old, None)
+            return made
+
+    def _view(self, scope: Scope) -> View:
+        shown, redacted = self._visible(scope)
+        with ExitStack() as until_made:
+            folder = until_made.enter_context(scratch())
+            with stores.create(folder / "messages.db") as empty:
+                copied(Directory(self._source), Directory(empty), shown, redacted, scope.knows)
+                empty.insert_all((message, {}) for message in shown)
+            filled = until_made.enter_context(stores.opened(folder / "messages.db"))
+
+            def verdict(message: Message) -> Visibility:
+                hidden = message.message_id in redacted
+                return Visibility.REDACT if hidden else scope.sees(message)
+
+            digest = hashlib.sha256()
+            for message in shown:
+                digest.update(json.dumps(astuple(message)).encode())
+            made = View(
+                replace(scope, verdict=verdict),
+                _narrowed(filled, self._lexical(filled, folder), redacted),
+                Remembered(filled).hydrate,
+                filled.projects_of_product,
+                self._entities(filled),
+                filled,
+                len(shown),
+                digest.hexdigest(),
+            )
+            weakref.finalize(made, until_made.pop_all().close)
+        return made
+
+    def _visible(self, scope: Scope) -> tuple[list[Message], frozenset[int]]:
+        """Read what the scope shows, by id; a message that cannot be read is not shown."""
+        ids = [row[0] for row in self._source.read("SELECT id FROM messages ORDER BY id")]
+        shown: list[Message] = []
+        redacted: set[int] = set()
+        hydrate = faults.salvaged(self._source.hydrate, {})
+        for start in range(0, len(ids), BATCH):
+            for message in hydrate(ids[start : start + BATCH]).values():
+                verdict = scope.sees(message)
+                if verdict is Visibility.REDACT:
+                    redacted.add(message.message_id)
+                    shown.append(replace(message, subject="", body="", recipients=()))
+                elif verdict is Visibility.ALLOW:
+                    shown.append(message)
+        return shown, frozenset(redacted)
+
+
+def _narrowed(
+    filled: MessageStore, lexical: Mapping[FallbackTier, MailEngine], redacted: frozenset[int]
+) -> Callable[[Tiers], Tiers]:
+    """Replace the engines of the whole by those of a view."""
+    unreadable, parts = np.array(sorted(redacted), dtype=np.int64), Parts()
+
+    def readable(filters: Filters) -> NDArray[np.int64]:
+        found = matching_ids(filled, filters)
+        return found[~np.isin(found, unreadable)]
+
+    def nearest(whole: Nearest | None) -> Nearest | None:
+        if isinstance(whole, Semantic):
+            return replace(whole, matching=readable, every=False)
+        return whole if isinstance(whole, Unavailable) else None
+
+    def tiers(whole: Tiers) -> Tiers:
+        there = {tier: lexical[tier] for tier in whole.lexical if tier in lexical}
+        return Tiers(there, nearest(whole.semantic), whole.reranker, filled.sent, parts)
+
+    return tiers

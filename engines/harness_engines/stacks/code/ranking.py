@@ -1,0 +1,452 @@
+"""Settings of code search, fusion, the graph of units, and near duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from functools import cache
+from importlib.metadata import version
+from math import log1p
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from harness_engines.contract import StackSettings
+from harness_engines.lexical.tantivy import Language
+from harness_engines.ranking import RRF_TIE_DIGITS, fuse
+from harness_engines.stacks.code.units import Rows, Unit
+from harness_engines.stacks.code.words import Scored
+
+if TYPE_CHECKING:
+    from datasketch import MinHash  # type: ignore[import-untyped]  # has no types
+
+
+class FieldWeights(StackSettings):
+    """How often a word counts, by the field that it stands in; whole numbers."""
+
+    name: int = Field(ge=0)
+    signature: int = Field(ge=0)
+    doc: int = Field(ge=0)
+    comment: int = Field(ge=0)
+    body: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _something_counts(self) -> Self:
+        if not any(self.model_dump().values()):
+            raise ValueError("no field has a weight above 0")
+        return self
+
+
+class Shares(StackSettings):
+    """What each source of candidates counts in a fusion."""
+
+    sparse: float = Field(gt=0)
+    ann: float = Field(gt=0)
+    minhash: float = Field(gt=0)
+
+
+class Rrf(Shares):
+    """``search.rrf``: the sum of share / (k + rank)."""
+
+    k: int = Field(ge=1, le=1000)
+
+
+class Fusion(StackSettings):
+    """Table ``search``: one of the two ways in which sources are put together."""
+
+    rrf: Rrf | None = None
+    score_blend: Shares | None = Field(default=None, alias="scoreBlend")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.rrf is None) == (self.score_blend is None):
+            raise ValueError("name one of search.rrf and search.scoreBlend")
+        return self
+
+
+class ModeWeights(StackSettings):
+    """What each mode counts where several are fused."""
+
+    code: float = Field(gt=0)
+    prose: float = Field(gt=0)
+    records: float = Field(gt=0)
+
+
+class Boosts(StackSettings):
+    """Factors on the score of what was found; 1 changes nothing, and ``phrase`` 0 neither."""
+
+    definition: float = Field(ge=1, le=10)
+    """For a unit that defines what the query names."""
+    export: float = Field(ge=1, le=10)
+    """For such a unit that users may name."""
+    phrase: float = Field(ge=0, le=1)
+    """For each two words that stand together in the query and in the unit; five count."""
+
+
+class GraphSettings(StackSettings):
+    """Graph ranking; a table that is left out leaves it off."""
+
+    degree: float = Field(ge=0, le=1)
+    proximity: float = Field(ge=0, le=1)
+    seed_selection: Literal["top1", "topK", "none"] = Field(alias="seedSelection")
+    seed_k: int | None = Field(default=None, ge=1, le=50, alias="seedK")
+
+    @model_validator(mode="after")
+    def _k_where_it_is_meant(self) -> Self:
+        if (self.seed_selection == "topK") != (self.seed_k is not None):
+            raise ValueError("seedK goes with seedSelection = 'topK', and with no other")
+        return self
+
+
+class Context(StackSettings):
+    """Context expansion; a table that is left out leaves it off."""
+
+    per_hit: int = Field(ge=1, le=50)
+    total: int = Field(ge=1, le=500)
+
+
+class Settings(StackSettings):
+    """Everything that changes an answer."""
+
+    backend: Literal["sqlite", "tantivy"]
+    language: Language
+    mode: Literal["code", "prose", "records", "mixed"]
+    depth: int = Field(ge=1, le=10_000)
+    """Candidates taken from each source; at least as many as are requested."""
+    fields: FieldWeights
+    embedder: str
+    """A model of ``harness_engines.vector.embedder``, ``hash``, or empty for none."""
+    max_tokens: int = Field(ge=8, le=512)
+    near_duplicate: float = Field(gt=0, le=1)
+    """Estimated likeness (Jaccard) from which a unit counts as a near duplicate of the query."""
+    search: Fusion
+    modes: ModeWeights
+    mode_rrf_k: int = Field(ge=1, le=1000)
+    mixed: Literal["rrf", "scores"] = "rrf"
+    """How modes are put together: by reciprocal rank, or in one ranking whose scores count by
+    the weight of their mode."""
+    boosts: Boosts
+    graph: GraphSettings | None = None
+    context: Context | None = None
+
+
+Part = Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBreakdown:
+    """``scoreBreakdown`` of one hit; a part that played no role is ``None``."""
+
+    selected: Mapping[str, Any]
+    """``type`` and ``score`` of what the hit is ordered by."""
+    sparse: Part = None
+    """``score`` of BM25, ``backend``, field ``weights``."""
+    ann: Part = None
+    """``score``, a cosine or an estimated Jaccard, and its ``source``: ``dense`` or ``minhash``."""
+    rrf: Part = None
+    blend: Part = None
+    symbol: Part = None
+    phrase: Part = None
+    graph: Part = None
+    """``score``, ``degree``, ``proximity``, ``weights``, ``seedSelection``, ``seedK``."""
+
+    def as_dict(self) -> dict[str, Part]:
+        """Return all keys, in their order, as they stand in JSON."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+KEYS = tuple(one.name for one in fields(ScoreBreakdown))
+
+
+Sources = Mapping[str, Sequence[Scored]]
+"""Candidates by source, best first: ``sparse``, ``ann``, ``minhash``."""
+Details = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """One candidate: its score in [0, 1], and how it came about."""
+
+    row: int
+    score: float
+    type: str
+    """``rrf`` or ``blend``; the name of the source where there was but one."""
+    rrf: Details | None = None
+    blend: Details | None = None
+
+
+def fused(sources: Sources, how: Fusion) -> list[Fused]:
+    """Combine sources, best first, ties by row; a source without candidates does not count."""
+    found = {name: scored for name, scored in sources.items() if scored}
+    if len(found) == 1:
+        name, scored = next(iter(found.items()))
+        most = scored[0].score if name == "sparse" else 1.0
+        one = [Fused(row, _share(score, most), name) for row, score in scored]
+        return sorted(one, key=_best_first)
+    if how.rrf is not None:
+        return _by_rank(found, how.rrf)
+    if how.score_blend is not None:
+        return _by_score(found, how.score_blend)
+    raise ValueError("search.rrf and search.scoreBlend are both missing")
+
+
+def _by_rank(sources: Sources, how: Rrf) -> list[Fused]:
+    weights = how.model_dump(include=set(sources))
+    named = {name: [_id(one.row) for one in scored] for name, scored in sources.items()}
+    every = len({one for ids in named.values() for one in ids})
+    hits = fuse(named, weights, rrf_k=how.k, k=every)
+    ranks = {name: {one: at for at, one in enumerate(ids, 1)} for name, ids in named.items()}
+    return [
+        Fused(
+            int(hit.doc_id),
+            hit.score,
+            "rrf",
+            rrf={
+                "k": how.k,
+                "score": hit.raw_score,
+                "ranks": {name: at.get(hit.doc_id) for name, at in ranks.items()},
+                "weights": weights,
+            },
+        )
+        for hit in hits
+    ]
+
+
+def _by_score(sources: Sources, how: Shares) -> list[Fused]:
+    weights = how.model_dump(include=set(sources))
+    total = sum(weights.values())
+    shares: dict[int, dict[str, float]] = {}
+    for name, scored in sources.items():
+        most = scored[0].score if name == "sparse" else 1.0
+        for row, score in scored:
+            shares.setdefault(row, dict.fromkeys(sources, 0.0))[name] = _share(score, most)
+    made = []
+    for row, parts in shares.items():
+        score = sum(weights[name] * part for name, part in parts.items()) / total
+        details = {"score": score, "parts": parts, "weights": weights}
+        made.append(Fused(row, round(score, RRF_TIE_DIGITS), "blend", blend=details))
+    return sorted(made, key=_best_first)
+
+
+def _share(score: float, most: float) -> float:
+    return min(1.0, max(0.0, score / most)) if most > 0 else 0.0
+
+
+def _id(row: int) -> str:
+    """Write a row so that text sorts as the number does."""
+    return f"{row:012d}"
+
+
+def _best_first(one: Fused) -> tuple[float, int]:
+    return -one.score, one.row
+
+
+MOST_NAMESAKES = 3
+"""A bare name that more units bear leads to none of them."""
+MOST_NEIGHBOURS = 64
+"""A unit that everything calls has more; the first in order are kept."""
+MOST_NAMES = 500
+"""Names of one unit that are followed."""
+
+
+class Reason(IntEnum):
+    """Why two units belong together, the strongest first."""
+
+    CALL = 0
+    USAGE = 1
+    EXPORT = 2
+    """One holds the other: a class its methods, a module what it defines."""
+    IMPORT = 3
+    NAME_FALLBACK = 4
+    """Only a bare name says so."""
+
+
+class Neighbour(NamedTuple):
+    """A unit beside another; sorts by reason, then by row."""
+
+    reason: Reason
+    row: int
+
+
+class Graph:
+    """Neighbours of every unit, in both directions; built from what the units say."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self._full: dict[str, list[int]] = {}
+        self._bare: dict[str, list[int]] = {}
+        for row, unit in enumerate(units):
+            if unit.facts.full:
+                self._full.setdefault(unit.facts.full, []).append(row)
+            if unit.facts.symbol:
+                self._bare.setdefault(unit.facts.symbol, []).append(row)
+        beside: list[dict[int, Reason]] = [{} for _ in units]
+        for row, unit in enumerate(units):
+            for reason, other in self._led(unit):
+                if other != row:
+                    for one, two in ((row, other), (other, row)):
+                        beside[one][two] = min(reason, beside[one].get(two, reason))
+        self._beside = [_kept(found) for found in beside]
+
+    def neighbours(self, row: int) -> tuple[Neighbour, ...]:
+        """Return at most ``MOST_NEIGHBOURS`` units beside one, the strongest reason first."""
+        return self._beside[row]
+
+    def degree(self, row: int) -> int:
+        """Count the neighbours."""
+        return len(self._beside[row])
+
+    def _led(self, unit: Unit) -> Iterable[Neighbour]:
+        facts = unit.facts
+        holder = facts.full.rpartition(".")[0]
+        said = (
+            (Reason.CALL, facts.calls),
+            (Reason.USAGE, (*facts.links, *facts.uses)),
+            (Reason.EXPORT, (holder,) if holder else ()),
+            (Reason.IMPORT, facts.imports),
+        )
+        for reason, names in said:
+            for name in names[:MOST_NAMES]:
+                exact = self._full.get(name, [])
+                bare = [] if exact or reason > Reason.USAGE else self._fallback(name)
+                yield from (Neighbour(reason, row) for row in exact[:MOST_NEIGHBOURS])
+                yield from (Neighbour(Reason.NAME_FALLBACK, row) for row in bare)
+
+    def _fallback(self, name: str) -> list[int]:
+        found = self._bare.get(name.rpartition(".")[2], [])
+        return found if len(found) <= MOST_NAMESAKES else []
+
+
+def _kept(found: Mapping[int, Reason]) -> tuple[Neighbour, ...]:
+    ordered = sorted(Neighbour(reason, row) for row, reason in found.items())
+    return tuple(ordered[:MOST_NEIGHBOURS])
+
+
+DEPTH = 2
+"""Steps from a seed that still count as near."""
+WIDTH = 12
+"""Neighbours of one unit that are walked to."""
+VISITED = 192
+"""Units that one walk sees."""
+
+
+class Placed(NamedTuple):
+    """A row, its score in [0, 1] with the graph, and what explain says."""
+
+    row: int
+    score: float
+    graph: Mapping[str, Any]
+
+
+def reordered(
+    scored: Sequence[tuple[int, float]], graph: Graph, settings: GraphSettings
+) -> list[Placed]:
+    """Order (row, score in [0, 1]) pairs, best first, with the graph; ties by row.
+
+    Every row that is given comes back, once, and no other.
+    """
+    seeds = [row for row, _ in scored[: _seeds(settings)]]
+    near = distances(graph, seeds)
+    most = 1.0 + settings.degree + settings.proximity
+    placed = []
+    for row, score in scored:
+        degree = graph.degree(row)
+        proximity = 1.0 / (1 + near[row]) if row in near else 0.0
+        share = log1p(degree) / log1p(MOST_NEIGHBOURS)
+        added = settings.degree * share + settings.proximity * proximity
+        told = {
+            "score": added,
+            "degree": degree,
+            "proximity": proximity,
+            "weights": {"degree": settings.degree, "proximity": settings.proximity},
+            "seedSelection": settings.seed_selection,
+            "seedK": settings.seed_k,
+        }
+        placed.append(Placed(row, round((score + added) / most, RRF_TIE_DIGITS), told))
+    return sorted(placed, key=lambda one: (-one.score, one.row))
+
+
+def distances(graph: Graph, seeds: Sequence[int]) -> Mapping[int, int]:
+    """Walk from the seeds, breadth first; steps to each unit reached, 0 for a seed."""
+    found = dict.fromkeys(seeds, 0)
+    edge = list(seeds)
+    for step in range(1, DEPTH + 1):
+        following: list[int] = []
+        for row in edge:
+            for neighbour in graph.neighbours(row)[:WIDTH]:
+                if neighbour.row not in found:
+                    if len(found) >= VISITED:
+                        return found
+                    found[neighbour.row] = step
+                    following.append(neighbour.row)
+        edge = following
+    return found
+
+
+def _seeds(settings: GraphSettings) -> int:
+    return {"top1": 1, "topK": settings.seed_k or 0, "none": 0}[settings.seed_selection]
+
+
+PERMUTATIONS = 128
+SHINGLE = 3
+"""Terms in a row that are compared as one."""
+SEED = 1
+Signatures = NDArray[np.uint32]
+
+
+def identity() -> str:
+    """Describe what made the signatures."""
+    return f"datasketch {version('datasketch')} {PERMUTATIONS}/{SHINGLE}/{SEED}"
+
+
+def shingles(terms: Sequence[str]) -> list[bytes]:
+    """Return the runs of three terms; fewer terms have none."""
+    runs = {" ".join(terms[at : at + SHINGLE]) for at in range(len(terms) - SHINGLE + 1)}
+    return [run.encode() for run in sorted(runs)]
+
+
+def signature(terms: Sequence[str]) -> Signatures | None:
+    """Hash a text's shingles; shape (128,), None where it has none."""
+    found = shingles(terms)
+    if not found:
+        return None
+    made = _blank().copy()
+    made.update_batch(found)
+    return np.asarray(made.hashvalues, dtype=np.uint32)
+
+
+@cache
+def _blank() -> MinHash:
+    """Make the permutations once; drawing them takes as long as using them."""
+    from datasketch import MinHash
+
+    return MinHash(PERMUTATIONS, seed=SEED)
+
+
+def row(terms: Sequence[str]) -> Signatures:
+    """Return a text's row of a table of signatures, shape (1 + 128,); 0 first where it has none."""
+    made = signature(terms)
+    whole = np.zeros(PERMUTATIONS + 1, dtype=np.uint32)
+    if made is not None:
+        whole[0], whole[1:] = 1, made
+    return whole
+
+
+def nearest(
+    signatures: Signatures, terms: Sequence[str], least: float, depth: int, allowed: Rows | None
+) -> list[Scored]:
+    """Return the ``allowed`` rows whose estimated Jaccard is at least ``least``, best first.
+
+    The estimate is the share of permutations in which both have the same smallest hash.
+    """
+    asked = signature(terms)
+    if asked is None or not len(signatures):
+        return []
+    rows = np.arange(len(signatures)) if allowed is None else allowed
+    held = signatures if allowed is None else signatures[rows]
+    alike = (held[:, 1:] == asked).mean(axis=1) * (held[:, 0] == 1)
+    kept = np.flatnonzero(alike >= least)
+    order = kept[np.lexsort((rows[kept], -alike[kept]))][:depth]
+    return [Scored(int(rows[at]), float(alike[at])) for at in order]

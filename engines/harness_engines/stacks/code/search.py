@@ -1,0 +1,406 @@
+"""Code search: filters, ranking by mode, fusion, and reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness_engines.lexical.grammar import held, leaves, mask, parse, positive
+from harness_engines.lexical.tantivy import Language
+from harness_engines.lexical.terms import Clause, Occur, normalise
+from harness_engines.ranking import RRF_TIE_DIGITS
+from harness_engines.stacks.code import ranking
+from harness_engines.stacks.code.ranking import (
+    Boosts,
+    Context,
+    Graph,
+    Reason,
+    ScoreBreakdown,
+    Settings,
+    reordered,
+)
+from harness_engines.stacks.code.units import Catalog, Entry, Filters, Mode, Rows, Unit, parts
+from harness_engines.stacks.code.words import OpenBackend, Scored, terms_of, wanted
+from harness_engines.vector.embedder import Embedder
+from harness_engines.vector.scan import nearest
+
+MOST_PHRASES = 5
+"""Pairs of words beyond these add nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One unit in a ranking; ``score`` is in [0, 1]."""
+
+    row: int
+    score: float
+    why: ScoreBreakdown
+
+    def scored(self, score: float, **why: Any) -> Ranked:  # noqa: ANN401  parts of the breakdown
+        """Return it with another score, and what says why."""
+        selected = {**self.why.selected, **why.pop("selected", {}), "score": score}
+        return Ranked(self.row, score, replace(self.why, selected=selected, **why))
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Vectors of all units, and what embeds a query."""
+
+    embedder: Embedder
+    vectors: NDArray[np.float16]
+    """Shape (units, dimension)."""
+
+    def search(self, text: str, depth: int, allowed: Rows | None) -> list[Scored]:
+        """Return the rows of highest positive cosine; ties by row."""
+        if not len(self.vectors) or (allowed is not None and not len(allowed)):
+            return []
+        rows, cosines = nearest(self.vectors, self.embedder.embed([text])[0], depth, allowed)
+        found = zip(rows.tolist(), cosines.tolist(), strict=True)
+        return [Scored(row, cosine) for row, cosine in found if cosine > 0]
+
+
+class BoostQuery(NamedTuple):
+    """A query as boosts see it."""
+
+    names: frozenset[str]
+    """What it may name: each word joined and lower-cased, and each two or three in a row."""
+    pairs: tuple[str, ...]
+    """Each two terms in a row, without repetition."""
+
+
+class Question(NamedTuple):
+    """A typed text, taken apart once for all modes."""
+
+    text: str
+    typed: str
+    clauses: tuple[Clause, ...]
+    terms: tuple[str, ...]
+    looked_for: str
+    """What is typed without what must not be there, for vectors."""
+    boosts: BoostQuery
+
+    @classmethod
+    def of(cls, text: str, language: Language) -> Question:
+        """Take a text apart."""
+        clauses = tuple(leaves(parse(text)))
+        terms = terms_of(clauses, language)
+        positives = (clause for clause in clauses if clause.occur is not Occur.NOT)
+        said = [word for clause in positives for word in clause.words]
+        return cls(text, normalise(text), clauses, terms, positive(text), asked(said, terms))
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """The sources of one index, asked and put together."""
+
+    catalog: Catalog
+    words: OpenBackend
+    dense: Dense | None
+    signatures: ranking.Signatures
+    settings: Settings
+    backend: str
+
+    def rank(self, question: Question, depth: int, allowed: Rows | None) -> list[Ranked]:
+        """Rank the ``allowed`` rows (None: all) for a query; every source gives ``depth``."""
+        sources = self._sources(question, depth, allowed)
+        raw = {name: dict(scored) for name, scored in sources.items()}
+        limit = most(self.settings.boosts)
+        ranked = []
+        for one in ranking.fused(sources, self.settings.search):
+            entry = self.catalog.entries[one.row]
+            lift = boosted(entry, question.boosts, self.settings.boosts)
+            score = round(one.score * lift.factor / limit, RRF_TIE_DIGITS)
+            why = ScoreBreakdown(
+                selected={"type": one.type, "score": score},
+                sparse=self._sparse(raw["sparse"].get(one.row)),
+                ann=_ann(raw["ann"].get(one.row), raw["minhash"].get(one.row)),
+                rrf=one.rrf,
+                blend=one.blend,
+                symbol=lift.symbol,
+                phrase=lift.phrase,
+            )
+            ranked.append(Ranked(one.row, score, why))
+        return sorted(ranked, key=lambda one: (-one.score, one.row))
+
+    def gate(self, question: Question, allowed: Rows | None) -> Rows | None:
+        """Narrow ``allowed`` to what has all that must be there and nothing that must not.
+
+        It holds for every source: vectors and near duplicates know no operators.
+        """
+        demands = held(question.text)
+        if not demands.parts:
+            return allowed
+        every = np.ones(len(self.catalog), np.bool_)
+
+        def having(clause: Clause) -> NDArray[np.bool_]:
+            found, must = ~every, replace(clause, occur=Occur.MUST)
+            asked = wanted([must], self.settings.language)
+            if not asked:
+                return every if clause.occur is not Occur.NOT else found
+            found[[hit.row for hit in self.words.search(asked, max(1, len(every)), None)]] = True
+            return found
+
+        rows = np.flatnonzero(mask(demands, having, every))
+        return rows if allowed is None else np.intersect1d(rows, allowed)
+
+    def _sources(self, question: Question, depth: int, allowed: Rows | None) -> ranking.Sources:
+        looked_for = [
+            replace(one, occur=Occur.SHOULD)
+            for one in question.clauses
+            if one.occur is not Occur.NOT
+        ]
+        asked = wanted(looked_for, self.settings.language)
+        least = self.settings.near_duplicate
+        near: Sequence[Scored] = ()
+        if question.terms:
+            near = ranking.nearest(self.signatures, question.terms, least, depth, allowed)
+        return {
+            "sparse": self.words.search(asked, depth, allowed),
+            "ann": self.dense.search(question.looked_for, depth, allowed) if self.dense else (),
+            "minhash": near,
+        }
+
+    def _sparse(self, score: float | None) -> dict[str, Any] | None:
+        if score is None:
+            return None
+        weights = self.settings.fields.model_dump()
+        return {"score": score, "backend": self.backend, "weights": weights}
+
+
+def _ann(cosine: float | None, alike: float | None) -> dict[str, Any] | None:
+    """Show the cosine where there is one; a near duplicate that no vector found, as such."""
+    if cosine is not None:
+        return {"score": cosine, "source": "dense", "minhash": alike}
+    return None if alike is None else {"score": alike, "source": "minhash", "minhash": alike}
+
+
+class Boosted(NamedTuple):
+    """The factor on a score, at least 1, and what explain says of its parts."""
+
+    factor: float
+    symbol: dict[str, Any]
+    phrase: dict[str, Any]
+
+
+def asked(words: Sequence[str], terms: Sequence[str]) -> BoostQuery:
+    """Prepare a query: its words as typed, and its terms."""
+    flat = ["".join(parts(word)) for word in words]
+    runs = {
+        "".join(flat[at : at + size]) for size in (1, 2, 3) for at in range(len(flat) - size + 1)
+    }
+    pairs = dict.fromkeys(f" {one} {two} " for one, two in pairwise(terms))
+    return BoostQuery(frozenset(runs - {""}), tuple(pairs))
+
+
+def boosted(entry: Entry, question: BoostQuery, weights: Boosts) -> Boosted:
+    """Weigh one candidate.
+
+    A symbol is named where its bare name, without underscores and case, is a word of the query
+    or several in a row: ``read csv`` names ``read_csv``.
+    """
+    facts = entry.unit.facts
+    named = bool(facts.symbol) and "".join(parts(facts.symbol)) in question.names
+    definition = weights.definition if named else 1.0
+    export = weights.export if named and facts.exported else 1.0
+    matches = _together(entry, question.pairs) if weights.phrase else 0
+    phrase = 1.0 + weights.phrase * min(MOST_PHRASES, matches)
+    return Boosted(
+        definition * export * phrase,
+        {"named": named, "exported": facts.exported, "definition": definition, "export": export},
+        {"matches": matches, "factor": phrase},
+    )
+
+
+def most(weights: Boosts) -> float:
+    """Return the largest factor that there can be, by which scores stay within [0, 1]."""
+    return weights.definition * weights.export * (1.0 + weights.phrase * MOST_PHRASES)
+
+
+def _together(entry: Entry, pairs: Sequence[str]) -> int:
+    if not pairs:
+        return 0
+    texts = [f" {text} " for text in entry.terms]
+    return sum(any(pair in text for text in texts) for pair in pairs)
+
+
+MOST_LOOKED_AT = 25
+"""Neighbours of one hit that are looked at, for each that may be shown."""
+
+
+class ContextUnit(NamedTuple):
+    """A unit shown for the sake of a hit."""
+
+    row: int
+    of: int
+    """Row of the hit."""
+    reason: Reason
+
+
+def expanded(
+    hits: Sequence[int], graph: Graph, settings: Context, allowed: Rows | None
+) -> tuple[list[ContextUnit], bool]:
+    """Look beside each hit, the strongest reason first; return also whether a cap left some out.
+
+    No unit comes twice, none that is a hit, and none that the filters do not allow.
+    """
+    passing = None if allowed is None else frozenset(allowed.tolist())
+    shown = set(hits)
+    context_units: list[ContextUnit] = []
+    truncated = False
+    for hit in hits:
+        mine = 0
+        neighbours = graph.neighbours(hit)
+        truncated |= len(neighbours) > MOST_LOOKED_AT * settings.per_hit
+        for neighbour in neighbours[: MOST_LOOKED_AT * settings.per_hit]:
+            if neighbour.row in shown or (passing is not None and neighbour.row not in passing):
+                continue
+            if mine == settings.per_hit or len(context_units) == settings.total:
+                truncated = True
+                break
+            shown.add(neighbour.row)
+            context_units.append(ContextUnit(neighbour.row, hit, neighbour.reason))
+            mine += 1
+    return context_units, truncated
+
+
+@dataclass(frozen=True, slots=True)
+class CodeHit:
+    """A unit that is shown."""
+
+    unit: Unit
+    score: float
+    """In [0, 1]; of what stands beside a hit, 0."""
+    why: ScoreBreakdown | None
+    beside: ContextUnit | None = None
+    """Set where the unit is context of a hit, and no hit itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeHits:
+    """The hits, best first, and behind them their context."""
+
+    hits: tuple[CodeHit, ...]
+    context: tuple[CodeHit, ...] = ()
+    truncated: bool = False
+    """Whether a cap left context out."""
+
+
+@dataclass(frozen=True)
+class CodeSearch:
+    """An open index of code, prose and records."""
+
+    ranker: Ranker
+    graph: Graph | None
+    """Needed by graph ranking and by context; None where neither is set."""
+    settings: Settings
+    named: Callable[[str], Sequence[int]] | None = None
+    """Looks up the rows of what has a name; where it is there, they come before all others."""
+
+    def search(
+        self, text: str, top: int, filters: Filters | None = None, mode: Mode | None = None
+    ) -> CodeHits:
+        """Show the ``top`` best units; fewer only where fewer pass the filters and match.
+
+        Without a text, what passes the filters is listed by id; without either, nothing is. Of a
+        text of refusals alone, what it does not refuse is listed.
+        ``mode`` is that of the settings where none is given.
+        """
+        wanted = mode or Mode(self.settings.mode)
+        asked = filters or {}
+        question = Question.of(text, self.settings.language)
+        if top < 1 or not (question.typed or asked):
+            return CodeHits(())
+        if not question.typed or (question.clauses and not question.looked_for):
+            return self._shown(self._listed(wanted, asked, question)[:top], wanted, asked)
+        depth = min(max(top, self.settings.depth), max(1, len(self.ranker.catalog)))
+        if wanted is Mode.MIXED and self.settings.mixed == "scores":
+            allowed = self.ranker.gate(question, self._allowed(wanted, asked))
+            found = self._weighed(self.ranker.rank(question, depth, allowed))
+        else:
+            modes = self.ranker.catalog.modes() if wanted is Mode.MIXED else (wanted,)
+            gates = {one: self.ranker.gate(question, self._allowed(one, asked)) for one in modes}
+            found = self._mixed({
+                one: self.ranker.rank(question, depth, allowed) for one, allowed in gates.items()
+            })
+        found = self._named_first(found, question, wanted, asked)
+        return self._shown(found[:top], wanted, asked)
+
+    def _named_first(
+        self, ranked: list[Ranked], question: Question, mode: Mode, filters: Filters
+    ) -> list[Ranked]:
+        """Move units that define what is typed, sign for sign, before all others."""
+        rows = self.named(question.typed.strip()) if self.named is not None else ()
+        allowed = self._allowed(mode, filters) if rows else None
+        places = {one.row: at for at, one in enumerate(ranked)}
+        first = []
+        for row in rows if allowed is None else np.intersect1d(rows, allowed).tolist():
+            known = ranked[places[row]] if row in places else Ranked(row, 0.0, ScoreBreakdown({}))
+            first.append(known.scored(1.0, selected={"type": "name"}))
+        first.sort(key=lambda one: (places.get(one.row, len(ranked)), one.row))
+        names = {one.row for one in first}
+        return [*first, *(one for one in ranked if one.row not in names)]
+
+    def _allowed(self, mode: Mode, filters: Filters) -> Rows | None:
+        return self.ranker.catalog.allowed(mode, filters)
+
+    def _listed(self, mode: Mode, filters: Filters, question: Question) -> list[Ranked]:
+        """List what passes, by id: nothing that is looked for ranks it."""
+        allowed = self.ranker.gate(question, self._allowed(mode, filters))
+        rows = np.arange(len(self.ranker.catalog)) if allowed is None else allowed
+        why = ScoreBreakdown({"type": "filter", "score": 0.0})
+        return [Ranked(row, 0.0, why) for row in rows.tolist()]
+
+    def _weighed(self, ranked: list[Ranked]) -> list[Ranked]:
+        """Weigh units of one ranking by their mode; BM25 and cosines are of one scale in it."""
+        weights = self.settings.modes.model_dump()
+        most = max(weights.values())
+        if len(set(weights.values())) == 1:
+            return ranked
+        found = []
+        for one in ranked:
+            share = weights[self.ranker.catalog.entries[one.row].unit.mode] / most
+            found.append(one.scored(round(one.score * share, RRF_TIE_DIGITS)))
+        return sorted(found, key=lambda one: (-one.score, one.row))
+
+    def _mixed(self, ranked: dict[Mode, list[Ranked]]) -> list[Ranked]:
+        """Fuse the rankings of modes by weighted reciprocal rank; one alone stays as it is."""
+        found = {mode: some for mode, some in ranked.items() if some}
+        if len(found) < 2:  # noqa: PLR2004  nothing to fuse
+            return next(iter(found.values()), [])
+        weights = {mode: float(getattr(self.settings.modes, mode)) for mode in found}
+        k = self.settings.mode_rrf_k
+        most = max(weights.values()) / (k + 1)
+        fused = []
+        for mode, some in found.items():
+            for rank, one in enumerate(some, start=1):
+                share = weights[mode] / (k + rank)
+                among = {"mode": mode.value, "rank": rank, "k": k, "weight": weights[mode]}
+                rrf = {**(one.why.rrf or {}), "modes": among}
+                score = round(share / most, RRF_TIE_DIGITS)
+                fused.append(one.scored(score, selected={"type": "rrf"}, rrf=rrf))
+        return sorted(fused, key=lambda one: (-one.score, one.row))
+
+    def _shown(self, first: list[Ranked], mode: Mode, filters: Filters) -> CodeHits:
+        entries = self.ranker.catalog.entries
+        hits = [
+            CodeHit(entries[one.row].unit, one.score, one.why) for one in self._with_graph(first)
+        ]
+        if self.settings.context is None or self.graph is None:
+            return CodeHits(tuple(hits))
+        rows = [one.row for one in first]
+        allowed = self._allowed(mode, filters)
+        more, truncated = expanded(rows, self.graph, self.settings.context, allowed)
+        context = (CodeHit(entries[one.row].unit, 0.0, None, one) for one in more)
+        return CodeHits(tuple(hits), tuple(context), truncated)
+
+    def _with_graph(self, first: list[Ranked]) -> list[Ranked]:
+        if self.settings.graph is None or self.graph is None:
+            return first
+        by_row = {one.row: one for one in first}
+        placed = reordered([(one.row, one.score) for one in first], self.graph, self.settings.graph)
+        return [by_row[one.row].scored(one.score, graph=one.graph) for one in placed]

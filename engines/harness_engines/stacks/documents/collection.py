@@ -1,0 +1,168 @@
+"""A collection of documents: built into a folder, opened, searched, expanded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from sqlite3 import Connection, IntegrityError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import ModelNotReady
+from harness_engines.kept import cached, index
+from harness_engines.kept.cached import Clock
+from harness_engines.lexical.grammar import held, mask
+from harness_engines.lexical.terms import Clause, holds, spelled
+from harness_engines.stacks.documents import library as documents_library
+from harness_engines.stacks.documents.formats import Source
+from harness_engines.stacks.documents.graph import Edge, Entities, Graph
+from harness_engines.stacks.documents.library import Library, Settings
+from harness_engines.stacks.documents.models import Loaded
+from harness_engines.stacks.documents.ranking import RANKED, FoundChunk, Pipeline, Ranked, Response
+from harness_engines.stacks.documents.recall import unbroken
+
+Mask = NDArray[np.bool_]
+TABLES = documents_library.TABLES + cached.TABLE
+
+
+def build(
+    sources: Iterable[Source],
+    folder: Path,
+    settings: Settings,
+    cache: Path,
+    clock: Clock = cached.now,
+) -> None:
+    """Cut, index and embed documents into the empty folder ``folder``.
+
+    What models make of a text is kept below ``cache`` and not made twice.
+    """
+    loaded = Loaded.of(settings, cache)
+    if loaded.missing:
+        raise ModelNotReady(loaded.missing[0].why)
+    with index.built(folder, TABLES) as db:
+        for source in sources:
+            try:
+                documents_library.put(db, source, settings.cutting, clock().isoformat())
+            except IntegrityError as exc:
+                raise ValueError(f"two documents have the id {source.document_id!r}") from exc
+        loaded.complete(db, documents_library.read(db).texts, folder, clock)
+
+
+@contextmanager
+def opened(folder: Path, settings: Settings, name: str) -> Iterator[Collection]:
+    """Open what ``build`` wrote with the same settings; ``name`` is shown in answers.
+
+    A model that is missing is named in every answer, and its stage is left out.
+    """
+    with index.opened(folder) as db:
+        found = of(db, Loaded.of(settings, folder), settings, folder, name)
+    yield found
+
+
+def of(db: Connection, loaded: Loaded, settings: Settings, folder: Path, name: str) -> Collection:
+    """Read a collection from the tables of its index, whose other files are in ``folder``."""
+    library = documents_library.read(db)
+    models = loaded.opened(db, library.texts, folder)
+    return Collection(name, library, Pipeline(settings, library.words, models))
+
+
+@dataclass(frozen=True)
+class Collection:
+    """An open collection."""
+
+    name: str
+    library: Library
+    pipeline: Pipeline
+    clock_ns: Callable[[], int] = field(default=time.perf_counter_ns)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Edges between chunks, made when they are first followed."""
+        dense = self.pipeline.models.dense
+        return Graph(Entities.of(self.library.named), dense.vectors if dense else None)
+
+    def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
+        """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps.
+
+        ``document_filter`` is the id of the only document to search; one that is not known has
+        no hits.
+        """
+        if top_k < 1:
+            raise ValueError(f"top_k is {top_k}; ask for one result at least")
+        began = self.clock_ns()
+        ranked = self.rank(query, document_filter)
+        best = zip(ranked.rows[:top_k].tolist(), ranked.scores[:top_k].tolist(), strict=True)
+        results = tuple(self.shown(row, score) for row, score in best)
+        return Response(
+            query=query,
+            collection=self.name,
+            search_time_ms=round((self.clock_ns() - began) / 1e6),
+            tier=self.pipeline.settings.tier,
+            stages_used=ranked.stages_used,
+            results=results,
+            missing=self.pipeline.models.missing,
+        )
+
+    def rank(self, query: str, document_filter: str | None = None) -> Ranked:
+        """Rank chunks; operators of the query and the filter hold for all of them."""
+        allowed = self.allowed(document_filter)
+        return self.pipeline.rank(query, gate(lambda: self.library.texts, query, allowed))
+
+    def expand(self, response: Response, most: int) -> list[Edge]:
+        """Find what is related to an answer and not in it (specification 004, section 6).
+
+        At most ``most`` chunks, the strongest edges first.
+        """
+        if not 0 <= most <= RANKED:
+            raise ValueError(f"{most} expansions were requested; 0 to {RANKED} can be had")
+        places = [result.provenance for result in response.results]
+        rows = [self.library.numbers[p.document_id, p.chunk_index] for p in places]
+        return self.graph.expand(rows, most)
+
+    def allowed(self, document: str | None) -> NDArray[np.bool_] | None:
+        """Return which chunks are of a document, shape (chunks,); None where none is named."""
+        if document is None:
+            return None
+        allowed = np.zeros(len(self.library.chunks), dtype=np.bool_)
+        allowed[self.library.of_document.get(document, [])] = True
+        return allowed
+
+    def shown(self, row: int, score: float) -> FoundChunk:
+        """Show a chunk with its place and what stands around it."""
+        chunk = self.library.chunks[row]
+        before, after = self.library.around(chunk)
+        source = self.library.sources[chunk.provenance.document_id]
+        embedded = self.pipeline.models.embedded_at
+        return FoundChunk(
+            text=chunk.text,
+            score=score,
+            provenance=chunk.provenance,
+            extraction=source.extraction,
+            context_before=before,
+            context_after=after,
+            ingested_at=self.library.ingested[source.document_id],
+            embedded_at=embedded[row] if embedded else None,
+        )
+
+
+def gate(texts: Callable[[], Sequence[str]], query: str, allowed: Mask | None) -> Mask | None:
+    """Narrow ``allowed``, shape (chunks,), by the constraints of a query.
+
+    ``None`` allows all. A query without operators gives ``allowed`` back and reads no text.
+    """
+    demands = held(query)
+    if not demands.parts:
+        return allowed
+    written = [spelled(unbroken(text)) for text in texts()]
+
+    def having(clause: Clause) -> Mask:
+        has = holds(clause)
+        return np.fromiter((has(one) for one in written), np.bool_, len(written))
+
+    found = mask(demands, having, np.ones(len(written), np.bool_))
+    return found if allowed is None else found & allowed

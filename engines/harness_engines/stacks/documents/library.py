@@ -1,0 +1,219 @@
+"""The documents and chunks of an index, as they were read and as they lie in its tables."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from sqlite3 import Connection
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from harness_engines.contract import StackSettings
+from harness_engines.stacks.documents.formats import Page, Source, joined, starts
+from harness_engines.stacks.documents.graph import named as entities
+from harness_engines.stacks.documents.recall import Bm25, words
+from harness_engines.stacks.documents.texts import (
+    Chunk,
+    Cutting,
+    Provenance,
+    Span,
+    chunk_id,
+    chunks,
+)
+
+
+class Settings(StackSettings):
+    """The specification's own choices, and those that stand beside them."""
+
+    tier: Literal["free", "pro"]
+    """``free`` recalls and ranks, ``pro`` reranks by late interaction as well."""
+    embedder: str
+    """E1, a model of ``harness_engines.vector.embedder``; empty for none."""
+    sparse: str
+    """E6, a model of ``harness_engines.sparse``; empty for none."""
+    max_tokens: int = Field(ge=8, le=512)
+    """How much of a chunk the models read."""
+    fusion: Literal["specification", "rank"]
+    """weight / (60 + 1 / score) as written, or weight / (60 + rank)."""
+    recall_weight: float = Field(default=0.0, ge=0.0)
+    """What the order of recall counts in a fusion by rank; the specification drops it."""
+    chunk_characters: int = Field(default=2000, ge=20)
+    chunk_overlap: int = Field(default=200, ge=0)
+    chunk_ends: Literal["break", "anywhere"] = "break"
+    """At a paragraph, a sentence or a word near its last character, or at that character."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if 2 * self.chunk_overlap >= self.chunk_characters:
+            raise ValueError("chunk_overlap: must be less than half of chunk_characters")
+        if self.tier == "pro" and not self.embedder:
+            raise ValueError("embedder: the tier pro reranks by its tokens and needs one")
+        if self.recall_weight and self.fusion != "rank":
+            raise ValueError('recall_weight: counts only where fusion is "rank"')
+        return self
+
+    @property
+    def cutting(self) -> Cutting:
+        """Sizes of chunks."""
+        return Cutting(self.chunk_characters, self.chunk_overlap, self.chunk_ends)
+
+
+@dataclass(frozen=True)
+class Library:
+    """What can be found and cited. Chunks come in the order of their ids."""
+
+    sources: dict[str, Source]
+    """By document id."""
+    chunks: tuple[Chunk, ...]
+    words: Bm25
+    named: tuple[tuple[str, ...], ...]
+    """Entities of each chunk."""
+    ingested: Mapping[str, str]
+    """When each document was read and cut, in UTC as ISO 8601."""
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """Texts of the chunks."""
+        return [chunk.text for chunk in self.chunks]
+
+    @cached_property
+    def numbers(self) -> dict[tuple[str, int], int]:
+        """Position of each chunk, by its document and its index there."""
+        return {
+            (chunk.provenance.document_id, chunk.provenance.chunk_index): number
+            for number, chunk in enumerate(self.chunks)
+        }
+
+    @cached_property
+    def of_document(self) -> dict[str, list[int]]:
+        """Positions of each document's chunks."""
+        found: dict[str, list[int]] = {}
+        for number, chunk in enumerate(self.chunks):
+            found.setdefault(chunk.provenance.document_id, []).append(number)
+        return found
+
+    def read(self, place: Provenance) -> str:
+        """Read a cited stretch out of the document as it is kept."""
+        pages = self.sources[place.document_id].pages
+        return joined(pages)[slice(*ends(pages, place))]
+
+    def around(self, chunk: Chunk) -> tuple[str, str]:
+        """Return what the chunks before and after add to a chunk; empty where there is none."""
+        place = chunk.provenance
+        return self._beside(place, -1), self._beside(place, 1)
+
+    def _beside(self, place: Provenance, step: int) -> str:
+        number = self.numbers.get((place.document_id, place.chunk_index + step))
+        if number is None:
+            return ""
+        other = self.chunks[number]
+        pages = self.sources[place.document_id].pages
+        start, end = ends(pages, place)
+        begin, _ = ends(pages, other.provenance)
+        if step < 0:
+            return other.text[: max(0, start - begin)].rstrip()
+        return other.text[max(0, end - begin) :].lstrip()
+
+
+def ends(pages: Sequence[Page], place: Provenance) -> tuple[int, int]:
+    """Return where a stretch begins and ends in the text of ``joined`` pages."""
+    begins = dict(zip((page.number for page in pages), starts(pages), strict=True))
+    last = place.page if place.page_end is None else place.page_end
+    return begins[place.page] + place.char_start, begins[last] + place.char_end
+
+
+TABLES = """
+CREATE TABLE source (path TEXT PRIMARY KEY, name TEXT NOT NULL, place TEXT NOT NULL,
+  extraction TEXT NOT NULL, ingested_at TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE page (path TEXT NOT NULL, at INTEGER NOT NULL, number INTEGER, text TEXT NOT NULL,
+  PRIMARY KEY (path, at));
+CREATE TABLE chunk (path TEXT NOT NULL, chunk_index INTEGER NOT NULL, place TEXT NOT NULL,
+  terms BLOB NOT NULL, counts BLOB NOT NULL, named TEXT NOT NULL,
+  PRIMARY KEY (path, chunk_index));
+CREATE TABLE word (id INTEGER PRIMARY KEY, word TEXT UNIQUE NOT NULL);
+"""
+
+
+def put(db: Connection, source: Source, cutting: Cutting, when: str) -> None:
+    """Cut a document, and take in its pages, and of each chunk its place, words and entities."""
+    path = source.document_id
+    about = (path, source.name, source.path, source.extraction, when)
+    db.execute("INSERT INTO source VALUES (?, ?, ?, ?, ?)", about)
+    pages = ((path, at, *page) for at, page in enumerate(source.pages))
+    db.executemany("INSERT INTO page VALUES (?, ?, ?, ?)", pages)
+    for chunk in chunks(source, cutting):
+        counted = Counter(words(chunk.text))
+        numbers, at = _numbers(db, counted), chunk.provenance
+        ends = (at.page, at.page_end, at.paragraphs, at.lines, at.char_start, at.char_end)
+        row = (
+            *(path, at.chunk_index, json.dumps(ends)),
+            np.array([numbers[word] for word in counted], dtype=np.int32).tobytes(),
+            np.array(list(counted.values()), dtype=np.int32).tobytes(),
+            json.dumps(sorted(entities(chunk.text))),
+        )
+        db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def drop(db: Connection, path: str) -> None:
+    """Return up what was made of a document."""
+    for table in ("source", "page", "chunk"):
+        db.execute(f"DELETE FROM {table} WHERE path = ?", (path,))  # noqa: S608  our own names
+
+
+def _numbers(db: Connection, counted: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the numbers of a chunk's words; a new word gets one."""
+    db.executemany("INSERT OR IGNORE INTO word (word) VALUES (?)", ((word,) for word in counted))
+    held = db.execute(
+        "SELECT word, id FROM word WHERE word IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(counted)),),
+    )
+    return dict(held.fetchall())
+
+
+def read(db: Connection) -> Library:
+    """Read what ``put`` took in, by the ids of chunks."""
+    pages: dict[str, list[Page]] = {}
+    for path, number, text in db.execute("SELECT path, number, text FROM page ORDER BY path, at"):
+        pages.setdefault(path, []).append(Page(number, text))
+    about = db.execute("SELECT * FROM source ORDER BY path").fetchall()
+    sources = {
+        path: Source(path, name, place, tuple(pages.get(path, ())), extraction)
+        for path, name, place, extraction, _ in about
+    }
+    texts = {path: joined(source.pages) for path, source in sources.items()}
+    rows = db.execute("SELECT path, chunk_index, place, terms, counts, named FROM chunk").fetchall()
+    rows.sort(key=lambda row: chunk_id(row[0], row[1]))
+    made = []
+    for path, index, said, *_ in rows:
+        place = _place(sources[path], index, json.loads(said))
+        made.append(Chunk(place, texts[path][slice(*ends(sources[path].pages, place))]))
+    numbers = dict(db.execute("SELECT word, id FROM word").fetchall())
+    return Library(
+        sources,
+        tuple(made),
+        Bm25.joined(numbers, [(row[3], row[4]) for row in rows]),
+        tuple(tuple(json.loads(row[5])) for row in rows),
+        {row[0]: row[4] for row in about},
+    )
+
+
+def _place(source: Source, index: int, said: list[Any]) -> Provenance:
+    page, page_end, paragraphs, lines, start, end = said
+    return Provenance(
+        document=source.name,
+        document_path=source.path,
+        document_id=source.document_id,
+        chunk_id=chunk_id(source.document_id, index),
+        chunk_index=index,
+        page=page,
+        page_end=page_end,
+        paragraphs=Span(*paragraphs),
+        lines=Span(*lines),
+        char_start=start,
+        char_end=end,
+    )

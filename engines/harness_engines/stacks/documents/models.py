@@ -1,0 +1,318 @@
+"""What models make of chunks, for stages 2 and 3."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Literal, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import IndexNotReady, ModelNotReady
+from harness.core.files import replacing
+from harness_engines import contract
+from harness_engines.kept.cached import Cached, Clock, complete, matrix, now, vectors_of
+from harness_engines.rerank import tokens as rerank_tokens
+from harness_engines.rerank.tokens import TokenStore, maxsim, write_tokens
+from harness_engines.sparse import SparseStore, Splade, encode_all, sparse_model
+from harness_engines.sparse import loaded as loaded_encoder
+from harness_engines.stacks.documents.library import Settings
+from harness_engines.stacks.documents.recall import unbroken
+from harness_engines.vector.embedder import OnnxEmbedder, loaded, model, unit
+from harness_engines.vector.scan import COSINE_DIGITS, Half, exact_dots
+
+DIMENSION = 64
+"""Specification 004, section 5: one vector of 64 a token."""
+NOTHING = 1e-6
+"""Share of the largest eigenvalue below which a direction is what half precision rounds."""
+TOKENS_AT_ONCE = 1 << 15
+TOKENS, PROJECTION = "tokens.bin", "projection.npz"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """A linear map of token vectors."""
+
+    components: NDArray[np.float32]
+    """Shape (from, ``DIMENSION``); a column is a unit vector, or zeros."""
+    kept: float
+    """Share of the tokens' squared length that survives, in [0, 1]; 1 where there are none."""
+
+    @classmethod
+    def fit(cls, vectors: NDArray[np.float16]) -> Projection:
+        """Fit to token vectors, shape (tokens, from); they may be mapped from a file."""
+        width = vectors.shape[1]
+        moment = np.zeros((width, width))
+        for low in range(0, len(vectors), TOKENS_AT_ONCE):
+            part = np.asarray(vectors[low : low + TOKENS_AT_ONCE], dtype=np.float32)
+            moment += part.T @ part
+        values, columns = np.linalg.eigh(moment)
+        values, columns = values[::-1][:DIMENSION], columns[:, ::-1][:, :DIMENSION]
+        strongest = np.abs(columns).argmax(axis=0)
+        columns = columns * np.sign(columns[strongest, np.arange(columns.shape[1])])
+        columns = columns * (values > NOTHING * max(values[0], 0.0))
+        whole = float(np.trace(moment))
+        kept = float(values.clip(0.0).sum()) / whole if whole > 0 else 1.0
+        return cls(columns.astype(np.float32), min(1.0, kept))
+
+    def __call__(self, vectors: NDArray[np.float16]) -> NDArray[np.float16]:
+        """Map token vectors and scale them to length 1; shape (tokens, ``DIMENSION``)."""
+        shorter = np.asarray(vectors, dtype=np.float32) @ self.components
+        return unit(shorter).astype(np.float16)
+
+    def write(self, path: Path) -> None:
+        """Write the map."""
+        with replacing(path) as beside, beside.open("wb") as file:
+            np.savez(file, allow_pickle=False, components=self.components, kept=np.array(self.kept))
+
+    @classmethod
+    def open(cls, path: Path, width: int) -> Projection:
+        """Read a map of vectors of ``width``."""
+        try:
+            with path.open("rb") as file, np.load(file) as part:
+                found = cls(part["components"], float(part["kept"]))
+        except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile) as exc:
+            raise IndexNotReady(f"{path}: {exc}. Build it again: harness stage index") from exc
+        if found.components.shape != (width, DIMENSION):
+            raise IndexNotReady(
+                f"{path}: maps {found.components.shape} and not {(width, DIMENSION)}."
+                " Build it again: harness stage index"
+            )
+        return found
+
+
+MODEL_NOT_READY = "MODEL_NOT_READY"
+UNFINISHED = "has not read every chunk yet; index the folder to the end"
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float64]
+
+
+class Missing(NamedTuple):
+    """A model that was requested and is not there."""
+
+    part: Literal["E1", "E6", "E12"]
+    why: str
+    reason: str = MODEL_NOT_READY
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """E1: one vector a chunk."""
+
+    embedder: OnnxEmbedder
+    vectors: Half
+    """Shape (chunks, dimension)."""
+
+    def cosines(self, text: str, rows: Rows) -> Scores:
+        """Cosine of a query with chunks, shape (rows,)."""
+        query = self.embedder.embed([text])[0].astype(np.float16)
+        cosines: Scores = exact_dots(self.vectors[rows], query)
+        return cosines.round(COSINE_DIGITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """E6: weighted terms of each chunk."""
+
+    encoder: Splade
+    store: SparseStore
+
+    def dots(self, text: str, rows: Rows) -> Scores:
+        """Dot product of a query's terms with those of chunks, shape (rows,)."""
+        return self.store.dots(self.encoder.encode(text), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """E12: one short vector a token."""
+
+    embedder: OnnxEmbedder
+    projection: Projection
+    tokens: TokenStore
+
+    def maxsims(self, text: str, rows: Rows) -> Scores:
+        """Mean over the query's tokens of the best cosine in each chunk, shape (rows,)."""
+        query = self.projection(self.embedder.read([text]).tokens[0].astype(np.float16))
+        return np.array([maxsim(query, self.tokens.of(row)) for row in rows.tolist()])
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """What an index has to rank with; None where the settings want none, or it is missing."""
+
+    dense: Dense | None
+    sparse: Sparse | None
+    late: Late | None
+    missing: tuple[Missing, ...]
+    embedded_at: tuple[str, ...] = ()
+    """When the last model read each chunk; empty where none did."""
+
+
+def embedder_of(settings: Settings) -> OnnxEmbedder:
+    """Open E1, whose tokens are E12."""
+    return loaded(model(settings.embedder), settings.max_tokens)
+
+
+def encoder_of(settings: Settings) -> Splade:
+    """Open E6."""
+    return loaded_encoder(sparse_model(settings.sparse), settings.max_tokens)
+
+
+def identity(settings: Settings) -> str:
+    """Describe what vectors depend on beside their texts."""
+    parts = []
+    if settings.embedder:
+        parts.append(embedder_of(settings).identity)
+    if settings.sparse:
+        parts.append(encoder_of(settings).identity)
+    return ", ".join(parts)
+
+
+def read_by_models(text: str) -> str:
+    """Join broken words, collapse white space: how a file is laid out is not what it says."""
+    return " ".join(unbroken(text).split())
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The models of an arm that are there."""
+
+    embedder: OnnxEmbedder | None
+    encoder: Splade | None
+    is_late: bool
+    """Whether chunks are reranked token by token."""
+    missing: tuple[Missing, ...]
+    cache: Path
+
+    @classmethod
+    def of(cls, settings: Settings, cache: Path) -> Loaded:
+        """Load what the settings name; what is absent is named, and does not stop the rest."""
+        embedder, encoder = None, None
+        missing: list[Missing] = []
+        is_late = settings.tier == "pro"
+        try:
+            embedder = embedder_of(settings) if settings.embedder else None
+        except ModelNotReady as exc:
+            missing.append(Missing("E1", str(exc)))
+            missing += [Missing("E12", str(exc))] if is_late else []
+        try:
+            encoder = encoder_of(settings) if settings.sparse else None
+        except ModelNotReady as exc:
+            missing.append(Missing("E6", str(exc)))
+        return cls(embedder, encoder, is_late and embedder is not None, tuple(missing), cache)
+
+    @property
+    def identity(self) -> str:
+        """What ``complete`` depends on beside the texts."""
+        there = [model.identity for model in (self.embedder, self.encoder) if model is not None]
+        return ", ".join([*there, *([TOKENS] if self.is_late else [])])
+
+    def complete(
+        self, db: Connection, texts: Sequence[str], folder: Path, clock: Clock = now
+    ) -> None:
+        """Embed, by the models that are there, the texts that they have not read yet.
+
+        Tokens come first: the pass that makes them makes the vectors of E1. Until they are
+        projected they take 768 bytes each beside the index in ``folder``.
+        """
+        said = [read_by_models(text) for text in texts]
+        if self.is_late and self.embedder is not None:
+            _write_late(self.embedder, said, folder, self.cache)
+        complete(db, [one for one in (self._dense, self._sparse) if one is not None], said, clock)
+
+    def opened(self, db: Connection, texts: Sequence[str], folder: Path) -> Models:
+        """Open what the models made of chunks; one that has not read them all is missing."""
+        said = [read_by_models(text) for text in texts]
+        missing, dense, sparse, late = list(self.missing), None, None, None
+        times: list[tuple[str, ...]] = []
+        if self.embedder is not None and self._dense is not None:
+            if made := self._dense.of(db, said):
+                dense = Dense(self.embedder, matrix(made.values, self.embedder.dimension))
+                times.append(made.made_at)
+            else:
+                missing.append(Missing("E1", UNFINISHED))
+        if self.embedder is not None and self.is_late:
+            if _late_file(folder, TOKENS, self.embedder, said).is_file():
+                late = _late(self.embedder, said, folder)
+            else:
+                missing.append(Missing("E12", UNFINISHED))
+        if self.encoder is not None and self._sparse is not None:
+            if made := self._sparse.of(db, said):
+                terms = self.encoder.model.terms
+                sparse = Sparse(self.encoder, SparseStore.of(list(map(_terms, made.values)), terms))
+                times.append(made.made_at)
+            else:
+                missing.append(Missing("E6", UNFINISHED))
+        embedded_at = tuple(map(max, zip(*times, strict=True)))
+        return Models(dense, sparse, late, tuple(missing), embedded_at)
+
+    @property
+    def _dense(self) -> Cached | None:
+        return vectors_of(self.embedder, self.cache) if self.embedder is not None else None
+
+    @property
+    def _sparse(self) -> Cached | None:
+        encoder, cache = self.encoder, self.cache
+        if encoder is None:
+            return None
+
+        def make(texts: Sequence[str]) -> Iterable[bytes]:
+            made = encode_all(texts, encoder, encoder.model.terms, cache)
+            cuts = made.offsets[1:-1]
+            parts = zip(np.split(made.terms, cuts), np.split(made.weights, cuts), strict=True)
+            return (terms.tobytes() + weights.tobytes() for terms, weights in parts)
+
+        return Cached(encoder.identity, make)
+
+
+def _terms(value: bytes) -> tuple[Rows, Half]:
+    """Read terms and, as long, their weights."""
+    half = len(value) // 2
+    terms = np.frombuffer(value[:half], dtype=np.uint16)
+    return terms.astype(np.int64), np.frombuffer(value[half:], dtype=np.float16)
+
+
+def _write_late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path, cache: Path) -> None:
+    """Write the tokens of texts, and drop those of other texts."""
+    to = _late_file(folder, TOKENS, embedder, texts)
+    if to.is_file():
+        return
+    whole = folder / f"{TOKENS}.whole"
+    write_tokens(whole, range(len(texts)), texts, embedder, cache)
+    tokens = TokenStore.open(whole, embedder.identity, embedder.dimension)
+    projection = Projection.fit(tokens.vectors)
+
+    def fill(slab: Half, offsets: rerank_tokens.Ids) -> None:
+        for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+            slab[low:high] = projection(tokens.vectors[low:high])
+
+    lengths = np.diff(tokens.offsets)
+    for kind in (TOKENS, PROJECTION):
+        for old in folder.glob(f"*-{kind}"):
+            old.unlink()
+    projection.write(_late_file(folder, PROJECTION, embedder, texts))
+    rerank_tokens.write(to, embedder.identity, DIMENSION, tokens.ids, lengths, fill=fill)
+    whole.unlink()
+
+
+def _late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path) -> Late:
+    where = _late_file(folder, PROJECTION, embedder, texts)
+    projection = Projection.open(where, embedder.dimension)
+    try:
+        where = _late_file(folder, TOKENS, embedder, texts)
+        tokens = TokenStore.open(where, embedder.identity, DIMENSION)
+    except contract.IndexUnavailable as exc:
+        raise IndexNotReady(f"{exc}. Build it again: harness stage index") from exc
+    return Late(embedder, projection, tokens)
+
+
+def _late_file(folder: Path, kind: str, embedder: OnnxEmbedder, texts: Sequence[str]) -> Path:
+    """Name a file by its texts: one of other texts is never taken for it."""
+    said = hashlib.sha256("\0".join([embedder.identity, *texts]).encode("utf-8", "replace"))
+    return folder / f"{said.hexdigest()[:16]}-{kind}"

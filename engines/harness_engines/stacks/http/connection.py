@@ -1,0 +1,355 @@
+"""Requests to the server, and who answers them."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from threading import Event, Lock, Thread
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+
+import httpx
+
+from harness.core.digest import of_json
+from harness.core.errors import IndexNotReady, InvalidArm
+from harness.core.formats import json_of
+from harness.core.printable import one_line
+from harness_engines.stacks.http.settings import Headers, NoMatch, Probe, Settings, compiled
+from harness_engines.stacks.http.settings import filled as headers_filled
+
+QUOTED = 200
+"""Characters of a server's own words that a message repeats."""
+
+
+class NoAnswer(Exception):
+    """The server did not answer as a search does; the query has failed."""
+
+
+class Malformed(NoAnswer):
+    """What came is not an answer as the arm's file describes it."""
+
+
+def of_status(status: int, url: str, location: str, said: str) -> str:
+    """Describe what a status other than 2xx means."""
+    name = f"HTTP {status} from {url}"
+    quoted = f"{name}: {one_line(said, QUOTED)}" if said.strip() else name
+    if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+        return f"{name}: it redirects to {one_line(location, QUOTED)}. Write that address as url"
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return f"{quoted}. The server refuses the credentials: check headers"
+    if status == HTTPStatus.NOT_FOUND:
+        return f"{quoted}. No such path or index: check url"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return f"{quoted}. The server sheds load: set rate_per_s, or run fewer at once"
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return f"{quoted}. The server does not take the request: check query and body"
+    return f"{quoted}. See the server's log"
+
+
+def of_transport(exc: Exception, url: str, *, key: str = "url") -> str:
+    """Name the outcome of a request that has no status; ``key`` of the arm has the address."""
+    if is_tls(exc):
+        return (
+            f"{url}: the certificate is not trusted ({one_line(str(exc), QUOTED)})."
+            " Name the authority's PEM file as ca_file"
+        )
+    if isinstance(exc, httpx.ConnectError):
+        return f"{url}: cannot connect ({one_line(str(exc), QUOTED)}). Start it, or correct {key}"
+    said = one_line(str(exc), QUOTED) or type(exc).__name__
+    return f"{url}: the connection ended before the answer did ({said})"
+
+
+def is_tls(exc: BaseException | None) -> bool:
+    """Return whether TLS is what failed."""
+    while exc is not None:
+        if isinstance(exc, ssl.SSLError) or "certificate verify failed" in str(exc).lower():
+            return True
+        exc = exc.__cause__ or exc.__context__
+    return False
+
+
+TRIED_AGAIN = frozenset({429, 502, 503, 504})
+MAX_BYTES = 64 << 20
+"""Of an answer."""
+MAX_CODINGS = 4
+"""Ways in which an answer is packed one over the other; each takes memory before the first byte."""
+FIRST_WAIT_S = 0.1
+"""Before the second attempt, where the server names no time; it doubles."""
+OK = range(200, 300)
+
+
+class Request(NamedTuple):
+    """What is sent; ``body`` becomes JSON, and None sends none."""
+
+    method: str
+    url: str
+    query: Mapping[str, Any] | None = None
+    body: object = None
+    paced: bool = True
+    """Whether ``rate_per_s`` counts it; probes are few."""
+
+
+class Got(NamedTuple):
+    """An answer, and how many attempts failed before it."""
+
+    answer: Any
+    retries: int
+    limited: int
+    """Of these, how many the server answered with 429."""
+
+
+class _Again(Exception):
+    """An attempt failed in a way that may pass; ``wait_s`` is what the server asks for."""
+
+    def __init__(self, why: str, wait_s: float | None = None, *, limited: bool = False) -> None:
+        super().__init__(why)
+        self.wait_s, self.limited = wait_s, limited
+
+
+def exchange(
+    client: httpx.Client, request: httpx.Request, until: float, most: int = MAX_BYTES
+) -> tuple[httpx.Response, bytes]:
+    """Send a request, and read its answer whole."""
+    response = client.send(request, stream=True)
+    try:
+        coded = response.headers.get("content-encoding", "").count(",") + 1
+        if coded > MAX_CODINGS:
+            raise Malformed(f"{response.url}: the answer is packed {coded:,} times over")
+        parts, size = [], 0
+        for part in response.iter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise Malformed(f"{response.url}: the answer has over {most >> 20} MiB")
+            if monotonic() > until:
+                raise TimeoutError
+    finally:
+        response.close()
+    return response, b"".join(parts)
+
+
+@dataclass(slots=True)
+class Connection:
+    """A pool of connections to one server; threads may share it."""
+
+    client: httpx.Client
+    settings: Settings
+    headers: Headers
+    _lock: Lock = field(default_factory=Lock)
+    _next_s: float = 0.0
+
+    def call(self, request: Request) -> Got:
+        """Send a request, again where the server asks for it, and give the JSON of the answer."""
+        until = monotonic() + self.settings.timeout_s
+        retries = limited = 0
+        while True:
+            if request.paced:
+                self._wait_for_turn(until)
+            try:
+                return Got(self._once(request, until), retries, limited)
+            except _Again as exc:
+                wait_s = FIRST_WAIT_S * 2**retries if exc.wait_s is None else exc.wait_s
+                if retries >= self.settings.retries:
+                    raise NoAnswer(f"{exc} (attempts: {retries + 1})") from exc
+                if monotonic() + wait_s >= until:
+                    raise NoAnswer(
+                        f"{exc} (attempts: {retries + 1}; the next is due in {wait_s:g} s,"
+                        f" beyond timeout_s = {self.settings.timeout_s:g})"
+                    ) from exc
+                retries += 1
+                limited += exc.limited
+                sleep(wait_s)
+
+    def _once(self, wanted: Request, until: float) -> Any:  # noqa: ANN401  any JSON
+        url = wanted.url
+        request = self.client.build_request(
+            wanted.method,
+            url,
+            params=wanted.query or None,
+            json=wanted.body,
+            timeout=max(until - monotonic(), 0.001),
+        )
+        try:
+            response, said = exchange(self.client, request, until)
+        except (httpx.TimeoutException, TimeoutError) as exc:
+            limit = f"{self.settings.timeout_s:g} s"
+            raise TimeoutError(f"{url}: no whole answer within {limit}") from exc
+        except httpx.TransportError as exc:
+            why = self.headers.hide(of_transport(exc, url))
+            if is_tls(exc):
+                raise NoAnswer(why) from exc
+            raise _Again(why) from exc
+        if response.status_code not in OK:
+            status, told = response.status_code, said[: 4 * QUOTED].decode("utf-8", "replace")
+            location = response.headers.get("location", "")
+            why = self.headers.hide(of_status(status, url, location, told))
+            if status not in TRIED_AGAIN:
+                raise NoAnswer(why)
+            wait_s = seconds(response.headers.get("retry-after", ""))
+            raise _Again(why, wait_s, limited=status == HTTPStatus.TOO_MANY_REQUESTS)
+        try:
+            return json_of(said.decode("utf-8"))
+        except ValueError as exc:
+            kind = response.headers.get("content-type", "no content type")
+            raise Malformed(f"{url}: the answer is not JSON ({exc}; {kind})") from exc
+
+    def _wait_for_turn(self, until: float) -> None:
+        """Keep to ``rate_per_s``, over all threads."""
+        if not self.settings.rate_per_s:
+            return
+        with self._lock:
+            turn = max(self._next_s, monotonic())
+            if turn >= until:
+                rate = self.settings.rate_per_s
+                raise TimeoutError(f"no turn within the time limit at rate_per_s = {rate:g}")
+            self._next_s = turn + 1 / self.settings.rate_per_s
+        sleep(max(turn - monotonic(), 0.0))
+
+
+def seconds(told: str) -> float | None:
+    """Read Retry-After: seconds, or a date; None where it is neither."""
+    if told.strip().isdecimal():
+        return float(told)
+    try:
+        at = parsedate_to_datetime(told)
+    except (ValueError, OverflowError):
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return max((at - datetime.now(UTC)).total_seconds(), 0.0)
+
+
+@contextmanager
+def connected(settings: Settings) -> Iterator[Connection]:
+    """Open a pool of connections; nothing is sent yet."""
+    headers = headers_filled(settings.headers)
+    limits = httpx.Limits(
+        max_connections=settings.connections, max_keepalive_connections=settings.connections
+    )
+    client = httpx.Client(
+        headers=headers.values,
+        verify=_trust(settings),
+        limits=limits,
+        trust_env=False,
+        follow_redirects=False,
+    )
+    with client:
+        yield Connection(client, settings, headers)
+
+
+def _trust(settings: Settings) -> ssl.SSLContext | bool:
+    """Read the authorities' certificates, which takes a while, only where TLS is spoken."""
+    if not settings.ca_file and not any(url.startswith("https:") for url in settings.urls):
+        return False
+    if not settings.ca_file:
+        return settings.verify
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    except (OSError, ssl.SSLError) as exc:
+        raise IndexNotReady(
+            f"ca_file {settings.ca_file}: cannot be read ({exc}). Name a PEM file"
+        ) from exc
+
+
+DIGITS = 16
+"""Of a digest that stands for a generation of many values."""
+PATIENCE_S = 5.0
+"""How long the end waits for a probe that is under way."""
+
+
+class Identity(NamedTuple):
+    """What the probes told; empty and None are not told."""
+
+    version: str
+    documents: int | None
+    generation: str
+
+    def __str__(self) -> str:
+        parts = [f"version {self.version}"] if self.version else []
+        parts += [f"{self.documents} documents"] if self.documents is not None else []
+        parts += [f"generation {self.generation}"] if self.generation else []
+        return ", ".join(parts)
+
+
+def word(value: object) -> str:
+    """Write what a server tells as one short text, always the same for the same value."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return str(value)
+    return of_json(value)[:DIGITS]
+
+
+def asked(to: Connection) -> Identity:
+    """Send the probes."""
+    told: dict[str, Any] = {}
+    for probe in to.settings.probe:
+        try:
+            body = json_of(probe.body) if probe.body else None
+            told |= _read(probe, to.call(Request(probe.method, probe.url, body=body, paced=False)))
+        except (NoAnswer, NoMatch, TimeoutError) as exc:
+            raise IndexNotReady(f"the probe does not say who answers: {exc}") from exc
+    count = told.get("documents")
+    return Identity(word(told.get("version", "")), count, word(told.get("generation", "")))
+
+
+def _read(probe: Probe, got: Got) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key in ("version", "documents", "generation"):
+        text = getattr(probe, key)
+        if not text:
+            continue
+        value = compiled(text)(got.answer)
+        if value in (None, "", [], {}):
+            raise IndexNotReady(
+                f"{probe.url}: nothing matches {key} = {text!r} of the probe. Correct it"
+            )
+        if key == "documents" and (isinstance(value, bool) or not isinstance(value, int)):
+            raise IndexNotReady(f"{probe.url}: documents = {text!r} is {value!r}, not a count")
+        found[key] = value
+    return found
+
+
+@dataclass(slots=True)
+class Watch:
+    """Compares who answers with who did at the beginning, from time to time."""
+
+    settings: Settings
+    began: Identity
+    ended: Event = field(default_factory=Event)
+    moved: str = ""
+    """How the server differs; empty while it does not."""
+
+    def compare(self, to: Connection) -> None:
+        """Ask once more."""
+        now = asked(to)
+        if now != self.began and not self.moved:
+            self.moved = f"the index moved while queries ran: it was {self.began}, it is {now}"
+
+    def run(self) -> None:
+        """Ask every so often, over a connection of its own, until the end."""
+        with connected(self.settings) as to:
+            while not self.ended.wait(self.settings.probe_every_s):
+                with suppress(IndexNotReady):  # it fails its queries too, and the end asks again
+                    self.compare(to)
+
+
+@contextmanager
+def watched(to: Connection, began: Identity) -> Iterator[Watch]:
+    """Watch who answers while the block runs, and ask a last time after it."""
+    watch = Watch(to.settings, began)
+    thread = Thread(target=watch.run, name="http-probe", daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        watch.ended.set()
+        thread.join(PATIENCE_S)
+    watch.compare(to)
+    if watch.moved:
+        raise InvalidArm(
+            f"{to.settings.url}: {watch.moved}. Nothing is scored."
+            " Let indexing end, build again (harness stage index), and replay"
+        )

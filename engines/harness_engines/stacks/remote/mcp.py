@@ -1,0 +1,450 @@
+"""Message search that runs elsewhere and speaks MCP: any server with the tools of section 6."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, TextIO
+
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.errors import IndexNotReady, first_of
+from harness.core.files import write_text
+from harness.core.records import Document, Scalar
+from harness_engines import contract
+from harness_engines.contract import StackSettings
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import written
+
+SAME = {
+    "importance": "importance",
+    "direction": "direction",
+    "agent_name": "agent_name",
+    "thread_id": "thread_id",
+    "sender_name": "sender",
+    "recipient_name": "recipient",
+    "ranking": "ranking",
+}
+"""Params that are texts, and the tools' names for them."""
+TIMES = {"min_ts": "date_start", "max_ts": "date_end"}
+WITHIN = {"project_id", "product_id", "ack_required", "min_score"}
+
+
+class NotExpressible(Exception):
+    """A param that the tools have no argument for; leaving it out would ask something else."""
+
+
+Call = tuple[str, dict[str, Any]]
+"""Which tool is called, and with what beside limit and cursor."""
+
+
+class Asking(StackSettings):
+    """How an arm asks its server."""
+
+    tool: str
+    product_tool: str
+    """Tool for queries about a product; empty without one."""
+    project_key: str
+    """Sent where a query names no project."""
+    project_slug: str
+    product_name: str
+    """Slug and name with ``{}`` for the number in ``project_id`` and ``product_id``; empty where it
+    cannot be told."""
+    mode: str
+    """Sent with every query; empty leaves it to the server."""
+
+    def call(self, text: str, params: Mapping[str, Scalar]) -> Call:
+        """Write a query as a call."""
+        given = {name: value for name, value in params.items() if value is not None}
+        strange = sorted(set(given) - set(SAME) - set(TIMES) - WITHIN)
+        if strange:
+            raise NotExpressible(f"the tools have no argument for {strange[0]}")
+        tool, arguments = self._within(given)
+        arguments |= {"query": text, "explain": True}
+        if self.mode:
+            arguments["mode"] = self.mode
+        arguments |= {SAME[name]: _word(name, given[name]) for name in SAME if name in given}
+        arguments |= {TIMES[name]: _instant(name, given[name]) for name in TIMES if name in given}
+        if "ack_required" in given:
+            arguments["ack_required"] = bool(given["ack_required"])
+        if "min_score" in given:
+            arguments["min_score"] = given["min_score"]
+        return tool, arguments
+
+    def _within(self, given: Mapping[str, Scalar]) -> Call:
+        """Return where to search; a project goes before a product (section 7.2)."""
+        if "project_id" in given:
+            slug = _named("project_id", self.project_slug, given["project_id"])
+            return self.tool, {"project_key": slug}
+        if "product_id" in given:
+            if not self.product_tool:
+                raise NotExpressible("the arm names no product_tool for product_id")
+            name = _named("product_id", self.product_name, given["product_id"])
+            return self.product_tool, {"product_key": name}
+        return self.tool, {"project_key": self.project_key}
+
+
+def _named(param: str, form: str, value: Scalar) -> str:
+    if not form:
+        raise NotExpressible(f"the arm does not say how the server names a {param}")
+    return form.replace("{}", str(value))
+
+
+def _word(name: str, value: Scalar) -> str:
+    if not str(value).strip():
+        raise NotExpressible(f"{name} is empty, which the tools take for not given")
+    return str(value)
+
+
+def _instant(name: str, value: Scalar) -> str:
+    try:
+        return written(int(value or 0))
+    except (ValueError, OverflowError) as exc:
+        raise NotExpressible(f"{name} {value!r} is not an instant of the years 1 to 9999") from exc
+
+
+class ToolFailed(Exception):
+    """The server answered that the call failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An open connection; calls block."""
+
+    portal: BlockingPortal
+    client: Client
+    timeout_s: float
+    server: str
+    """Name and version that the server gave of itself; empty where it gave none."""
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call a tool and give the structured content of its answer."""
+        json.dumps(arguments, ensure_ascii=False).encode()
+        return self.portal.call(self._call, tool, arguments)
+
+    async def _call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call without the SDK's check of the whole answer against the tool's schema.
+
+        That takes several times as long as the call; ``page.read`` checks what is read.
+        """
+        params = CallToolRequestParams(name=tool, arguments=dict(arguments))
+        with anyio.fail_after(self.timeout_s):
+            found = await self.client.session.send_request(
+                CallToolRequest(params=params), CallToolResult
+            )
+        if found.is_error:
+            said = "; ".join(getattr(part, "text", part.type) for part in found.content)
+            raise ToolFailed(said or f"{tool} failed and does not say why")
+        if not isinstance(found.structured_content, dict):
+            raise ToolFailed(f"{tool} gave no structured content")
+        return found.structured_content
+
+
+@contextmanager
+def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Connection]:
+    """Start ``command`` and speak to it over its pipes, or speak to ``url`` where that is given.
+
+    What fails while connected is passed on as it is: the event loop would make a group of it.
+    """
+    where = url.partition("?")[0] or " ".join(command)
+    with ExitStack() as stack:
+        log = _log(stack)
+        portal = stack.enter_context(start_blocking_portal())
+        opened = portal.wrap_async_context_manager(_opened(command, url, timeout_s, log))
+        try:
+            client = opened.__enter__()
+        except Exception as exc:
+            first = first_of(exc)
+            raise IndexNotReady(
+                f"{where}: no MCP server answers ({type(first).__name__}: {first})."
+                " Start it, or correct the arm"
+            ) from exc
+        stack.callback(_close, opened)
+        about = client.server_info
+        server = f"{about.name} {about.version}" if about else ""
+        yield Connection(portal, client, timeout_s, server)
+
+
+def _close(opened: AbstractContextManager[Client]) -> None:
+    """Close; a connection that was lost says so again here, when each query has told already."""
+    with suppress(Exception):
+        opened.__exit__(None, None, None)
+
+
+@asynccontextmanager
+async def _opened(
+    command: Sequence[str], url: str, timeout_s: float, log: TextIO
+) -> AsyncIterator[Client]:
+    deadline = anyio.current_time() + timeout_s
+    with anyio.CancelScope(deadline=deadline) as scope:
+        started = url or stdio_client(
+            StdioServerParameters(command=command[0], args=list(command[1:])), errlog=log
+        )
+        async with Client(started, read_timeout_seconds=timeout_s, cache=None) as client:
+            scope.deadline = math.inf
+            try:
+                yield client
+            finally:
+                scope.deadline = anyio.current_time() + timeout_s
+    if scope.cancelled_caught:
+        raise TimeoutError(f"not within {timeout_s:g} s")
+
+
+def _log(stack: ExitStack) -> TextIO:
+    """Return the real error stream for a server to log to; a test may have put another in place."""
+    if sys.__stderr__ is not None:
+        return sys.__stderr__
+    return stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123  not a path
+
+
+class Malformed(Exception):
+    """The server's answer is not the one that section 6 describes."""
+
+
+class Part(BaseModel):
+    """What is read of an answer; a server may say more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class Item(Part):
+    """A message found. A server that gives no scores gives an order all the same."""
+
+    id: int | str
+    score: float | None = None
+    raw_score: float | None = None
+
+
+class Explain(Part):
+    """Who answered, as far as section 5 says it."""
+
+    engine: str | None = None
+    actual_mode: str | None = None
+    mode_downgraded: bool = False
+    used_like_fallback: bool = False
+    cursor_invalidated: bool = False
+    note: str = ""
+
+
+class Diagnostics(Part):
+    """Present where an answer is degraded, or the query says nothing."""
+
+    degraded: bool = True
+    reason: str = ""
+
+
+class ServedBy(Part):
+    """Which index answered, where a server says so."""
+
+    fingerprint: str
+    documents: int | None = None
+    corpus_sha256: str | None = None
+
+
+class Page(Part):
+    """One page."""
+
+    result: list[Item]
+    next_cursor: str | None = None
+    explain: Explain | None = None
+    diagnostics: Diagnostics | None = None
+    served_by: ServedBy | None = None
+
+    @property
+    def note(self) -> str:
+        """How the query was understood or degraded, in the server's words."""
+        if self.diagnostics is not None:
+            return self.diagnostics.reason or "degraded"
+        return self.explain.note if self.explain else ""
+
+    def is_of(self, engine: str, mode: str, version: str) -> bool:
+        """Return whether ``engine`` answered, fully, in ``mode`` (any where empty), and says so."""
+        said = self.explain
+        if said is None or said.engine != engine:
+            return False
+        if self.diagnostics is not None and self.diagnostics.degraded:
+            return False
+        if mode and said.actual_mode != mode:
+            return False
+        if said.mode_downgraded or said.used_like_fallback or said.cursor_invalidated:
+            return False
+        return self.served_by is None or self.served_by.fingerprint == version
+
+
+def read_page(answer: Mapping[str, Any], limit: int) -> Page:
+    """Read a page of at most ``limit`` messages."""
+    try:
+        page = Page.model_validate(answer)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise Malformed(f"the answer's {place}: {first['msg']}") from exc
+    if len(page.result) > limit:
+        raise Malformed(f"{len(page.result)} messages came, {limit} were requested")
+    if page.next_cursor is not None and not page.result:
+        raise Malformed("an empty page has a next_cursor")
+    scored = [item.score is not None for item in page.result]
+    if any(scored) and not all(scored):
+        raise Malformed("some messages have a score, some have not")
+    numbers = [n for i in page.result for n in (i.score, i.raw_score) if n is not None]
+    if not all(map(math.isfinite, numbers)):
+        raise Malformed("a score is NaN or infinite")
+    return page
+
+
+ENGINE, IDS = "remote-mcp", "ids.json"
+PROBE = "a"
+"""Asked when an index is made, to learn of which documents the server's is."""
+
+
+class Settings(Asking):
+    """Where the server is, how it is queried, and who is meant to answer."""
+
+    transport: Literal["stdio", "http"]
+    command: list[str]
+    """Program and arguments that are started for ``stdio``; empty for ``http``."""
+    url: str
+    """Address for ``http``; empty for ``stdio``."""
+    engine: str
+    """What explain must name as the engine for an answer to be this arm's."""
+    ids: Literal["ordinal", "verbatim"]
+    """``ordinal``: ids count the documents from 1 in byte order; ``verbatim``: ids are theirs."""
+    page_size: int = Field(ge=1, le=1000)
+    timeout_s: float = Field(gt=0, le=86_400)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        stdio = self.transport == "stdio"
+        if stdio != bool(self.command) or stdio == bool(self.url):
+            raise ValueError("stdio needs a command and no url, http a url and no command")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    settings: Settings
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        """Note the documents' ids, and which server holds them; nothing is sent to it."""
+
+        def fill(passing: Iterable[Document]) -> None:
+            write_text(index / IDS, json.dumps(sorted(one.doc_id for one in passing)))
+
+        with self._connected() as to:
+            made = contract.record(index, documents, fill, **self._made_by(to))
+            self._check_corpus(to, made)
+        return made
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        made = contract.read(index)
+        doc_ids = contract.read_ids(index / IDS)
+        contract.check_count(index, made, len(doc_ids))
+        with self._connected() as to:
+            contract.check_made_by(index, made, **self._made_by(to))
+            yield RemoteSearcher(to, doc_ids, made, self.settings)
+
+    def _made_by(self, to: Connection) -> dict[str, Any]:
+        return {"engine": ENGINE, "version": to.server, "settings": self.settings.model_dump()}
+
+    def _connected(self) -> AbstractContextManager[Connection]:
+        given = self.settings
+        return connected(given.command, given.url, given.timeout_s)
+
+    def _check_corpus(self, to: Connection, made: Manifest) -> None:
+        """Hold the server's documents against ours, where it says what it has."""
+        tool, arguments = self.settings.call(PROBE, {})
+        try:
+            said = read_page(to.call(tool, {**arguments, "limit": 1}), 1).served_by
+        except Exception as exc:
+            raise IndexNotReady(f"{to.server}: cannot be queried ({exc}). Correct the arm") from exc
+        if said is None or said.corpus_sha256 is None:
+            return
+        if said.corpus_sha256 != made.corpus_sha256:
+            raise IndexNotReady(
+                f"{to.server}: holds other documents ({said.documents}, here {made.documents})."
+                " Index the same data set there"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSearcher:
+    to: Connection
+    doc_ids: tuple[str, ...]
+    manifest: Manifest
+    settings: Settings
+
+    def search(self, text: str, k: int) -> Answer:
+        return self.search_with(text, k, {})
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        """Show at most ``k`` hits, page by page."""
+        tool, wanted = self.settings.call(text, params)
+        hits: list[Hit] = []
+        read: list[Page] = []
+        cursors: set[str] = set()
+        cursor: str | None = None
+        while len(hits) < k:
+            limit = min(self.settings.page_size, k - len(hits))
+            arguments = {**wanted, "limit": limit}
+            if cursor is not None:
+                arguments["cursor"] = cursor
+            page = read_page(self.to.call(tool, arguments), limit)
+            hits += [self._hit(item, len(hits) + at) for at, item in enumerate(page.result, 1)]
+            read.append(page)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+            if cursor in cursors:
+                raise Malformed(f"the cursor {cursor} came twice")
+            cursors.add(cursor)
+        return self._signed(hits, read)
+
+    def _hit(self, item: Item, place: int) -> Hit:
+        """Take a message over; without scores, 1 / place keeps the order."""
+        score = 1.0 / place if item.score is None else item.score
+        raw = score if item.raw_score is None else item.raw_score
+        return Hit(self._doc_id(item.id), score, raw)
+
+    def _doc_id(self, found: int | str) -> str:
+        if self.settings.ids == "verbatim":
+            return str(found)
+        if not isinstance(found, int) or not 1 <= found <= len(self.doc_ids):
+            raise Malformed(f"{found!r} is not an ordinal of {len(self.doc_ids)} documents")
+        return self.doc_ids[found - 1]
+
+    def _signed(self, hits: Sequence[Hit], read: Sequence[Page]) -> Answer:
+        """Return the arm's fingerprint only where every page says that the arm's engine made it."""
+        given, server = self.settings, self.manifest.version
+        version = server.rpartition(" ")[2]
+        note = next((page.note for page in read if page.note), "")
+        if server and all(page.is_of(given.engine, given.mode, version) for page in read):
+            return Answer(tuple(hits), self.manifest.fingerprint, note)
+        said = [page.explain.engine if page.explain else None for page in read]
+        other = of_json([self.manifest.fingerprint, said, note])
+        engines = " and ".join(dict.fromkeys(one or "nobody" for one in said))
+        told = f"{server or 'a server without a name'} says that {engines} answered"
+        return Answer(tuple(hits), other, "; ".join(filter(None, (told, note))))
+
+
+def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:
+    """Make the engine from an arm's settings; nothing is kept between runs."""
+    return Remote(Settings.model_validate(settings))

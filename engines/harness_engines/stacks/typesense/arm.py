@@ -1,0 +1,443 @@
+"""Typesense as an arm: a collection on every node, and answers only of nodes that hold it whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from http import HTTPStatus
+from itertools import count
+from pathlib import Path
+from string import punctuation
+from time import monotonic, sleep
+from typing import Any, ClassVar, NamedTuple
+
+import httpx
+from pydantic import Field, field_validator
+
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Engine, Hit, Manifest
+from harness.core.errors import IndexNotReady, InvalidArm
+from harness.core.files import write_json
+from harness.core.formats import json_file, json_of
+from harness.core.printable import one_line
+from harness.core.records import Document
+from harness_engines import contract
+from harness_engines.contract import FileEngine, StackSettings
+from harness_engines.lexical.grammar import parse
+from harness_engines.lexical.terms import Clause, Occur, holdable
+from harness_engines.stacks.http import connection
+from harness_engines.stacks.http.settings import Headers, address, filled
+
+RULES = "rules 2"
+"""The rules say how a text becomes a query; others rank otherwise."""
+ABOUT = "typesense.json"
+PAGE = 250
+"""Hits that Typesense gives at once."""
+MAX_MUST = 10
+"""Required words that a query may have: a filter of Typesense takes a hundred operators."""
+UNTAKEN = (
+    "Typesense does not take parentheses, parts of words or refusals alone: nothing was looked for"
+)
+FIRST_WAIT_S = 0.1
+"""Before the nodes are tried once more; it doubles."""
+REST_S = 30.0
+"""How long a node that failed is only the last resort."""
+BATCH, TAKEN = 1000, '{"success":true}'
+"""Documents of one request, and what a node says to each."""
+LOAD_S, PROBE_S, TURN_S = 600.0, 5.0, 0.05
+"""For one request that loads or exports, for what a node says of itself, and between two."""
+MOST_EXPORTED = 4 << 30
+LAGS = "{node}: has {holds} documents of {all}: the replica lags"
+Match = tuple[str, int]
+"""Id of a document, and what Typesense scores it."""
+
+
+class Settings(StackSettings):
+    """Which nodes, and how they match and rank."""
+
+    nodes: list[str] = Field(min_length=1)
+    key_env: str = Field(pattern=r"^[A-Za-z_]\w*$")
+    """Variable of the environment with the API key of these nodes."""
+    title_weight: int = Field(default=2, ge=1, le=127)
+    text_weight: int = Field(default=1, ge=1, le=127)
+    num_typos: int = Field(default=2, ge=0, le=2)
+    """Letters in which a word of a document may differ from the query's."""
+    prefix: bool = True
+    """Whether the last word may be the beginning of a longer one."""
+    drop_tokens_threshold: int = Field(default=1, ge=0, le=10_000)
+    """Words are dropped from a query until it has this many hits; 0 drops none."""
+    timeout_s: float = Field(ge=0.001, le=86_400)
+    """For a query with all its attempts; each node has an equal part of it."""
+    replicas_s: float = Field(default=60.0, gt=0, le=86_400)
+    """How long every node may take to hold every document."""
+    retries: int = Field(default=5, ge=0, le=20)
+    """Attempts at one query after the first."""
+
+    @field_validator("nodes")
+    @classmethod
+    def _addresses(cls, given: list[str]) -> list[str]:
+        if len(set(given)) != len(given):
+            raise ValueError("a node stands here twice. Name each once")
+        return [address(one).rstrip("/") for one in given]
+
+
+@dataclass(frozen=True, slots=True)
+class Typesense(FileEngine["TypesenseSearcher"]):
+    ENGINE: ClassVar = "typesense"
+    settings: Settings
+
+    def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
+        with self._nodes() as nodes:
+            return f"Typesense {nodes.version()}, {RULES}"
+
+    def fill(self, documents: Iterable[Document], index: Path) -> None:
+        """Load the documents, and wait until every node holds them."""
+        sent = lines(documents)
+        digest = digest_of(sent)
+        name = f"harness_{of_json([digest, self.settings.model_dump()])[:16]}"
+        what = Holding(name, len(sent), digest)
+        with self._nodes() as nodes:
+            nodes.load(what, sent)
+            nodes.prove(what)
+        write_json(index / ABOUT, what._asdict())
+
+    @contextmanager
+    def load(self, index: Path, made: Manifest) -> Iterator[TypesenseSearcher]:
+        """Connect to nodes of which each holds each document, and ask again after the queries."""
+        with contract.reading(index / ABOUT, OSError, ValueError, TypeError):
+            what = Holding(**json_file(index / ABOUT))
+        contract.check_count(index, made, what.documents)
+        with self._nodes() as nodes:
+            version = nodes.version()
+            nodes.prove(what)
+            yield TypesenseSearcher(nodes, made, what)
+            if nodes.lost:
+                raise InvalidArm(
+                    f"Typesense was lost while queries ran: {nodes.lost}. Nothing is scored."
+                    " Start the nodes, and replay"
+                )
+            try:
+                nodes.prove_rest(what, version)
+            except IndexNotReady as exc:
+                why = f"the collection moved while queries ran: {exc}. Nothing is scored"
+                raise InvalidArm(why) from exc
+
+    @contextmanager
+    def _nodes(self) -> Iterator[Nodes]:
+        headers = filled({"X-TYPESENSE-API-KEY": f"${{{self.settings.key_env}}}"})
+        with httpx.Client(headers=headers.values, trust_env=False, follow_redirects=False) as to:
+            yield Nodes(to, headers, self.settings)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypesenseSearcher:
+    nodes: Nodes
+    manifest: Manifest
+    what: Holding
+
+    def search(self, text: str, k: int) -> Answer:
+        tree, given = parse(text), self.nodes.settings
+        wanted = [part for part in tree.parts if isinstance(part, Clause) and not part.begun]
+        if len(wanted) < len(tree.parts) or tree.refuses:
+            return Answer((), self.manifest.fingerprint, UNTAKEN)
+        words = query(wanted)
+        if not words:
+            return Answer((), self.manifest.fingerprint, "no word to search for")
+        asked = {
+            "collection": self.what.collection,
+            "q": words,
+            "query_by": "title,text",
+            "query_by_weights": f"{given.title_weight},{given.text_weight}",
+            "num_typos": given.num_typos,
+            "prefix": given.prefix,
+            "drop_tokens_threshold": given.drop_tokens_threshold,
+            "typo_tokens_threshold": 1,
+            "sort_by": "_text_match:desc,place:asc",
+            "filter_by": required(wanted),
+            "include_fields": "id",
+            "highlight_fields": "none",
+            "per_page": PAGE,
+        }
+        found: list[Match] = []
+        retries = 0
+        for page in range(1, -(-k // PAGE) + 1):
+            rows, failed = self.nodes.search({**asked, "page": page}, self.what.documents)
+            retries += failed
+            found += rows
+            if len(rows) < PAGE:
+                break
+        return Answer(_hits(found[:k]), self.manifest.fingerprint, retries=retries)
+
+
+def lines(documents: Iterable[Document]) -> list[str]:
+    """Write documents in the order of their ids, each with its place in it."""
+    found = sorted((one.doc_id, holdable(one.title), holdable(one.text)) for one in documents)
+    return [
+        line_of({"id": doc_id, "title": title, "text": text, "place": place})
+        for place, (doc_id, title, text) in enumerate(found)
+    ]
+
+
+def query(wanted: Iterable[Clause]) -> str:
+    """Write clauses as Typesense reads them; empty where no word is looked for."""
+    parts = []
+    for clause in wanted:
+        words = " ".join(word for word in clause.words if any(map(str.isalnum, word)))
+        phrase = f'"{words}"' if " " in words else words
+        if words:
+            may = phrase if clause.quoted else words
+            parts.append(f"-{phrase}" if clause.occur is Occur.NOT else may)
+    return " ".join(parts) if any(not one.startswith("-") for one in parts) else ""
+
+
+def required(wanted: Iterable[Clause]) -> str:
+    """Write a filter of what every hit must have: words with a plus or AND."""
+    must = [" ".join(one.words) for one in wanted if one.occur is Occur.MUST][:MAX_MUST]
+    return " && ".join(f"(title:`{words}` || text:`{words}`)" for words in must)
+
+
+def _hits(found: Iterable[Match]) -> tuple[Hit, ...]:
+    """Score by place, because a score of Typesense has more digits than a float.
+
+    Hits that Typesense scores alike share a place.
+    """
+    hits: list[Hit] = []
+    before: int | None = None
+    for at, (doc_id, match) in enumerate(found, start=1):
+        score = hits[-1].score if match == before else 1 / at
+        hits.append(Hit(doc_id, score, score))
+        before = match
+    return tuple(hits)
+
+
+class Fault(Exception):
+    """A request to a node failed."""
+
+
+class NodeFailed(Fault):
+    """A node gave no answer that counts; another may."""
+
+
+class Refused(Fault):
+    """Nodes do not take the request; the query has failed."""
+
+
+class Lost(Exception):
+    """No node answered; the query has no answer."""
+
+
+class Holding(NamedTuple):
+    """What a collection is called, and what it holds."""
+
+    collection: str
+    documents: int
+    digest: str
+
+
+class Nodes:
+    """The nodes of a cluster; threads may share it."""
+
+    def __init__(self, client: httpx.Client, headers: Headers, settings: Settings) -> None:
+        self._client, self._headers, self.settings = client, headers, settings
+        self.addresses = tuple(settings.nodes)
+        self.lost = ""
+        """Why a query had no answer because of the nodes; empty while all had one."""
+        self._turn = count()
+        self._rests: dict[str, float] = {}
+
+    def send(self, node: str, what: str, limit_s: float = PROBE_S, **sent: Any) -> bytes:  # noqa: ANN401  as httpx takes it
+        """Send one request, such as ``GET /debug``, to one node, and return its answer."""
+        method, path = what.split()
+        request = self._client.build_request(method, f"{node}{path}", timeout=limit_s, **sent)
+        try:
+            until = monotonic() + limit_s
+            response, said = connection.exchange(self._client, request, until, MOST_EXPORTED)
+        except (TimeoutError, httpx.TimeoutException) as exc:
+            raise NodeFailed(f"{node}: no whole answer within {limit_s:.3g} s") from exc
+        except (httpx.HTTPError, connection.Malformed) as exc:
+            why = connection.of_transport(exc, node, key="nodes")
+            raise NodeFailed(self._headers.hide(why)) from exc
+        if response.status_code not in connection.OK:
+            self.refuse(node, response.status_code, said.decode("utf-8", "replace"))
+        return said
+
+    def refuse(self, node: str, status: int, said: str) -> None:
+        """Raise what a status other than 2xx means."""
+        quoted = self._headers.hide(one_line(said, connection.QUOTED))
+        key = f" The node refuses the API key: check the variable {self.settings.key_env}"
+        lacks = " The node lacks the collection. Run: harness stage index"
+        hint = {401: key, 403: key, 404: lacks, 429: ""}.get(status)
+        why = f"HTTP {status} from {node}: {quoted}{hint or ''}"
+        raise (
+            Refused(why)
+            if hint is None and status < HTTPStatus.INTERNAL_SERVER_ERROR
+            else NodeFailed(why)
+        )
+
+    def search(self, search: Mapping[str, Any], documents: int) -> tuple[list[Match], int]:
+        """Run one search on a node that holds all; return its hits and the failed attempts."""
+        turn, now = next(self._turn) % len(self.addresses), monotonic()
+        timeout_s = self.settings.timeout_s
+        order = [*self.addresses[turn:], *self.addresses[:turn]]
+        order.sort(key=lambda node: self._rests.get(node, 0.0) > now)
+        until, failed = now + timeout_s, 0
+        while True:
+            node = order[failed % len(order)]
+            share = min(timeout_s / len(order), until - monotonic())
+            try:
+                return self._found(node, search, documents, share), failed
+            except NodeFailed as exc:
+                self._rests[node] = monotonic() + REST_S
+                why = exc
+            failed += 1
+            if failed % len(order) == 0:
+                wait_s = FIRST_WAIT_S * 2 ** (failed // len(order) - 1)
+                sleep(max(0.0, min(wait_s, until - monotonic())))
+            if monotonic() >= until:
+                told = f"attempts: {failed}, timeout_s = {timeout_s:g}"
+                raise TimeoutError(f"{why} ({told})") from why
+            if failed > self.settings.retries:
+                self.lost = self.lost or str(why)
+                raise Lost(f"{why} (attempts: {failed})") from why
+
+    def _found(
+        self, node: str, search: Mapping[str, Any], documents: int, limit_s: float
+    ) -> list[Match]:
+        said = self.send(node, "POST /multi_search", limit_s, json={"searches": [search]})
+        try:
+            (found,) = json_of(said.decode())["results"]
+            if "error" in found:
+                self.refuse(node, int(found["code"]), str(found["error"]))
+            holds, cut = found["out_of"], found["search_cutoff"]
+        except (KeyError, TypeError, ValueError) as exc:
+            raise NodeFailed(f"{node}: not an answer of Typesense ({exc!r})") from exc
+        if holds != documents:
+            raise NodeFailed(LAGS.format(node=node, holds=holds, all=documents))
+        if cut:
+            raise Refused(f"{node}: a partial answer (search_cutoff). Nothing of it counts")
+        try:
+            return [(str(one["document"]["id"]), int(one["text_match"])) for one in found["hits"]]
+        except (KeyError, TypeError, ValueError) as exc:
+            raise Refused(f"a hit is not one of Typesense ({exc!r})") from exc
+
+    def load(self, what: Holding, of: Sequence[str]) -> None:
+        """Make a collection, which replaces one of that name, and send the documents."""
+        first, path = self.addresses[0], f"/collections/{what.collection}"
+        schema = {
+            "name": what.collection,
+            "fields": [
+                {"name": name, "type": kind}
+                for name, kind in {"title": "string", "text": "string", "place": "int32"}.items()
+            ],
+            "default_sorting_field": "place",
+            "token_separators": list(punctuation),
+        }
+        try:
+            with suppress(NodeFailed):
+                self.send(first, f"DELETE {path}", LOAD_S)
+            self.send(first, "POST /collections", LOAD_S, json=schema)
+            for at in range(0, len(of), BATCH):
+                batch, how = of[at : at + BATCH], {"action": "create", "batch_size": BATCH}
+                into, sent = f"POST {path}/documents/import", "\n".join(batch).encode()
+                said = self.send(first, into, LOAD_S, params=how, content=sent)
+                told = said.decode("utf-8", "replace").splitlines()
+                if len(told) != len(batch):
+                    raise NodeFailed(f"answered {len(told)} lines to {len(batch)} documents")
+                for line, one in zip(batch, told, strict=True):
+                    if one != TAKEN:
+                        raise NodeFailed(
+                            f"the document {json_of(line)['id']!r} is not taken: {one}"
+                        )
+        except Fault as exc:
+            raise IndexNotReady(f"{first}: the documents cannot be loaded: {exc}") from exc
+
+    def prove(self, what: Holding) -> None:
+        """Wait until each node holds each document."""
+        until = monotonic() + self.settings.replicas_s
+        for node in self.addresses:
+            while problem := self._missing(node, what):
+                if monotonic() >= until:
+                    again = "Wait for it, or build again: harness stage index"
+                    raise IndexNotReady(f"{problem}. {again}")
+                sleep(TURN_S)
+
+    def prove_rest(self, what: Holding, version: str) -> None:
+        """Check that more than half of the nodes still answer, and what each of those holds."""
+        gone: list[str] = []
+        for node in self.addresses:
+            try:
+                now = self._version(node)
+            except Fault as exc:
+                gone.append(str(exc))
+                continue
+            if now != version:
+                raise IndexNotReady(f"{node}: ran Typesense {version}, and runs {now}")
+            if problem := self._missing(node, what):
+                raise IndexNotReady(problem)
+        if 2 * len(gone) >= len(self.addresses):
+            raise IndexNotReady(f"{len(gone)} of {len(self.addresses)} nodes are gone: {gone[0]}")
+
+    def version(self) -> str:
+        """Return the version that all nodes run."""
+        try:
+            told = {node: self._version(node) for node in self.addresses}
+        except Fault as exc:
+            raise IndexNotReady(f"a node does not say who it is: {exc}") from exc
+        found, *others = set(told.values())
+        if others:
+            each = ", ".join(f"{node} runs {one}" for node, one in told.items())
+            raise IndexNotReady(f"the nodes differ: {each}. Run one version on all of them")
+        return found
+
+    def _version(self, node: str) -> str:
+        return str(self._told(node, "/debug").get("version"))
+
+    def _told(self, node: str, path: str) -> Mapping[str, Any]:
+        try:
+            return dict(json_of(self.send(node, f"GET {path}").decode()))
+        except (TypeError, ValueError) as exc:
+            raise NodeFailed(f"{node}: not an answer of Typesense ({exc!r})") from exc
+
+    def _missing(self, node: str, what: Holding) -> str:
+        """Return what a node does not have yet; empty where it holds each document.
+
+        A node counts documents before it has written them, so those that it gives are counted too.
+        """
+        path = f"/collections/{what.collection}"
+        try:
+            holds = self._told(node, path).get("num_documents")
+            if holds == what.documents:
+                given = self.send(node, f"GET {path}/documents/export", LOAD_S).decode()
+                lines = [line_of(json_of(line)) for line in given.splitlines()]
+                holds = len(lines)
+                if holds == what.documents and digest_of(lines) != what.digest:
+                    raise IndexNotReady(
+                        f"{node}: holds other documents than were loaded. Run: harness stage index"
+                    )
+        except Fault as exc:
+            return str(exc)
+        except ValueError as exc:
+            return f"{node}: gives documents that are not JSON ({exc})"
+        there = holds == what.documents
+        return "" if there else LAGS.format(node=node, holds=holds, all=what.documents)
+
+
+def line_of(row: Mapping[str, Any]) -> str:
+    """Write a document as it is sent."""
+    return json.dumps(row, sort_keys=True)
+
+
+def digest_of(lines: Iterable[str]) -> str:
+    """Compute the digest of documents, each a line."""
+    found = sha256()
+    for line in lines:
+        found.update(line.encode() + b"\n")
+    return found.hexdigest()
+
+
+def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:
+    """Make the engine from an arm's settings; nothing is kept between runs."""
+    return Typesense(Settings.model_validate(settings))

@@ -1,0 +1,389 @@
+"""``rag:retrieve``: plan, recall, trim, rerank, and say what was done."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from sqlite3 import Connection
+from threading import Lock
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+
+from harness.core.errors import HarnessError
+from harness_engines.contract import StackSettings
+from harness_engines.lexical.grammar import positive
+from harness_engines.lexical.query import LIKE, Like
+from harness_engines.ranking import fuse
+from harness_engines.stacks.writing.planner import Choice, Context, Kind, Planned, plan, refused
+from harness_engines.stacks.writing.store import Chunk, Store, shown
+from harness_engines.vector.embedder import Embedder
+
+Vector = NDArray[np.float32]
+
+
+class Settings(StackSettings):
+    """What is planned, found, shown and reranked."""
+
+    tokenize: Literal["unicode61", "porter unicode61"]
+    title_weight: float = Field(gt=0)
+    chunk_characters: int = Field(ge=0)
+    """Most characters of a chunk of a note; 0 keeps a note in one."""
+    queries: tuple[Kind, ...] = Field(min_length=1)
+    """Kinds of planned queries; one of them alone is not a planner."""
+    tokens: Choice
+    """Which eight words of a longer text are looked for: the first, or the rarest."""
+    combine: Literal["union", "best"]
+    """Fuse what all queries find, or take the query that finds most."""
+    rrf_k: int = Field(ge=0)
+    candidates: int = Field(ge=1, le=1000)
+    """Chunks asked of each query."""
+    enough: int = Field(ge=1)
+    """Hits of a query with which ``best`` looks no further."""
+    snippet_tokens: int = Field(ge=1, le=64)
+    """Words of the passage that is shown and ranked."""
+    snippet_characters: int = Field(ge=20)
+    """Most characters of a snippet, its title included."""
+    rerank: bool
+    """Whether a model orders the best candidates."""
+    top: int = Field(ge=1, le=1000)
+    """How many candidates it orders."""
+    fts_share: float = Field(default=0.0, ge=0.0, le=1.0)
+    """What the score of FTS counts in the order of the model; the cosine counts the rest."""
+    embedder: str
+    """A model of ``harness_engines.vector.embedder``, or ``hash``."""
+    max_tokens: int = Field(ge=8, le=512)
+    cache_entries: int = Field(ge=0)
+    cache_bytes: int = Field(ge=0)
+
+    @field_validator("tokens", mode="before")
+    @classmethod
+    def _chosen(cls, value: object) -> object:
+        """Take the name that a TOML file has."""
+        return Choice(value) if isinstance(value, str) else value
+
+    @field_validator("queries", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        """Take the names that a TOML file lists."""
+        return tuple(Kind(one) for one in value) if isinstance(value, list) else value
+
+
+@dataclass(slots=True)
+class VectorCache:
+    """Least recently used out first; the key is the model's identity and the text itself."""
+
+    most_entries: int
+    most_bytes: int
+    """Of vectors, texts and identities together."""
+    held_bytes: int = 0
+    _held: OrderedDict[tuple[str, str], tuple[Vector, int]] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def __len__(self) -> int:
+        """Count the vectors."""
+        return len(self._held)
+
+    def vector(self, embedder: Embedder, text: str) -> Vector:
+        """Return the vector of one text, shape (dimension,).
+
+        Each text is embedded by itself. What a quantised model gives may depend on the texts
+        beside it in a batch, and a vector that was kept must be the one that would be made.
+        """
+        key = (embedder.identity, text)
+        with self._lock:
+            found = self._held.get(key)
+            if found is not None:
+                self._held.move_to_end(key)
+                return found[0]
+        vector: Vector = embedder.embed([text])[0]
+        vector.flags.writeable = False
+        size = vector.nbytes + sum(len(part.encode(errors="replace")) for part in key)
+        if size <= self.most_bytes and self.most_entries:
+            with self._lock:
+                _, old = self._held.pop(key, (vector, 0))
+                self.held_bytes += size - old
+                self._held[key] = vector, size
+                while len(self._held) > self.most_entries or self.held_bytes > self.most_bytes:
+                    _, (_, gone) = self._held.popitem(last=False)
+                    self.held_bytes -= gone
+        return vector
+
+
+class Reason(StrEnum):
+    """Why candidates keep their order."""
+
+    MODEL_NOT_READY = "MODEL_NOT_READY"
+    DISABLED = "DISABLED"
+    NO_CANDIDATES = "NO_CANDIDATES"
+
+
+class Outcome(NamedTuple):
+    """Outcome of a rerank."""
+
+    order: tuple[int, ...]
+    """Positions of the candidates in their new order."""
+    cosines: tuple[float, ...]
+    """Of the candidates, as they came; empty without a rerank."""
+    keys: tuple[float, ...]
+    """What they are ordered by: the cosine, or its sum with the share of FTS. In [-1, 1]."""
+    reason: Reason | None
+    """None where the candidates were reranked."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRerank:
+    """The model, which may be absent, and the vectors it made lately."""
+
+    embedder: Embedder | None
+    enabled: bool
+    cache: VectorCache
+    fts_share: float = 0.0
+    """What the score of FTS counts in the order, in [0, 1]; the cosine counts the rest."""
+
+    def order(self, text: str, snippets: Sequence[str], fts: Sequence[float] = ()) -> Outcome:
+        """Order snippets by their cosine with the text, equal ones as they came.
+
+        ``fts`` has the score of each by FTS, in [0, 1]; none count as 0.
+
+        A model that fails is a model that is not ready: the order of FTS stays.
+        """
+        same = tuple(range(len(snippets)))
+        if not self.enabled:
+            return Outcome(same, (), (), Reason.DISABLED)
+        if self.embedder is None:
+            return Outcome(same, (), (), Reason.MODEL_NOT_READY)
+        if not snippets:
+            return Outcome(same, (), (), Reason.NO_CANDIDATES)
+        try:
+            asked = self.cache.vector(self.embedder, text)
+            rows = np.stack([self.cache.vector(self.embedder, one) for one in snippets])
+        except Exception:  # noqa: BLE001  a runtime of models raises what it likes
+            return Outcome(same, (), (), Reason.MODEL_NOT_READY)
+        cosines = (rows @ asked).astype(np.float64)
+        if not np.isfinite(cosines).all():
+            return Outcome(same, (), (), Reason.MODEL_NOT_READY)
+        told = tuple(cosines.tolist())
+        share = self.fts_share
+        base = fts or [0.0] * len(told)
+        keys = tuple(
+            (1 - share) * cosine + share * score for cosine, score in zip(told, base, strict=True)
+        )
+        return Outcome(tuple(sorted(same, key=lambda at: -keys[at])), told, keys, None)
+
+
+LIMITS = range(1, 51)
+BUDGETS = range(50, 8001)
+CHARACTERS_A_TOKEN = 4
+"""A model's token of English prose, on average; a budget is a bound, not a count."""
+
+
+class InvalidArgument(HarnessError):
+    """A limit, a budget or a text that ``rag:retrieve`` does not take."""
+
+
+class Candidate(NamedTuple):
+    """A chunk with the exact text that is ranked."""
+
+    chunk: Chunk
+    snippet: str
+    score: float
+    """In [0, 1]: as a share of the best attainable fused score."""
+    words: float = 0.0
+    """Its BM25 as a share of the best one's, by the query that likes it most."""
+
+    @property
+    def tokens(self) -> int:
+        """What it takes of a budget."""
+        return math.ceil(len(self.snippet) / CHARACTERS_A_TOKEN)
+
+
+class Retrieved(NamedTuple):
+    """Everything that one query gave, best first."""
+
+    ranked: tuple[Candidate, ...]
+    planned: tuple[Planned, ...]
+    per_query: tuple[int, ...]
+    outcome: Outcome
+    window: int
+    """How many of the first were given to the model."""
+    lists: tuple[tuple[int, ...], ...] = ()
+    """Rows of the chunks that each query found, best first."""
+    fallback: str = ""
+    """What found these where no query did."""
+
+    @property
+    def cosines(self) -> Mapping[str, float]:
+        """Cosine by source reference of what the model saw, in the order of FTS."""
+        seen = dict(zip(self.outcome.order, self.ranked, strict=False))
+        return {seen[at].chunk.ref: cosine for at, cosine in enumerate(self.outcome.cosines)}
+
+
+@dataclass(frozen=True, slots=True)
+class Retriever:
+    """The stack behind ``rag:retrieve``."""
+
+    store: Store
+    settings: Settings
+    rerank: LocalRerank
+    like: bool = False
+    """Whether a text that no query finds is looked for in the chunks themselves."""
+
+    @classmethod
+    def of(
+        cls, db: Connection, settings: Settings, embedder: Embedder | None, *, like: bool = False
+    ) -> Retriever:
+        """Open the notes of an index, with a model or without."""
+        store = Store(db, settings.title_weight, settings.snippet_tokens)
+        cache = VectorCache(settings.cache_entries, settings.cache_bytes)
+        rerank = LocalRerank(embedder, settings.rerank, cache, settings.fts_share)
+        return cls(store, settings, rerank, like)
+
+    def retrieve(
+        self,
+        text: str,
+        *,
+        limit: int = 8,
+        budget: int = 2_000,
+        context: Context | None = None,
+        explain: bool = False,
+    ) -> dict[str, Any]:
+        """Answer as the contract says; ``explain`` adds what each leg says of each snippet.
+
+        ``budget`` is in tokens of the snippets together. A snippet is never cut to fit: it was
+        ranked as it is, so one that does not fit is left out.
+        """
+        for name, value, allowed in (("limit", limit, LIMITS), ("budget", budget, BUDGETS)):
+            if isinstance(value, bool) or not isinstance(value, int) or value not in allowed:
+                raise InvalidArgument(
+                    f"{name} is {value!r}; give a whole number from {allowed[0]} to {allowed[-1]}"
+                )
+        found = self.find(text, context)
+        items: list[Mapping[str, Any]] = []
+        for one, score in zip(found.ranked, scores(found), strict=True):
+            if len(items) < limit and one.tokens <= budget:
+                budget -= one.tokens
+                items.append({"sourceRef": one.chunk.ref, "snippet": one.snippet, "score": score})
+        answer = {"items": items, "diagnostics": _diagnostics(found, len(items))}
+        if explain:
+            named = {item["sourceRef"] for item in items}
+            ranked = [one for one in found.ranked if one.chunk.ref in named]
+            answer["explain"] = {one.chunk.ref: _legs(found, one) for one in ranked}
+        return answer
+
+    def find(self, text: str, context: Context | None = None) -> Retrieved:
+        """Find and order candidates, without a limit but that of each query."""
+        never, most = refused(text), self.settings.candidates
+        if never:
+            chunks = [self.store.read(rowid) for rowid in self.store.lacking(never, most)]
+            return self._listed(chunks, (Planned(Kind.TEXT, f"NOT ({never})"),), len(chunks))
+        given = self.settings
+        planned = plan(text, given.queries, self.store.count, context, given.tokens)
+        scored = [self.store.find(one.query, most) for one in planned]
+        if self.like and not any(scored):
+            like = Like.of(text)
+            rows = self.store.containing(like.has, most)
+            chunks = [self.store.read(rowid, like.at) for rowid in rows]
+            return self._listed(chunks, planned, 0, LIKE if chunks else "")
+        candidates = self._candidates(planned, scored)
+        window, below = candidates[: given.top], candidates[given.top :]
+        outcome = self.rerank.order(
+            positive(text), [one.snippet for one in window], [one.words for one in window]
+        )
+        ranked = (*(window[at] for at in outcome.order), *below)
+        lists = tuple(map(tuple, scored))
+        return Retrieved(ranked, planned, tuple(map(len, lists)), outcome, len(window), lists)
+
+    def _listed(
+        self, chunks: Sequence[Chunk], planned: tuple[Planned, ...], each: int, by: str = ""
+    ) -> Retrieved:
+        """List chunks that nothing ranks, in the order of the notes."""
+        most = self.settings.snippet_characters
+        ranked = tuple(Candidate(one, shown(one.title, one.passage, most), 0.0) for one in chunks)
+        outcome = Outcome(tuple(range(len(ranked))), (), (), Reason.NO_CANDIDATES)
+        return Retrieved(ranked, planned, (each,) * len(planned), outcome, 0, fallback=by)
+
+    def _candidates(
+        self, planned: Sequence[Planned], scored: Sequence[Mapping[int, float]]
+    ) -> list[Candidate]:
+        """Bring the queries' lists together; each chunk is read through the first that has it."""
+        lists = [list(one) for one in scored]
+        words: dict[int, float] = {}
+        for held in scored:
+            most = max(held.values(), default=0.0)
+            for row, score in held.items():
+                words[row] = max(words.get(row, 0.0), score / most if most > 0 else 0.0)
+        if self.settings.combine == "best" and lists:
+            at = _best(lists, self.settings.enough)
+            planned, lists = [planned[at]], [lists[at]]
+        chunks: dict[int, Chunk] = {}
+        for one, ids in zip(planned, lists, strict=True):
+            chunks |= self.store.chunks(set(ids) - chunks.keys(), one.query)
+        places = {row: f"{at:06}" for at, row in enumerate(self.store.in_order(chunks))}
+        rows = {place: row for row, place in places.items()}
+        names = {f"{at}": [places[row] for row in ids] for at, ids in enumerate(lists)}
+        weights = dict.fromkeys(names, 1.0)
+        found = []
+        for hit in fuse(names, weights, rrf_k=self.settings.rrf_k, k=len(chunks)):
+            chunk = chunks[rows[hit.doc_id]]
+            snippet = shown(chunk.title, chunk.passage, self.settings.snippet_characters)
+            found.append(Candidate(chunk, snippet, hit.score, words[chunk.rowid]))
+        return found
+
+
+def scores(found: Retrieved) -> tuple[float, ...]:
+    """Score what was ranked, falling and in [0, 1]: cosines of the window, FTS without a model.
+
+    What lies below the window is squeezed under its lowest score, so that its order stays.
+    """
+    base = [candidate.score for candidate in found.ranked]
+    if found.outcome.reason is not None:
+        return tuple(base)
+    top = [(1 + found.outcome.keys[at]) / 2 for at in found.outcome.order]
+    top = [min(1.0, max(0.0, score)) for score in top]
+    floor = min(top)
+    return (*top, *(score * floor for score in base[found.window :]))
+
+
+def _best(lists: Sequence[Sequence[int]], enough: int) -> int:
+    """Choose the list with the most hits, the first of equal ones; the first that has enough."""
+    for at, found in enumerate(lists):
+        if len(found) >= enough:
+            return at
+    return max(range(len(lists)), key=lambda at: (len(lists[at]), -at))
+
+
+def _diagnostics(found: Retrieved, selected: int) -> Mapping[str, Any]:
+    """Describe how the items were found; a key that has nothing to say is absent."""
+    reason = found.outcome.reason
+    rerank: dict[str, Any] = {"enabled": reason is None}
+    if reason is not None:
+        rerank["reason"] = reason.value
+    if found.cosines:
+        pairs = found.cosines.items()
+        rerank["scores"] = [{"sourceRef": ref, "score": score} for ref, score in pairs]
+    return {
+        "mode": "fulltext" if reason else "fulltext_reranked",
+        "planner": {
+            "queries": [one.query for one in found.planned],
+            "perQueryHits": list(found.per_query),
+            "selectedCount": selected,
+        },
+        "rerank": rerank,
+        **({"fallback": found.fallback} if found.fallback else {}),
+    }
+
+
+def _legs(found: Retrieved, one: Candidate) -> Mapping[str, Any]:
+    """Return of a snippet where each query had it, its share of BM25, and its cosine."""
+    ranks = {
+        planned.query: rows.index(one.chunk.rowid) + 1 if one.chunk.rowid in rows else None
+        for planned, rows in zip(found.planned, found.lists, strict=False)
+    }
+    cosine = found.cosines.get(one.chunk.ref)
+    return {"ranks": ranks, "bm25": one.words, "cosine": cosine, "fallback": found.fallback}
