@@ -80,11 +80,9 @@ def models() -> Iterator[None]:
         yield
 
 
-class Undrawn(Figure):
-    """A figure that is painted, and written as an empty picture: writing takes most of its time."""
-
-    def savefig(self, to: IO[str], **_: object) -> None:  # type: ignore[override]
-        to.write(EMPTY)
+def _undrawn(_: Figure, to: IO[str], **__: object) -> None:
+    """Write an empty picture: writing takes most of a figure's time."""
+    to.write(EMPTY)
 
 
 def unpainted(name: str, about: str, _: tuple[float, float], __: object) -> str:
@@ -96,7 +94,7 @@ def unpainted(name: str, about: str, _: tuple[float, float], __: object) -> str:
 def pictures(*, painted: bool) -> Iterator[None]:
     """Write empty pictures on pages; what is ``painted`` is seen to be paintable."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(svg, "Figure", Undrawn)
+        patched.setattr(Figure, "savefig", _undrawn)
         for module in () if painted else DRAW:
             patched.setattr(module, "draw", unpainted)
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
@@ -18,6 +18,7 @@ from harness.core.errors import DISTRIBUTION, HarnessError
 from harness.core.printable import json_text, printable
 
 if TYPE_CHECKING:
+    from harness.core.gate import StepDecision
     from harness.report.doc import Block, Section
 
 NO_CODE = "--no-code"
@@ -222,6 +223,27 @@ def shown(*blocks: Block, title: str = "", code: int = 0) -> Result:
     from harness.report.doc import Section
 
     return Result(Section(title, blocks), code)
+
+
+def decided(
+    found: Mapping[str, Sequence[StepDecision]],
+    before: Sequence[Block] = (),
+    after: Sequence[str] = (),
+    *,
+    step: str = "",
+    exits: bool = True,
+) -> Result:
+    """Report decisions by data set, and end by them, or by those of one ``step``."""
+    from harness.policy.decision import exit_code, worst
+    from harness.report.decision.decision_json import steps_json
+    from harness.report.decision.printed import section
+    from harness.report.doc import Section, Text
+
+    sections = (section(name, decisions) for name, decisions in found.items())
+    doc = Section("", (*before, *sections, *map(Text, after)))
+    codes = (exit_code(one for one in of if step in {"", one.step}) for of in found.values())
+    value = {name: steps_json(decisions) for name, decisions in found.items()}
+    return Result(doc, worst(codes) if exits and found else 0, value)
 
 
 Json = Annotated[bool, typer.Option(JSON, help="Print JSON for machines; of an error too.")]

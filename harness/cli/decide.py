@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.command import Result, app, command, group, said, shown
+from harness.cli.command import Result, app, command, decided, group, said, shown
 from harness.cli.options import (
     Arms,
     Control,
@@ -24,7 +24,6 @@ from harness.cli.options import (
     policy_of,
 )
 from harness.cli.project import Project, by, now
-from harness.cli.verdicts import blocking_lines, decided
 from harness.core.errors import HarnessError, UnknownName
 from harness.core.printable import many
 
@@ -322,6 +321,7 @@ def regress(
 
 def _regressed(found: Regression, baseline: str, top: int) -> Iterator[Block]:
     from harness.core.printable import one_line
+    from harness.report.decision.printed import blocking_lines
     from harness.report.doc import Num, Text, table
 
     yield Text(f"\n{found.dataset}, each arm compared with itself in {baseline}", "headline")

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.command import Result, app, command, said, tell
+from harness.cli.command import Result, app, command, decided, said, tell
 from harness.cli.exit_codes import COMMAND, called, called_from_anywhere
 from harness.cli.options import (
     Arms,
@@ -89,13 +89,13 @@ def run(
 
     A migration: harness run --dataset agent-mail --policy policy/mail.toml --out out
     """
-    from harness.cli.verdicts import decided, leaderboard
     from harness.core.files import held
     from harness.core.folders import EXPERIMENT_LOG, RUN, check_free
     from harness.core.names import checked
     from harness.pipeline.experiments import shared as with_log
     from harness.pipeline.layout import Layout
     from harness.pipeline.oneshot import RunRequest, oneshot
+    from harness.report.decision.printed import leaderboard
 
     project = Project.here()
     runs = _named(trec_run or [])
@@ -186,7 +186,6 @@ def demo(*, record: Record = False) -> Result:
 
     Outside of a project, the project is the folder search-demo, which is made.
     """
-    from harness.cli.verdicts import decided
     from harness.pipeline.dvc import local_lock
     from harness.pipeline.gate import read_decision
     from harness.report.doc import Text

@@ -8,10 +8,12 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from harness.core.errors import DISTRIBUTION, HarnessError
-from harness.core.evidence import ArmResult
+
+if TYPE_CHECKING:
+    from harness.core.evidence import ArmResult
 
 HOME = Path(__file__).parents[1]
 GROUP = "harness.parts"

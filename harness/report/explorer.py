@@ -25,7 +25,6 @@ from harness.report.explorer_stages import stages
 from harness.report.html import TEMPLATES, environment, named, script_source
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.cards import merged, paired
-from harness.report.page.figures import is_verified
 from harness.report.page.queries import DEPTH, DIGITS, QUERY, SNIPPET, TITLE, instead_of
 from harness.report.page.tables import measures_of
 from harness.report.page.view import ALIKE
@@ -275,7 +274,7 @@ def hits(report: ReportInput) -> Columns:
         unverified=[
             at
             for at, arm in enumerate(arms)
-            if latency and arm in latency.race.elapsed_ns and not is_verified(latency, arm)
+            if latency and arm in latency.race.elapsed_ns and not latency.is_verified(arm)
         ],
         machine=named(latency.race.machine) if latency else "",
         apart=stages(report),
@@ -336,7 +335,7 @@ def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> l
     known = [at for at, query_id in enumerate(race.query_ids) if query_id in row]
     found = []
     for number, arm in enumerate(arms):
-        if not is_verified(latency, arm) or arm not in race.elapsed_ns:
+        if not latency.is_verified(arm) or arm not in race.elapsed_ns:
             continue
         times = race.elapsed_ns[arm][:, known]
         again = _middle(race.repeated_ns[arm])

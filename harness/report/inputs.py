@@ -146,6 +146,10 @@ class Latency:
     seen: Mapping[str, Estimate]
     """Time of a text that the replay had asked over that of a variant, by arm."""
 
+    def is_verified(self, arm: str) -> bool:
+        """Return whether an arm's times may be shown (method, section 5); silence is a no."""
+        return self.race.verified.get(arm) is True
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportInput:
@@ -197,6 +201,15 @@ class ReportInput:
     traffic: Mapping[str, TrafficMean] = field(default_factory=dict)
     """Mean of ``measure`` over the traffic of a log, by arm and by ``control~candidate``; empty
     where the queries are not a sample of one."""
+
+    def trusted_ratios(self, latency: Latency) -> Mapping[str, Mapping[str, Estimate]]:
+        """Return the ratios of comparisons of which both arms were verified."""
+        return {
+            name: row
+            for name, row in latency.ratios.items()
+            if (of := self.evidence.get(name))
+            and all(latency.is_verified(side.arm) for side in (of.control, of.candidate))
+        }
 
     def __post_init__(self) -> None:
         """Refuse what cannot be one report."""

@@ -8,15 +8,13 @@ import re
 import warnings
 from collections.abc import Callable
 from types import MappingProxyType
-from typing import Any
-
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from typing import TYPE_CHECKING, Any
 
 from harness.core.printable import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK, MUTED, LINE, PAPER = "#1f2328", "#5b6470", "#d0d5db", "#fbfbf9"
 VERDICT = MappingProxyType({"pass": "#1b7f4d", "fail": "#b3261e", "inconclusive": "#54708f"})
@@ -86,6 +84,10 @@ def draw(name: str, about: str, size: tuple[float, float], paint: Callable[[Figu
     the figure. Colours of this module become custom properties of the page (``--ink`` ...), with
     the colour itself where the page sets none.
     """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     with rc_context(STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # letters that the measuring font lacks
         figure = Figure(figsize=size)
@@ -133,6 +135,8 @@ def note(axes: Axes, line: int, text: str) -> None:
 
 def logarithmic(axes: Axes, way: str, steps: tuple[int, ...] = (1, 2, 5)) -> None:
     """Scale the axis ``way`` (x or y) by powers of ten, with plain numbers at these steps."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
     axes.set(**{f"{way}scale": "log"})
     axis = axes.xaxis if way == "x" else axes.yaxis
     axis.set_major_locator(LogLocator(subs=steps))

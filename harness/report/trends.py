@@ -8,10 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, takewhile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Drawing
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.digest import of_json
@@ -40,6 +38,10 @@ from harness.report.doc import (
 from harness.report.page.remains import listed
 from harness.report.rounding import number as number_text
 from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, logarithmic, quiet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
 
 FORMAT = 1
 HINT = "Bring the file back (git), or take the line out"

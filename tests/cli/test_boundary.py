@@ -27,12 +27,12 @@ from harness.cli import exit_codes
 from harness.cli.command import out
 from harness.cli.exit_codes import ENDING, FAILED, PIPED, ended
 from harness.cli.project import PACKAGED, Project
-from harness.cli.verdicts import leaderboard, section
 from harness.core.errors import BadFile, HarnessError
 from harness.core.files import NO_ROOM, replacing
 from harness.core.gate import OF_VERDICT, Cause, Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.pipeline.receipts import read_manifest
+from harness.report.decision.printed import leaderboard, section
 from harness.report.doc import Section, render_terminal
 from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped

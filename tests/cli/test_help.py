@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import subprocess
+import sys
 from functools import cache
 from typing import Any
 from unittest.mock import patch
@@ -128,3 +130,16 @@ def test_importing_a_command_does_nothing_heavy() -> None:
     for found in pkgutil.walk_packages(harness.cli.__path__, "harness.cli."):
         module = importlib.import_module(found.name)
         assert not {"numpy", "scipy", "pyarrow", "tantivy"} & set(vars(module))
+
+
+def test_help_imports_nothing_heavy() -> None:
+    asked = "import sys; from harness.cli import parser; parser(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    heavy = {"matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "ir_measures"}
+    assert heavy & set(done.stdout.split()) == set()
+
+
+def test_a_decision_draws_nothing() -> None:
+    asked = "import sys; import harness.pipeline.gate; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert "matplotlib" not in done.stdout.split()

@@ -80,8 +80,8 @@ def test_silence_about_verification_is_a_no() -> None:
     report = report_inputs.report()
     assert report.latency is not None
     silent = replace(report.latency, race=replace(report.latency.race, verified={}))
-    assert figures.trusted_ratios(report, silent) == {}
-    assert not figures.is_verified(silent, "fts5-default")
+    assert report.trusted_ratios(silent) == {}
+    assert not silent.is_verified("fts5-default")
 
 
 def test_provenance_names_the_policy_and_its_absence() -> None:

@@ -23,7 +23,6 @@ from harness.core.printable import printable
 from harness.core.scores import BY_TEXT, Clustering, Estimate
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.custody import Custody
-from harness.report.page.figures import is_verified, trusted_ratios
 from harness.report.rounding import for_json
 
 Json = dict[str, Any]
@@ -226,8 +225,8 @@ class LatencyPart(Part):
         return cls.model_validate({
             **own, "timed": True, "unit": "ns",
             **{name: getattr(race, name) for name in ("machine", "raced_at", "verified")},
-            "percentiles": {arm: at[arm] for arm in at if is_verified(latency, arm)},
-            "ratios": trusted_ratios(report, latency),
+            "percentiles": {arm: at[arm] for arm in at if latency.is_verified(arm)},
+            "ratios": report.trusted_ratios(latency),
             "processes": max(map(len, race.elapsed_ns.values()), default=0),
             "reference_ns": float(np.median(race.reference_ns)),
             "stolen": {arm: one.shares for arm, one in race.stolen.items()},

@@ -42,7 +42,7 @@ CACHED = 0.5
 
 def percentiles(latency: Latency) -> Table:
     """Show the times of each arm whose rankings were verified, and words for the others."""
-    shown = {arm: row for arm, row in latency.percentiles.items() if is_verified(latency, arm)}
+    shown = {arm: row for arm, row in latency.percentiles.items() if latency.is_verified(arm)}
     names = tuple(dict.fromkeys(name for row in shown.values() for name in row))
     why = "not shown: its rankings in the race were not those of its run"
     return table(
@@ -95,19 +95,9 @@ def budgets(report: ReportInput) -> Table:
     )
 
 
-def trusted_ratios(report: ReportInput, latency: Latency) -> Mapping[str, Mapping[str, Estimate]]:
-    """Keep the ratios of comparisons whose arms were both verified; silence is a no."""
-    found = {}
-    for name, row in latency.ratios.items():
-        of = report.evidence.get(name)
-        if of and all(is_verified(latency, side.arm) for side in (of.control, of.candidate)):
-            found[name] = row
-    return found
-
-
 def ratios(report: ReportInput, latency: Latency) -> Table:
     """Show candidate / control of each comparison, and each arm in other processes."""
-    trusted = trusted_ratios(report, latency)
+    trusted = report.trusted_ratios(latency)
     rows_of = {
         **{name: trusted.get(name) for name in latency.ratios},
         **{f"{arm} in other processes (A/A)": row for arm, row in latency.aa.items()},
@@ -124,11 +114,6 @@ def ratios(report: ReportInput, latency: Latency) -> Table:
             for name, row in rows_of.items()
         ),
     )
-
-
-def is_verified(latency: Latency, arm: str) -> bool:
-    """Return whether an arm's times may be shown (method, section 5); silence is a no."""
-    return latency.race.verified.get(arm) is True
 
 
 WIDTH = 7.6
@@ -262,7 +247,7 @@ def agreement(name: str, evidence: Evidence, score: str) -> str | None:
 def latency_curves(name: str, latency: Latency) -> str | None:
     """Draw the share of answers within a time by verified arm; dashed where texts came again."""
     race = latency.race
-    times = {arm: found for arm, found in race.elapsed_ns.items() if is_verified(latency, arm)}
+    times = {arm: found for arm, found in race.elapsed_ns.items() if latency.is_verified(arm)}
     return distributions(name, times, race.repeated_ns, latency.percentiles)
 
 

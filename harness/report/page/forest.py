@@ -16,7 +16,6 @@ from harness.core.scores import Estimate
 from harness.gates import latency_ratio
 from harness.policy.decision import asked_means
 from harness.report.inputs import ReportInput
-from harness.report.page import figures
 from harness.report.rounding import MINUS, interval, number, signed
 from harness.report.svg import (
     BETTER,
@@ -186,7 +185,7 @@ def draw_ratios(report: ReportInput, figure: str) -> str | None:
     latency = report.latency
     if latency is None:
         return None
-    compared = figures.trusted_ratios(report, latency)
+    compared = report.trusted_ratios(latency)
     groups = (
         *(Group(name, row, bounds=of_ratios(report, name)) for name, row in compared.items()),
         *(Group(f"A/A: {arm}", row, noise=True) for arm, row in latency.aa.items()),

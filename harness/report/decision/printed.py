@@ -1,39 +1,20 @@
-"""Verdicts, and what each gate measured, as printed and for machines."""
+"""Verdicts, and what each gate measured, as printed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from harness.cli.command import Result
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.corpus.runs import Means
-from harness.policy.decision import exit_code, worst
-from harness.report.decision.decision_json import steps_json
-from harness.report.doc import Block, Cell, Section, Table, Text, table
+from harness.report.doc import Cell, Section, Table, Text, table
 from harness.report.page.remains import remains
 from harness.report.rounding import in_unit, interval_in
 
 TONES = {Outcome.PROMOTE: "good", Outcome.HOLD: "open", Outcome.ROLLBACK: "bad"}
-
-
-def decided(
-    found: Mapping[str, Sequence[StepDecision]],
-    before: Sequence[Block] = (),
-    after: Sequence[str] = (),
-    *,
-    step: str = "",
-    exits: bool = True,
-) -> Result:
-    """Report decisions by data set, and end by them, or by those of one ``step``."""
-    sections = (section(name, decisions) for name, decisions in found.items())
-    doc = Section("", (*before, *sections, *map(Text, after)))
-    codes = (exit_code(one for one in of if step in {"", one.step}) for of in found.values())
-    value = {name: steps_json(decisions) for name, decisions in found.items()}
-    return Result(doc, worst(codes) if exits and found else 0, value)
 
 
 def section(dataset: str, decisions: Iterable[StepDecision]) -> Section:
