@@ -51,31 +51,20 @@ class DuplicatesBound(_Table):
     max_share: float = Field(ge=0, lt=1)
 
 
-class ChurnBound(_Table):
+class ChurnBound(DuplicatesBound):
     """How often an arm may answer a repeated query otherwise while its index stands still."""
 
-    max_share: float = Field(ge=0, lt=1)
     remember: int = Field(ge=1, le=MOST)
     """Queries of each arm whose last answer is kept; those asked longest ago are forgotten."""
 
 
-class ScoresBound(_Table):
-    """How far an arm's first scores may move from the first window to a later one."""
+class WindowBound(_Table):
+    """How far a later window may move from the first: of first scores, or of the mix of slices."""
 
     window: int = Field(ge=20, le=MOST)
-    """Answers with a hit in each window."""
+    """Answers with a hit, or attempts, in each window."""
     max_distance: float = Field(ge=0, le=1)
-    """Largest gap between the two distributions."""
-    p_value: float = Field(gt=0, lt=0.5)
-
-
-class MixBound(_Table):
-    """How far the mix of slices may move from the first window to a later one."""
-
-    window: int = Field(ge=20, le=MOST)
-    """Attempts in each window."""
-    max_distance: float = Field(ge=0, le=1)
-    """Jensen-Shannon divergence to base 2."""
+    """Largest gap between two distributions, or Jensen-Shannon divergence to base 2."""
     p_value: float = Field(gt=0, lt=0.5)
 
 
@@ -85,8 +74,8 @@ class Alarms(_Table):
     empty: EmptyBound
     duplicates: DuplicatesBound
     churn: ChurnBound
-    scores: ScoresBound
-    mix: MixBound
+    scores: WindowBound
+    mix: WindowBound
 
 
 class Bounds(_Table):
@@ -141,23 +130,30 @@ class Monitor(Protocol):
 
 
 class Share:
-    """The alarm on the mean of values between ``least`` and 1."""
+    """The alarm on the mean of what attempts tell, which lies between ``least`` and 1."""
 
     def __init__(
-        self, said: tuple[str, str, str], confidence: float, bound: float, least: float = 0
+        self,
+        said: tuple[str, str, str],
+        confidence: float,
+        bound: float,
+        value_of: Callable[[Observation], float | None],
+        least: float = 0,
     ) -> None:
-        self._said = said
+        self._said, self._bound, self._value_of = said, bound, value_of
         self._sequence = BettingSequence(confidence=confidence, least=least, most=1)
-        self._bound = bound
         self._estimate: Estimate | None = None
         self._since: int | None = None
 
-    def take(self, value: float, number: int) -> None:
-        """Take the value of attempt ``number``."""
+    def see(self, observation: Observation) -> None:
+        """Take one attempt."""
+        value = self._value_of(observation)
+        if value is None:
+            return
         self._sequence.update(value)
         self._estimate = self._sequence.interval()
         if self._since is None and self._estimate.low > self._bound:
-            self._since = number
+            self._since = observation.number
 
     def alarm(self) -> Alarm:
         """Return how things stand; an alarm that was raised stays so."""
@@ -168,70 +164,62 @@ class Share:
         return Alarm(name, arm, state, about, self._estimate, self._bound, self._since)
 
 
-class Empty(Share):
-    """The candidate finds nothing more often than the control, over compared pairs.
-
-    Each pair counts +1, 0 or -1: what both find nothing for says nothing.
-    """
-
-    def __init__(self, bound: EmptyBound, confidence: float) -> None:
-        about = "finds nothing where the control finds something, less the reverse"
-        super().__init__(("empty", "candidate", about), confidence, bound.max_excess, least=-1)
-
-    def see(self, observation: Observation) -> None:
-        """Take one attempt."""
-        control, candidate = observation.control, observation.candidate
-        if observation.compared and control and candidate:
-            value = (not candidate.hits) - (not control.hits)
-            self.take(value, observation.number)
-
-
-class Duplicates(Share):
-    """An arm shows a document twice in one answer."""
-
-    def __init__(self, arm: str, bound: DuplicatesBound, confidence: float) -> None:
-        self._arm = arm
-        about = "answers that show a document twice"
-        super().__init__(("duplicates", arm, about), confidence, bound.max_share)
-
-    def see(self, observation: Observation) -> None:
-        """Take one attempt."""
-        if seen := answer_of(observation, self._arm):
-            self.take(float(seen.duplicates > 0), observation.number)
-
-
-class Churn(Share):
-    """An arm answers a query otherwise than the last time, though its index has not moved."""
-
-    def __init__(self, arm: str, bound: ChurnBound, confidence: float) -> None:
-        self._arm, self._remember = arm, bound.remember
-        self._last: OrderedDict[tuple[str, int], tuple[str, str]] = OrderedDict()
-        about = "repeated queries that got another answer from the same index"
-        super().__init__(("churn", arm, about), confidence, bound.max_share)
-
-    def see(self, observation: Observation) -> None:
-        """Take one attempt; queries asked for another number of hits are other queries."""
-        seen = answer_of(observation, self._arm)
-        if seen is None:
-            return
-        key = observation.query, observation.k
-        before = self._last.pop(key, None)
-        self._last[key] = seen.generation, seen.answer
-        if before is not None and before[0] == seen.generation:
-            self.take(float(before[1] != seen.answer), observation.number)
-        if len(self._last) > self._remember:
-            self._last.popitem(last=False)
-
-
 def answer_of(observation: Observation, arm: str) -> Seen | None:
     """Return what an arm answered; None where it was not asked, failed or was too slow."""
     seen = observation.control if arm == "control" else observation.candidate
     return seen if seen is not None and seen.status is Status.ANSWERED else None
 
 
+def empty(bound: EmptyBound, confidence: float) -> Share:
+    """Watch that the candidate finds nothing no more often than the control, over compared pairs.
+
+    Each pair counts +1, 0 or -1: what both find nothing for says nothing.
+    """
+
+    def excess(seen: Observation) -> float | None:
+        if not (seen.compared and seen.control and seen.candidate):
+            return None
+        return float((not seen.candidate.hits) - (not seen.control.hits))
+
+    about = "finds nothing where the control finds something, less the reverse"
+    return Share(("empty", "candidate", about), confidence, bound.max_excess, excess, least=-1)
+
+
+def duplicates(arm: str, bound: DuplicatesBound, confidence: float) -> Share:
+    """Watch that an arm shows a document only once in an answer."""
+
+    def twice(observation: Observation) -> float | None:
+        seen = answer_of(observation, arm)
+        return float(seen.duplicates > 0) if seen else None
+
+    said = "duplicates", arm, "answers that show a document twice"
+    return Share(said, confidence, bound.max_share, twice)
+
+
+def churn(arm: str, bound: ChurnBound, confidence: float) -> Share:
+    """Watch that an arm answers a query as the last time, where its index has not moved.
+
+    Queries that ask for another number of hits are other queries.
+    """
+    last: OrderedDict[tuple[str, int], tuple[str, str]] = OrderedDict()
+
+    def changed(observation: Observation) -> float | None:
+        if (seen := answer_of(observation, arm)) is None:
+            return None
+        key, now = (observation.query, observation.k), (seen.generation, seen.answer)
+        before = last.pop(key, None)
+        last[key] = now
+        if len(last) > bound.remember:
+            last.popitem(last=False)
+        return float(before != now) if before is not None and before[0] == now[0] else None
+
+    said = "churn", arm, "repeated queries that got another answer from the same index"
+    return Share(said, confidence, bound.max_share, changed)
+
+
 SHUFFLED = 1 << 20
 """Values shuffled at once."""
-UNNAMED = "(no slice)"
+NO_SLICE = "(no slice)"
 Value = TypeVar("Value")
 
 
@@ -252,10 +240,11 @@ class Windows(Generic[Value]):
     def __init__(
         self,
         said: tuple[str, str, str],
-        bound: ScoresBound | MixBound,
+        bound: WindowBound,
+        value_of: Callable[[Observation], Value | None],
         change: Callable[[tuple[Value, ...], tuple[Value, ...], int], Change],
     ) -> None:
-        self._said, self._bound, self._compare = said, bound, change
+        self._said, self._bound, self._value_of, self._compare = said, bound, value_of, change
         self._first: tuple[Value, ...] = ()
         self._filling: list[Value] = []
         self._later = self._times = 0
@@ -263,8 +252,11 @@ class Windows(Generic[Value]):
         self._raised = False
         self._since: int | None = None
 
-    def take(self, value: Value, number: int) -> None:
-        """Take the value of attempt ``number``, and compare a window that it fills."""
+    def see(self, observation: Observation) -> None:
+        """Take one attempt, and compare a window that it fills."""
+        value = self._value_of(observation)
+        if value is None:
+            return
         self._filling.append(value)
         if len(self._filling) < self._bound.window:
             return
@@ -279,63 +271,65 @@ class Windows(Generic[Value]):
         self._raised = significant and self._change.size > self._bound.max_distance
         self._times += self._raised
         if self._raised and self._since is None:
-            self._since = number
+            self._since = observation.number
 
     def alarm(self) -> Alarm:
         """Return how things stand: what the latest window says."""
-        bound, window = self._bound.max_distance, self._bound.window
+        (name, arm, about), bound = self._said, self._bound.max_distance
         if self._change is None:
+            window = self._bound.window
             lacking = (window if self._first else 2 * window) - len(self._filling)
             note = f"{lacking} more until two windows can be compared"
-            name, arm, about = self._said
             return Alarm(name, arm, State.EARLY, about, None, bound, None, note)
         size, state = self._change.size, State.RAISED if self._raised else State.QUIET
         note = f"p {self._change.p_value:.4f}; raised by {self._times} of {self._later} windows"
         estimate = Estimate(size, size, size, self._later)
-        name, arm, about = self._said
         return Alarm(name, arm, state, about, estimate, bound, self._since, note)
 
 
-class Scores(Windows[float]):
-    """The first scores of an arm are not what they were: they fell, rose, or became all alike.
+def scores(arm: str, bound: WindowBound, watch: Watched) -> Windows[float]:
+    """Watch that the first scores of an arm stay what they were.
 
     Native scores, whose scale and sign differ from engine to engine, so only their order counts.
     """
 
-    def __init__(self, arm: str, bound: ScoresBound, watch: Watched) -> None:
-        self._arm = arm
-        about = "distance of the distribution of first native scores from the first window"
-        super().__init__(
-            ("scores", arm, about),
-            bound,
-            lambda first, later, at: gap(
-                *map(np.asarray, (first, later)), seed=(watch.seed, at), resamples=watch.resamples
-            ),
-        )
+    def top(observation: Observation) -> float | None:
+        seen = answer_of(observation, arm)
+        return seen.top_raw if seen else None
 
-    def see(self, observation: Observation) -> None:
-        """Take one attempt; what found nothing has no score."""
-        seen = answer_of(observation, self._arm)
-        if seen is not None and seen.top_raw is not None:
-            self.take(seen.top_raw, observation.number)
+    def change(first: tuple[float, ...], later: tuple[float, ...], at: int) -> Change:
+        both = np.asarray(first), np.asarray(later)
+        return gap(*both, seed=(watch.seed, at), resamples=watch.resamples)
+
+    about = "distance of the distribution of first native scores from the first window"
+    return Windows(("scores", arm, about), bound, top, change)
 
 
-class Mix(Windows[str]):
-    """People ask for other things: the slices of a later window against the first."""
+def mix(bound: WindowBound, watch: Watched) -> Windows[str]:
+    """Watch that people ask for the same kinds of things; every attempt counts."""
 
-    def __init__(self, bound: MixBound, watch: Watched) -> None:
-        about = "Jensen-Shannon divergence of the mix of slices from the first window"
-        super().__init__(
-            ("mix", "", about),
-            bound,
-            lambda first, later, at: distance(
-                first, later, seed=(watch.seed, at), resamples=watch.resamples
-            ),
-        )
+    def change(first: tuple[str, ...], later: tuple[str, ...], at: int) -> Change:
+        return distance(first, later, seed=(watch.seed, at), resamples=watch.resamples)
 
-    def see(self, observation: Observation) -> None:
-        """Take one attempt, compared or not."""
-        self.take(" + ".join(sorted(observation.slices)) or UNNAMED, observation.number)
+    about = "Jensen-Shannon divergence of the mix of slices from the first window"
+    return Windows(
+        ("mix", "", about),
+        bound,
+        lambda observation: " + ".join(sorted(observation.slices)) or NO_SLICE,
+        change,
+    )
+
+
+def monitors(bounds: Bounds) -> tuple[Monitor, ...]:
+    """Make every alarm, those of an arm for the candidate first."""
+    alarm, watch, arms = bounds.alarm, bounds.watch, tuple(reversed(ARMS))
+    return (
+        empty(alarm.empty, watch.confidence),
+        *(duplicates(arm, alarm.duplicates, watch.confidence) for arm in arms),
+        *(churn(arm, alarm.churn, watch.confidence) for arm in arms),
+        *(scores(arm, alarm.scores, watch) for arm in arms),
+        mix(alarm.mix, watch),
+    )
 
 
 def gap(

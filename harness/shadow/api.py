@@ -20,9 +20,10 @@ from harness.shadow import words as shadow_words
 from harness.shadow.alarms import Alarm, Bounds
 from harness.shadow.divergences import Judged, Suppressions
 from harness.shadow.files import read_bounds, read_suppressions
-from harness.shadow.page import Both, both_shown, side_by_side
+from harness.shadow.log import Follower
+from harness.shadow.page import Both, side_by_side
 from harness.shadow.record import Divergence, Observation, Seen
-from harness.shadow.summary import Follower, Summary
+from harness.shadow.summary import Summary
 from harness.shadow.words import Shadowed, troubles
 
 if TYPE_CHECKING:
@@ -44,12 +45,13 @@ class Sides(Shown):
     queries: tuple[Both, ...]
 
     def __repr__(self) -> str:
-        said = (f"{one.text}: {one.outcome}, {one.standing}, {one.about}" for one in self.queries)
+        said = (f"{one.text}, {one.standing}, {one.about}" for one in self.queries)
         return "\n".join(said) or "nothing"
 
     def blocks(self) -> Iterable[Block]:
         """Return both rankings of each query."""
-        return map(both_shown, self.queries) if self.queries else [Text("Nothing diverged.")]
+        shown = [one.shown() for one in self.queries]
+        return shown or [Text("Nothing diverged.")]
 
 
 class Kept(Summary):
@@ -192,7 +194,7 @@ def load_shadow_log(
     """
     kept = Kept(read_bounds(Path(bounds)))
     suppressions = read_suppressions(Path(accepted)) if accepted else Suppressions()
-    Follower([Path(one) for one in (folder, *more)]).feed(kept)
+    kept.read(Follower([Path(one) for one in (folder, *more)]))
     day = today or datetime.now(UTC).date()
     judged = Judged.of(kept.diverging.traces(), suppressions, today=day)
     return Watched(kept, Shadowed(kept, judged, suppressions))

@@ -7,12 +7,12 @@ import fcntl
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from heapq import merge
 from pathlib import Path
 from time import monotonic_ns
-from typing import NamedTuple, Self
+from typing import Generic, NamedTuple, Self
 from uuid import uuid4
 
 from harness.agreement import Tally, tally
@@ -20,10 +20,11 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
 from harness.core.folders import SHADOW_LOG, claim
 from harness.core.formats import json_file
-from harness.core.reading import MAX_LINE_BYTES, opened, text_of
+from harness.core.reading import MAX_LINE_BYTES, Malformed, opened, text_of
 from harness.shadow.record import (
     HEAD,
     KEY_DIGITS,
+    AnyRecord,
     Degradation,
     Divergence,
     Observation,
@@ -75,20 +76,23 @@ def _read_engines(file: Path) -> Between:
 
 
 class Once:
-    """Refuses an observation that was there before, of logs that are merged by their time.
+    """Counts the attempts of each writer; refuses one that was there before.
 
-    Two logs are one where both hold one query of the same nanosecond.
+    Two logs are one where both hold one query of the same nanosecond; records come by their time.
     """
 
     def __init__(self) -> None:
         self._below: Counter[str] = Counter()
         """By writer: each number up to this one was taken."""
         self._beyond: defaultdict[str, set[int]] = defaultdict(set)
+        self._last: Counter[str] = Counter()
+        """By writer: the largest number that any record has."""
         self._moment = 0
         self._then: dict[str, Observation] = {}
 
     def take(self, one: Observation) -> None:
-        """Take the next one."""
+        """Take the next attempt."""
+        self.number(one)
         beyond = self._beyond[one.writer]
         if one.number <= self._below[one.writer] or one.number in beyond:
             raise EvidenceError(
@@ -106,6 +110,16 @@ class Once:
                 f"attempt {one.number} of the log {one.writer} is attempt {first.number} of the"
                 f" log {first.writer}: the same query at the same nanosecond; give each log once"
             )
+
+    def number(self, one: AnyRecord) -> None:
+        """Note up to which number a writer has numbered its attempts."""
+        self._last[one.writer] = max(self._last[one.writer], one.number)
+
+    @property
+    def missing(self) -> int:
+        """Count the attempts that were numbered and are not in the log: a crash took them."""
+        beyond = sum(map(len, self._beyond.values()))
+        return self._last.total() - self._below.total() - beyond
 
 
 STEMS: dict[type[object], str] = {
@@ -164,52 +178,97 @@ def whole_lines(file: Path, start: int = 0) -> Iterator[bytes]:
                 raise BadFile(file, problem, "Give a folder that a live comparison was written to.")
 
 
+class Tail(Generic[Record]):
+    """One stream of one log, and how far it was read."""
+
+    def __init__(self, folder: Path, kind: type[Record]) -> None:
+        self._folder, self._kind = folder, kind
+        self._part, self._offset, self._line = -1, 0, 0
+
+    def new(self) -> Iterator[Record]:
+        """Yield what was written since; take all of it before asking again."""
+        while True:
+            there = parts(self._folder, self._kind)
+            if self._part in there:
+                yield from self._lines(path(self._folder, self._kind, self._part))
+            later = [part for part in there if part > self._part]
+            if not later:
+                return
+            self._part, self._offset, self._line = later[0], 0, 0
+
+    def _lines(self, file: Path) -> Iterator[Record]:
+        size = file.stat().st_size
+        if size < self._offset:
+            raise EvidenceError(
+                f"{file} was {self._offset} bytes long and has {size}; it was replaced while it was"
+                " followed, so start again"
+            )
+        for line in whole_lines(file, self._offset):
+            self._offset += len(line)
+            self._line += 1
+            yield parsed(self._kind, line, file, self._line)
+
+
 def records(folder: Path, kind: type[Record]) -> Iterator[Record]:
     """Yield the records of one stream in the order in which they were written."""
-    for file in files(folder, kind):
-        for number, line in enumerate(whole_lines(file), start=1):
-            yield parsed(kind, line, file, number)
+    return Tail(folder, kind).new()
+
+
+class Follower:
+    """All streams of one log, or of those of several processes."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        names: dict[str, Path] = {}
+        for folder in folders:
+            name = _writer(folder)
+            if name in names:
+                raise EvidenceError(
+                    f"{names[name]} and {folder} hold the log of one writer; give each log once"
+                )
+            names[name] = folder
+        self._tails = [
+            [Tail(folder, kind) for folder in folders]
+            for kind in (Divergence, Degradation, Observation)
+        ]
+
+    def new(self) -> Iterator[AnyRecord]:
+        """Yield what is new of each stream by its time: observations last, as each is explained."""
+        for tails in self._tails:
+            yield from merge(*(tail.new() for tail in tails), key=moment)
+
+
+def _writer(folder: Path) -> str:
+    try:
+        return text_of(folder / WRITER).strip()
+    except (OSError, Malformed) as error:
+        problem = f"its log is missing (no file {WRITER!r})"
+        hint = "Give a folder that a live comparison was written to"
+        raise BadFile(folder, problem, hint) from error
+
+
+def moment(one: AnyRecord) -> tuple[int, str, int]:
+    """Return what records of several logs are ordered by."""
+    return one.at, one.writer, one.number
 
 
 def read_logs(folder: Path, *more: Path) -> Read:
-    """Read one log, or several of different processes as one, ordered by their time.
-
-    Observations are read before divergences, so that a log may be read while it grows.
-    """
-    logs = [_read_folder(each) for each in (folder, *more)]
-    observations = _ordered(log.observations for log in logs)
+    """Read one log, or several of different processes as one, ordered by their time."""
+    # Observations are read last, so a divergence that was written meanwhile is left out.
+    found = sorted(Follower([folder, *more]).new(), key=moment)
+    observations = tuple(one for one in found if isinstance(one, Observation))
     once = Once()
-    for one in observations:
-        once.take(one)
+    for one in found:
+        once.take(one) if isinstance(one, Observation) else once.number(one)
+    known = {(one.writer, one.number) for one in observations}
     return Read(
         observations=observations,
-        divergences=_ordered(log.divergences for log in logs),
-        degradations=_ordered(log.degradations for log in logs),
-        missing=sum(log.missing for log in logs),
-    )
-
-
-def _read_folder(folder: Path) -> Read:
-    if not (folder / WRITER).is_file():
-        hint = "Give a folder that a live comparison was written to."
-        raise BadFile(folder, f"its log is missing (no file {WRITER!r})", hint)
-    observations = tuple(records(folder, Observation))
-    divergences = tuple(records(folder, Divergence))
-    degradations = tuple(records(folder, Degradation))
-    known = {one.number for one in observations}
-    others = {one.number for one in divergences} | {one.number for one in degradations}
-    last = max(known | others, default=0)
-    return Read(
-        observations=observations,
-        divergences=tuple(one for one in divergences if one.number in known),
-        degradations=degradations,
-        missing=max(last - len(known), 0),
-    )
-
-
-def _ordered(parts: Iterable[tuple[Record, ...]]) -> tuple[Record, ...]:
-    return tuple(
-        sorted(chain.from_iterable(parts), key=lambda one: (one.at, one.writer, one.number))
+        divergences=tuple(
+            one
+            for one in found
+            if isinstance(one, Divergence) and (one.writer, one.number) in known
+        ),
+        degradations=tuple(one for one in found if isinstance(one, Degradation)),
+        missing=once.missing,
     )
 
 

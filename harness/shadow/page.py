@@ -35,7 +35,7 @@ from harness.report.rounding import milliseconds, number, watched
 from harness.report.svg import ARMS, INK, MUTED, draw, logarithmic, quiet
 from harness.shadow import words as shadow_words
 from harness.shadow.alarms import ARMS as ALARM_ARMS
-from harness.shadow.divergences import BLOCKING, Standing, Trace
+from harness.shadow.divergences import Standing, Trace
 from harness.shadow.record import Divergence, LoggedAnswer
 from harness.shadow.summary import Point
 from harness.shadow.words import Shadowed, troubles, what_was_typed
@@ -114,42 +114,38 @@ def _range(points: Sequence[Point]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """One hit of one arm."""
-
-    rank: int
-    doc_id: str
-    score: str
-    move: str
-    """From control to candidate: ``up 3``, ``down 2``, ``same``, ``new``, ``gone``."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownAnswer:
-    """What one arm showed."""
-
-    arm: str
-    about: str
-    """How long it took, and what it said of its answer."""
-    hits: tuple[Hit, ...]
-    instead: str
-    """Why there are none, in words; empty where there are."""
-
-
-@dataclass(frozen=True, slots=True)
 class Both:
-    """One query that diverged, in one class."""
+    """One query that diverged in one class, with both rankings where the log has them."""
 
-    query: str
-    """Its key."""
-    text: str
-    outcome: str
-    about: str
-    standing: str
-    blocks: bool
-    control: ShownAnswer | None
-    """None where the log has no such divergence."""
-    candidate: ShownAnswer | None
+    trace: Trace
+    standing: Standing
+    divergence: Divergence | None
+
+    @property
+    def about(self) -> str:
+        """How often it came, and with what."""
+        trace = self.trace
+        about = [counted(trace.times, "time")]
+        if trace.jaccard is not None:
+            about.append(f"lowest Jaccard {number(trace.jaccard)}")
+        about += [*trace.slices, trace.query]
+        if self.divergence:
+            about += [f"{k} = {value}" for k, value in sorted(self.divergence.params.items())]
+        return " · ".join(about)
+
+    @property
+    def text(self) -> str:
+        """The class, and what was typed."""
+        return f"{self.trace.outcome}: {what_was_typed(self.trace, PAGE_QUERY)}"
+
+    def shown(self) -> Section:
+        """Show both answers under the text."""
+        rankings: list[Block] = [Text("The log does not hold this divergence.", "instead")]
+        if one := self.divergence:
+            both = one.control, one.candidate
+            rankings = [_ranking("control", *both), _ranking("candidate", *both[::-1])]
+        meta = Text(f"{self.standing} · {self.about}", "meta")
+        return Section(self.text, (meta, *rankings), kind="moved", fold="closed")
 
 
 def side_by_side(
@@ -157,49 +153,25 @@ def side_by_side(
 ) -> tuple[Both, ...]:
     """Join traces with their divergences, by writer and number."""
     return tuple(
-        _both(trace, standing, divergences.get((trace.writer, trace.number)))
+        Both(trace, standing, divergences.get((trace.writer, trace.number)))
         for trace, standing in shown
     )
 
 
-def _both(trace: Trace, standing: Standing, divergence: Divergence | None) -> Both:
-    about = [counted(trace.times, "time")]
-    if trace.jaccard is not None:
-        about.append(f"lowest Jaccard {number(trace.jaccard)}")
-    about += [*trace.slices, trace.query]
-    if divergence:
-        about += [f"{name} = {value}" for name, value in sorted(divergence.params.items())]
-    return Both(
-        query=trace.query,
-        text=what_was_typed(trace, PAGE_QUERY),
-        outcome=trace.outcome,
-        about=" · ".join(about),
-        standing=standing,
-        blocks=standing in BLOCKING,
-        control=_shown("control", divergence.control, divergence.candidate) if divergence else None,
-        candidate=_shown("candidate", divergence.candidate, divergence.control)
-        if divergence
-        else None,
-    )
-
-
-def _shown(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> ShownAnswer:
-    ranks: dict[str, int] = {}
-    for at, hit in enumerate(other.hits, start=1):
-        ranks.setdefault(hit.doc_id, at)
-    hits = tuple(
-        Hit(
-            rank=rank,
-            doc_id=one_line(hit.doc_id, TITLE),
-            score=number(hit.score),
-            move=move(rank, ranks.get(hit.doc_id), candidate=arm == "candidate"),
-        )
-        for rank, hit in enumerate(side.hits[:DEPTH], start=1)
-    )
+def _ranking(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> Block:
+    """Show what one arm showed, and where each hit went from control to candidate."""
     took = "time unknown" if side.elapsed_ns is None else f"{milliseconds(side.elapsed_ns)} ms"
-    about = [took, counted(len(side.hits), "hit")]
-    about += [one_line(side.note, PAGE_QUERY)] if side.note else []
-    return ShownAnswer(arm, " · ".join(about), hits, "" if hits else _instead(side))
+    parts = [took, counted(len(side.hits), "hit"), one_line(side.note, PAGE_QUERY)]
+    about = " · ".join(filter(None, parts))
+    if not side.hits:
+        return Text(f"{arm}: {_instead(side)} ({about})", "instead")
+    ranks = {hit.doc_id: at for at, hit in reversed([*enumerate(other.hits, start=1)])}
+    rows = [
+        (str(rank), one_line(hit.doc_id, TITLE),
+         move(rank, ranks.get(hit.doc_id), candidate=arm == "candidate"), number(hit.score))
+        for rank, hit in enumerate(side.hits[:DEPTH], start=1)
+    ]  # fmt: skip
+    return table(f"{arm}: {about}", ("rank", "document", "move", "score"), rows)
 
 
 def _instead(side: LoggedAnswer) -> str:
@@ -291,7 +263,7 @@ def document(
             _drawn(drawn, "Share of answers within a time.", "No pair was timed yet."))),
         ("Divergences", "divergences", (
             Text(WORST, "lead"), words.divergences(shadowed, LISTED, text=QUERY),
-            *([Section("Side by side", tuple(map(both_shown, sides)))] if sides else []))),
+            *([Section("Side by side", tuple(one.shown() for one in sides))] if sides else []))),
         ("Register", "register", (
             Text(said, "lead"), accepted if accepted.rows else Text("Nothing is accepted."))),
         ("The rest", "rest", (
@@ -312,15 +284,7 @@ def document(
 
 
 def _card(shadowed: Shadowed) -> Card:
-    """Show how alike the answers are and how fast, and what remains before the next step."""
-    tracks = shadowed.summary.tracks
-    seen = {"overlap": "mean Jaccard of the first hits", "ratio": "median time ratio",
-            "failures": "failures of the candidate"}  # fmt: skip
-    blocks: list[Block] = [
-        Text(f"{what} {number(now.value)} {watched(now)}", "measured")
-        for name, what in seen.items()
-        if (now := tracks[name].now)
-    ]
+    """Show whether something remains before the next step, and what."""
     open_ = {trace.query for trace in shadowed.judged.blocking}
     needs = []
     if shadowed.raised:
@@ -329,13 +293,9 @@ def _card(shadowed: Shadowed) -> Card:
         needs.append(f"look at {counted(len(open_), 'query')}, and accept: harness shadow accept")
     if shadowed.early:
         needs.append("more traffic: an alarm has too little to go by")
-    blocks += [
-        Items(tuple(needs), "What remains", "remains"),
-        Text(shadow_words.standing_counts(shadowed), "effect"),
-    ]
     words = {"hold": "ALARM", "unsure": "NOT YET", "promote": "QUIET"}
-    tone = _tone(shadowed)
-    return Card("The candidate so far", words[tone], tuple(blocks), tone)
+    tone, remains = _tone(shadowed), Items(tuple(needs), "What remains", "remains")
+    return Card("The candidate so far", words[tone], (remains,), tone)
 
 
 def _tone(shadowed: Shadowed) -> str:
@@ -347,23 +307,3 @@ def _tone(shadowed: Shadowed) -> str:
 
 def _drawn(svg: str | None, caption: str, instead: str) -> Block:
     return Figure(svg, caption) if svg else Text(instead, "instead")
-
-
-def both_shown(both: Both) -> Section:
-    """Show both answers to a query under its text."""
-    sides = [one for one in (both.control, both.candidate) if one]
-    missing = Text("The log does not hold this divergence.", "instead")
-    return Section(
-        f"{both.outcome}: {both.text}",
-        (Text(f"{both.standing} · {both.about}", "meta"), *(map(_ranking, sides) if sides
-                                                            else (missing,))),
-        kind="moved",
-        fold="closed",
-    )  # fmt: skip
-
-
-def _ranking(of: ShownAnswer) -> Block:
-    if not of.hits:
-        return Text(f"{of.arm}: {of.instead} ({of.about})", "instead")
-    rows = [(str(hit.rank), hit.doc_id, hit.move, hit.score) for hit in of.hits]
-    return table(f"{of.arm}: {of.about}", ("rank", "document", "move", "score"), rows)

@@ -33,10 +33,10 @@ from harness.shadow.divergences import (
     questions,
 )
 from harness.shadow.files import read_bounds, read_suppressions
-from harness.shadow.log import records
+from harness.shadow.log import Follower, records
 from harness.shadow.page import to_page
 from harness.shadow.record import Divergence, query_key
-from harness.shadow.summary import Follower, Summary
+from harness.shadow.summary import Summary
 from harness.shadow.words import Shadowed, to_json
 from harness.stats.times import order_interval
 from harness_engines import registry as arms
@@ -57,7 +57,7 @@ class Look:
     def now(self, today: date) -> Shadowed:
         """Return how things stand on the day ``today`` (UTC)."""
         suppressions: Suppressions = read_suppressions(self._suppressions)
-        self._follower.feed(self._summary)
+        self._summary.read(self._follower)
         traces = self._summary.diverging.traces()
         judged = Judged.of(traces, suppressions, today=today)
         return Shadowed(self._summary, judged, suppressions, self._between)

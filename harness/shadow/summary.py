@@ -5,44 +5,20 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import merge
-from pathlib import Path
-from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.agreement import UNCOMPARED, Class, Tally, tally
-from harness.core.errors import BadFile, EvidenceError
-from harness.core.reading import Malformed, text_of
+from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.shadow.alarms import (
-    ARMS,
-    Alarm,
-    Bounds,
-    Churn,
-    Duplicates,
-    Empty,
-    Mix,
-    Monitor,
-    Scores,
-)
+from harness.shadow.alarms import ARMS, NO_SLICE, Alarm, Bounds, monitors
 from harness.shadow.divergences import Diverging
-from harness.shadow.log import WRITER, Once, parts, path, whole_lines
-from harness.shadow.record import (
-    AGREED,
-    DIVERGING,
-    AnyRecord,
-    Degradation,
-    Divergence,
-    Kind,
-    Observation,
-    Record,
-    parsed,
-)
+from harness.shadow.log import Follower, Once
+from harness.shadow.record import AGREED, DIVERGING, Degradation, Divergence, Kind, Observation
 from harness.stats.sequential import BettingSequence, Stakes, gains
 
 WIDEST = 64.0
@@ -51,9 +27,6 @@ STEP = 1.01
 """From one ratio of the grid to the next; an end lies at most one step outside the exact one."""
 HALF = np.array([0.5])
 FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
-NO_SLICE = "(no slice)"
-
-
 POINTS = 400
 """Points kept of one sequence; when there are more, every second one is dropped."""
 
@@ -102,17 +75,17 @@ class Track:
         return tuple(kept)
 
 
-class Mean:
-    """A mean of values between 0 and 1, with its track."""
+class Mean(Track):
+    """A mean of values between 0 and 1, with its past."""
 
     def __init__(self, confidence: float) -> None:
         self._sequence = BettingSequence(confidence=confidence, least=0, most=1)
-        self.track = Track(self._sequence.interval)
+        super().__init__(self._sequence.interval)
 
     def take(self, value: float, at: int) -> None:
         """Take one value, which came at ``at``."""
         self._sequence.update(value)
-        self.track.mark(at)
+        self.mark(at)
 
 
 class Summary:
@@ -140,27 +113,31 @@ class Summary:
         self.first: Observation | None = None
         self.last: Observation | None = None
         self.diverging = Diverging()
-        self._counts: Counter[str] = Counter()
-        self._numbers: dict[str, int] = {}
+        self._once = Once()
         self._overlap, self._failed, self._slow, self._noise = (Mean(confidence) for _ in range(4))
         self.beyond_noise = 0
         """Pairs that differ although the control, asked twice, agreed with itself."""
         self._ratio = MedianRatio(confidence=confidence)
         self._ratios = Track(self._ratio.interval)
         self._times = {arm: array("q") for arm in ARMS}
-        alarm, watch = bounds.alarm, bounds.watch
-        self._monitors: tuple[Monitor, ...] = (
-            Empty(alarm.empty, confidence),
-            *(Duplicates(arm, alarm.duplicates, confidence) for arm in reversed(ARMS)),
-            *(Churn(arm, alarm.churn, confidence) for arm in reversed(ARMS)),
-            *(Scores(arm, alarm.scores, watch) for arm in reversed(ARMS)),
-            Mix(alarm.mix, watch),
-        )
+        self._monitors = monitors(bounds)
+
+    def read(self, follower: Follower) -> int:
+        """Take what is new in logs, and return the number of new attempts."""
+        before = self.classes.total()
+        for one in follower.new():
+            match one:
+                case Observation():
+                    self.see(one)
+                case Divergence():
+                    self.tell(one)
+                case Degradation():
+                    self.note(one)
+        return self.classes.total() - before
 
     def see(self, seen: Observation) -> None:
         """Take one attempt."""
-        self._counts[seen.writer] += 1
-        self._numbered(seen)
+        self._once.take(seen)
         self.classes[seen.outcome] += 1
         for name in seen.slices or (NO_SLICE,):
             self.by_slice.setdefault(name, Counter())[seen.outcome] += 1
@@ -181,19 +158,16 @@ class Summary:
 
     def tell(self, divergence: Divergence) -> None:
         """Take a pair that differs."""
-        self._numbered(divergence)
+        self._once.number(divergence)
         self.diverging.tell(divergence)
 
     def note(self, degradation: Degradation) -> None:
         """Take a degradation."""
-        self._numbered(degradation)
+        self._once.number(degradation)
         if degradation.kind is Kind.NOT_TAKEN:
             self.not_taken[degradation.cause] += degradation.times
         else:
             self.degradations[degradation.arm, degradation.kind] += 1
-
-    def _numbered(self, found: AnyRecord) -> None:
-        self._numbers[found.writer] = max(self._numbers.get(found.writer, 0), found.number)
 
     def _arms(self, seen: Observation) -> None:
         for arm, side in zip(ARMS, (seen.control, seen.candidate), strict=True):
@@ -234,18 +208,18 @@ class Summary:
     @property
     def missing(self) -> int:
         """Count the attempts that were numbered and are not in the log: a crash took them."""
-        return sum(max(0, last - self._counts[name]) for name, last in self._numbers.items())
+        return self._once.missing
 
     @property
     def tracks(self) -> dict[str, Track]:
         """Each estimate by its name, in the order of reading."""
-        tracks = {
-            "overlap": self._overlap.track,
-            "failures": self._failed.track,
-            "slow": self._slow.track,
+        tracks: dict[str, Track] = {
+            "overlap": self._overlap,
+            "failures": self._failed,
+            "slow": self._slow,
             "ratio": self._ratios,
         }
-        return {**tracks, "noise": self._noise.track} if self._noise.track.now else tracks
+        return {**tracks, "noise": self._noise} if self._noise.now else tracks
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
@@ -314,82 +288,3 @@ class MedianRatio:
             if 2 * passed >= self._count:
                 break
         return float(self._grid[min(at, len(self._grid) - 1)])
-
-
-class Tail(Generic[Record]):
-    """One stream of one log, and how far it was read."""
-
-    def __init__(self, folder: Path, kind: type[Record]) -> None:
-        self._folder, self._kind = folder, kind
-        self._part, self._offset, self._line = -1, 0, 0
-
-    def new(self) -> Iterator[Record]:
-        """Yield what was written since; take all of it before asking again."""
-        while True:
-            there = parts(self._folder, self._kind)
-            if self._part in there:
-                yield from self._lines(path(self._folder, self._kind, self._part))
-            later = [part for part in there if part > self._part]
-            if not later:
-                return
-            self._part, self._offset, self._line = later[0], 0, 0
-
-    def _lines(self, file: Path) -> Iterator[Record]:
-        size = file.stat().st_size
-        if size < self._offset:
-            raise EvidenceError(
-                f"{file} was {self._offset} bytes long and has {size}; it was replaced while it was"
-                " followed, so start again"
-            )
-        for line in whole_lines(file, self._offset):
-            self._offset += len(line)
-            self._line += 1
-            yield parsed(self._kind, line, file, self._line)
-
-
-class Follower:
-    """All streams of one log, or of those of several processes."""
-
-    def __init__(self, folders: Sequence[Path]) -> None:
-        names: dict[str, Path] = {}
-        for folder in folders:
-            name = _writer(folder)
-            if name in names:
-                raise EvidenceError(
-                    f"{names[name]} and {folder} hold the log of one writer; give each log once"
-                )
-            names[name] = folder
-        self._divergences = [Tail(folder, Divergence) for folder in folders]
-        self._degradations = [Tail(folder, Degradation) for folder in folders]
-        self._observations = [Tail(folder, Observation) for folder in folders]
-        self._once = Once()
-
-    def feed(self, summary: Summary) -> int:
-        """Hand on what is new, in the order of time; give the number of new attempts."""
-        for divergence in _by_time(self._divergences):
-            summary.tell(divergence)
-        for degradation in _by_time(self._degradations):
-            summary.note(degradation)
-        count = 0
-        for observation in _by_time(self._observations):
-            self._once.take(observation)
-            summary.see(observation)
-            count += 1
-        return count
-
-
-def _by_time(tails: Sequence[Tail[Record]]) -> Iterator[Record]:
-    return merge(*(tail.new() for tail in tails), key=_moment)
-
-
-def _moment(record: AnyRecord) -> tuple[int, str, int]:
-    return record.at, record.writer, record.number
-
-
-def _writer(folder: Path) -> str:
-    try:
-        return text_of(folder / WRITER).strip()
-    except (OSError, Malformed) as error:
-        hint = "Give a folder that a live comparison was written to"
-        problem = f"its log is missing (no file {WRITER!r})"
-        raise BadFile(folder, problem, hint) from error

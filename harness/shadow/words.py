@@ -298,16 +298,7 @@ def to_json(shadowed: Shadowed, *, today: date, percentiles: Mapping[str, Any]) 
         },
         "latency_ns": percentiles,
         "alarms": [
-            {
-                "name": one.name,
-                "arm": one.arm,
-                "state": str(one.state),
-                "bound": one.bound,
-                "estimate": estimate_for_json(one.estimate),
-                "since": one.since,
-                "note": one.note,
-            }
-            for one in summary.alarms
+            {**asdict(one), "estimate": estimate_for_json(one.estimate)} for one in summary.alarms
         ],
         "divergences": [
             {
@@ -323,14 +314,7 @@ def to_json(shadowed: Shadowed, *, today: date, percentiles: Mapping[str, Any]) 
         ],
         "blocking": len(shadowed.judged.blocking),
         "register": [
-            {
-                "class": str(entry.kind or ""),
-                "slice": entry.slice,
-                "query": entry.query,
-                "reason": entry.reason,
-                "by": entry.by,
-                "until": entry.until.isoformat(),
-            }
+            {**entry.model_dump(mode="json", by_alias=True), "class": entry.kind or ""}
             for entry in shadowed.suppressions.entries
         ],
         "failures": summary.failures,

@@ -13,6 +13,7 @@ import pytest
 from harness.agreement import Class
 from harness.core.run import Status
 from harness.core.scores import Estimate
+from harness.report.doc import Table, Text
 from harness.shadow import page as shadow_page
 from harness.shadow import words as shadow_words
 from harness.shadow.divergences import Accepted, Judged, Standing, Suppressions
@@ -146,13 +147,13 @@ def test_the_headline_of_a_calm_log() -> None:
 
 def test_side_by_side_shows_where_each_hit_went() -> None:
     shown = side_by_side(found().judged.standing, divergences())
-    ties = next(one for one in shown if one.outcome == "tie_order")
-    assert ties.control is not None
-    assert ties.candidate is not None
-    assert [(h.doc_id, h.move) for h in ties.control.hits] == [("a", "down 1"), ("b", "up 1")]
-    assert [(h.doc_id, h.move) for h in ties.candidate.hits] == [("b", "up 1"), ("a", "down 1")]
-    assert not ties.blocks
-    assert shown[0].blocks
+    ties = next(one for one in shown if one.trace.outcome == "tie_order")
+    _, control, candidate = ties.shown().blocks
+    assert isinstance(control, Table)
+    assert isinstance(candidate, Table)
+    moves = [[(row[1].text, row[2].text) for row in of.rows] for of in (control, candidate)]
+    assert moves == [[("a", "down 1"), ("b", "up 1")], [("b", "up 1"), ("a", "down 1")]]
+    assert ties.standing is Standing.ACCEPTED
     assert shown[0].standing is Standing.OPEN
 
 
@@ -169,13 +170,13 @@ def test_an_arm_without_hits_says_why(status: Status, error: str, says: str) -> 
     gone = replace(side([]), status=status, error=error)
     one = replace(divergences()["w1", 102], candidate=gone)
     (first, *_) = side_by_side(found().judged.standing, {("w1", 102): one})
-    assert first.candidate is not None
-    assert (first.candidate.hits, first.candidate.instead) == ((), says)
+    assert isinstance(said := first.shown().blocks[-1], Text)
+    assert said.text.startswith(f"candidate: {says} (")
 
 
 def test_a_divergence_that_is_not_in_the_log_is_no_error() -> None:
     (first, *_) = side_by_side(found().judged.standing, {})
-    assert first.control is None
+    assert first.divergence is None
     assert (
         "The log does not hold this divergence."
         in Reader(to_page(found(), {}, {}, today=TODAY, top=1, commands=())).text

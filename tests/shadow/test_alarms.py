@@ -10,15 +10,15 @@ from harness.agreement import Class
 from harness.core.run import Status
 from harness.shadow.alarms import (
     Alarm,
-    Churn,
     ChurnBound,
-    Duplicates,
     DuplicatesBound,
-    Empty,
     EmptyBound,
     Monitor,
     Share,
     State,
+    churn,
+    duplicates,
+    empty,
 )
 from harness.shadow.record import Observation
 from tests.make.shadow.attempts import attempt, seen, shed
@@ -45,9 +45,9 @@ def empties(number: int, control: int, candidate: int) -> Observation:
 
 def test_nothing_seen_is_too_early_to_say() -> None:
     for monitor in (
-        Empty(EmptyBound(max_excess=0.01), SURE),
-        Duplicates("candidate", DuplicatesBound(max_share=0.01), SURE),
-        Churn("candidate", ChurnBound(max_share=0.01, remember=10), SURE),
+        empty(EmptyBound(max_excess=0.01), SURE),
+        duplicates("candidate", DuplicatesBound(max_share=0.01), SURE),
+        churn("candidate", ChurnBound(max_share=0.01, remember=10), SURE),
     ):
         found = monitor.alarm()
         assert (found.state, found.estimate, found.since) == (State.EARLY, None, None)
@@ -56,7 +56,7 @@ def test_nothing_seen_is_too_early_to_say() -> None:
 def test_a_candidate_that_loses_answers_is_seen() -> None:
     rng = random.Random(3)
     attempts = [empties(n, 5, 0 if rng.random() < 0.1 else 5) for n in range(1, 500)]
-    alarm = after(Empty(EmptyBound(max_excess=0.01), SURE), attempts)
+    alarm = after(empty(EmptyBound(max_excess=0.01), SURE), attempts)
     assert alarm.state is State.RAISED
     assert alarm.since is not None
     assert alarm.since < 450
@@ -65,7 +65,7 @@ def test_a_candidate_that_loses_answers_is_seen() -> None:
 
 
 def test_what_both_find_nothing_for_and_what_was_not_compared_says_nothing() -> None:
-    monitor = Empty(EmptyBound(max_excess=0.01), SURE)
+    monitor = empty(EmptyBound(max_excess=0.01), SURE)
     same = [empties(n, n % 2, n % 2) for n in range(1, 2000)]
     failed = seen(status=Status.FAILED, hits=0)
     torn = [
@@ -78,13 +78,13 @@ def test_what_both_find_nothing_for_and_what_was_not_compared_says_nothing() -> 
 
 
 def test_an_alarm_stays_raised_when_all_is_well_again() -> None:
-    alarm = Share(("empty", "candidate", "told"), confidence=0.95, bound=0.4)
-    for number in range(60):
-        alarm.take(1.0, number)
+    alarm = Share(("empty", "candidate", "told"), 0.95, 0.4, lambda one: float(one.number < 60))
+    for number in range(1, 60):
+        alarm.see(attempt(number))
     raised = alarm.alarm()
     assert raised.state is State.RAISED
     for number in range(60, 2_000):
-        alarm.take(0.0, number)
+        alarm.see(attempt(number))
     later = alarm.alarm()
     assert later.estimate is not None
     assert later.estimate.high <= 0.4, "the mean is within the bound again"
@@ -93,7 +93,7 @@ def test_an_alarm_stays_raised_when_all_is_well_again() -> None:
 
 def test_a_candidate_that_finds_more_is_no_alarm() -> None:
     attempts = [empties(n, n % 2, 5) for n in range(1, 600)]
-    alarm = after(Empty(EmptyBound(max_excess=0.01), SURE), attempts)
+    alarm = after(empty(EmptyBound(max_excess=0.01), SURE), attempts)
     assert alarm.state is State.QUIET
 
 
@@ -105,7 +105,7 @@ def test_duplicates_are_of_one_arm(arm: str) -> None:
 
     attempts = [one(n) for n in range(1, 300)]
     monitors = {
-        who: Duplicates(who, DuplicatesBound(max_share=0.01), SURE)
+        who: duplicates(who, DuplicatesBound(max_share=0.01), SURE)
         for who in ("control", "candidate")
     }
     said = {who: after(monitor, attempts).state for who, monitor in monitors.items()}
@@ -113,15 +113,15 @@ def test_duplicates_are_of_one_arm(arm: str) -> None:
     assert set(said.values()) == {State.EARLY}
 
 
-def churn(remember: int = 100) -> Churn:
-    return Churn("candidate", ChurnBound(max_share=0.01, remember=remember), SURE)
+def churning(remember: int = 100) -> Share:
+    return churn("candidate", ChurnBound(max_share=0.01, remember=remember), SURE)
 
 
 def test_another_answer_of_the_same_index_is_churn() -> None:
     attempts = [
         attempt(n, text=f"q{n % 7}", candidate=seen(answer=str(n // 7 % 2))) for n in range(1, 300)
     ]
-    alarm = after(churn(), attempts)
+    alarm = after(churning(), attempts)
     assert alarm.state is State.RAISED
     assert alarm.estimate is not None
     assert alarm.estimate.value == 1
@@ -138,7 +138,7 @@ def test_another_index_another_depth_and_the_other_arm_are_no_churn() -> None:
             candidate=seen(answer=str((n // 200, n % 2)), generation=str(n // 200)),
         )
 
-    alarm = after(churn(), [one(n) for n in range(1, 1200)])
+    alarm = after(churning(), [one(n) for n in range(1, 1200)])
     assert alarm.state is State.QUIET
     assert alarm.estimate is not None
     assert alarm.estimate.value == 0
@@ -146,8 +146,8 @@ def test_another_index_another_depth_and_the_other_arm_are_no_churn() -> None:
 
 def test_what_was_asked_longest_ago_is_forgotten() -> None:
     attempts = [attempt(n, text=f"q{n % 5}") for n in range(50)]
-    assert after(churn(remember=4), attempts[1:]).estimate is None
-    found = after(churn(remember=5), attempts[1:]).estimate
+    assert after(churning(remember=4), attempts[1:]).estimate is None
+    found = after(churning(remember=5), attempts[1:]).estimate
     assert found is not None
     assert found.n == 44
 
@@ -157,7 +157,7 @@ def test_steady_traffic_raises_an_alarm_as_rarely_as_promised() -> None:
     raised = 0
     for run in range(RUNS):
         rng = random.Random(run)
-        monitor = Duplicates("candidate", DuplicatesBound(max_share=0.1), SURE)
+        monitor = duplicates("candidate", DuplicatesBound(max_share=0.1), SURE)
         attempts = [
             attempt(n, candidate=seen(duplicates=rng.random() < 0.1)) for n in range(1, 400)
         ]

@@ -15,15 +15,14 @@ from harness.shadow.alarms import (
     Alarms,
     Bounds,
     Change,
-    Mix,
-    MixBound,
-    Scores,
-    ScoresBound,
     State,
     Watched,
+    WindowBound,
     Windows,
     distance,
     gap,
+    mix,
+    scores,
 )
 from harness.shadow.files import read_bounds
 from tests.make.shadow.attempts import WATCH, attempt, seen, shed
@@ -34,12 +33,12 @@ SURE = Watched(confidence=0.95, slow_ratio=2, seed=5, resamples=499)
 SLICES = ("identifier", "phrase", "natural language")
 
 
-def scores(p_value: float = 0.01) -> Scores:
-    return Scores("candidate", ScoresBound(window=50, max_distance=0.2, p_value=p_value), SURE)
+def of_scores() -> Windows[float]:
+    return scores("candidate", WindowBound(window=50, max_distance=0.2, p_value=0.01), SURE)
 
 
-def mix(p_value: float = 0.01, distance: float = 0.01) -> Mix:
-    return Mix(MixBound(window=100, max_distance=distance, p_value=p_value), SURE)
+def of_slices() -> Windows[str]:
+    return mix(WindowBound(window=100, max_distance=0.01, p_value=0.01), SURE)
 
 
 def test_windows_do_not_overlap_and_are_held_against_the_first() -> None:
@@ -49,19 +48,20 @@ def test_windows_do_not_overlap_and_are_held_against_the_first() -> None:
         found.append((first, later, at))
         return Change(0.0, 1.0)
 
-    bound = ScoresBound(window=20, max_distance=0.2, p_value=0.01)
-    windows: Windows[int] = Windows(("scores", "candidate", ""), bound, change)
-    for value in range(70):
+    bound = WindowBound(window=20, max_distance=0.2, p_value=0.01)
+    said = "scores", "candidate", ""
+    windows: Windows[int] = Windows(said, bound, lambda one: one.number, change)
+    for value in range(1, 71):
         if not found:
-            assert windows.alarm().note.startswith(f"{40 - value} more")
-        windows.take(value, value)
-    whole = [tuple(range(start, start + 20)) for start in (0, 20, 40)]
+            assert windows.alarm().note.startswith(f"{41 - value} more")
+        windows.see(attempt(value))
+    whole = [tuple(range(start, start + 20)) for start in (1, 21, 41)]
     assert found == [(whole[0], whole[1], 1), (whole[0], whole[2], 2)]
 
 
 def test_scores_that_collapse_are_seen_and_said() -> None:
     rng = random.Random(1)
-    monitor = scores()
+    monitor = of_scores()
     for n in range(1, 151):
         top = rng.uniform(0.6, 1.0) * (0.5 if n > 100 else 1)
         monitor.see(attempt(n, candidate=seen(top=top)))
@@ -81,7 +81,7 @@ def test_scores_that_collapse_are_seen_and_said() -> None:
 
 @pytest.mark.parametrize(("share", "said"), [(0.1, State.QUIET), (0.5, State.RAISED)])
 def test_a_change_that_is_sure_and_small_is_no_alarm(share: float, said: State) -> None:
-    monitor = Scores("candidate", ScoresBound(window=500, max_distance=0.2, p_value=0.05), SURE)
+    monitor = scores("candidate", WindowBound(window=500, max_distance=0.2, p_value=0.05), SURE)
     for n in range(1, 1001):
         collapsed = n > 500 and n % 10 < 10 * share
         monitor.see(attempt(n, candidate=seen(top=0.1 if collapsed else 0.5 + n % 500 / 1000)))
@@ -91,7 +91,7 @@ def test_a_change_that_is_sure_and_small_is_no_alarm(share: float, said: State) 
 
 
 def test_an_alarm_that_is_over_is_quiet_and_says_since_when() -> None:
-    monitor = scores()
+    monitor = of_scores()
     for n in range(1, 151):
         monitor.see(attempt(n, candidate=seen(top=0.2 if 50 < n <= 100 else 0.8)))
     found = monitor.alarm()
@@ -101,7 +101,7 @@ def test_an_alarm_that_is_over_is_quiet_and_says_since_when() -> None:
 
 def test_a_mix_that_moves_is_seen() -> None:
     rng = random.Random(3)
-    monitor = mix()
+    monitor = of_slices()
     for n in range(1, 301):
         slices = (SLICES[0],) if n > 200 and rng.random() < 0.6 else (rng.choice(SLICES),)
         monitor.see(attempt(n, slices=slices))
@@ -110,7 +110,7 @@ def test_a_mix_that_moves_is_seen() -> None:
 
 
 def test_traffic_without_slices_has_one_mix() -> None:
-    monitor = mix()
+    monitor = of_slices()
     for n in range(1, 201):
         monitor.see(attempt(n))
     assert monitor.alarm().state is State.QUIET

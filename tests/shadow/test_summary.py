@@ -15,11 +15,10 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.shadow import log as shadow_log
-from harness.shadow import summary
 from harness.shadow.alarms import Bounds
-from harness.shadow.log import Log
+from harness.shadow.log import Follower, Log, Tail
 from harness.shadow.record import Degradation, Kind, Observation
-from harness.shadow.summary import POINTS, Follower, MedianRatio, Summary, Tail, Track
+from harness.shadow.summary import POINTS, MedianRatio, Summary, Track
 from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed
 
 FAILED = seen(status=Status.FAILED, hits=0)
@@ -197,8 +196,8 @@ def test_a_follower_sees_what_the_reader_of_the_whole_sees(tmp_path: Path) -> No
             found = divergence(100 + first, Class.DISJOINT, ["a"], ["b"])
             note = Degradation(5, "w1", START, "candidate", Kind.CRASH, "it ended")
             writer.append([other], [found], [note])
-            assert follower.feed(summary) == 8
-        assert follower.feed(summary) == 0
+            assert summary.read(follower) == 8
+        assert summary.read(follower) == 0
     whole = shadow_log.read_logs(tmp_path)
     assert summary.tally == whole.tally
     assert summary.missing == whole.missing
@@ -213,18 +212,18 @@ def test_a_log_whose_first_files_are_gone_is_read_from_the_next_one(tmp_path: Pa
     shadow_log.path(tmp_path, Observation, 1).unlink()
     shadow_log.path(tmp_path, Observation, 3).unlink()
     whole, summary = shadow_log.read_logs(tmp_path), Summary(bounds())
-    assert Follower([tmp_path]).feed(summary) == whole.tally.attempted > 0
+    assert summary.read(Follower([tmp_path])) == whole.tally.attempted > 0
     assert summary.missing == whole.missing > 0
 
 
 def test_an_attempt_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     with log(tmp_path) as writer:
         batch(writer, 1, 3)
-        follower = Follower([tmp_path])
-        follower.feed(Summary(bounds()))
+        follower, summary = Follower([tmp_path]), Summary(bounds())
+        summary.read(follower)
         batch(writer, 2, 1)
     with pytest.raises(EvidenceError, match=r"attempt 2 .* twice"):
-        follower.feed(Summary(bounds()))
+        summary.read(follower)
 
 
 def test_a_log_under_another_writers_name_is_refused(tmp_path: Path) -> None:
@@ -232,7 +231,7 @@ def test_a_log_under_another_writers_name_is_refused(tmp_path: Path) -> None:
         with log(tmp_path / name) as out:
             out.append([replace(attempt(n), writer=out.writer) for n in (1, 2)], [], [])
     with pytest.raises(EvidenceError, match="the same query at the same nanosecond"):
-        Follower([tmp_path / "a", tmp_path / "b"]).feed(Summary(bounds()))
+        Summary(bounds()).read(Follower([tmp_path / "a", tmp_path / "b"]))
 
 
 def test_a_torn_line_waits_until_it_is_whole(tmp_path: Path) -> None:
@@ -253,14 +252,16 @@ def test_what_is_appended_just_before_a_rotation_is_not_missed(
     with log(tmp_path, 10**6) as writer:
         batch(writer, 1, 2)
 
+        whole_lines = shadow_log.whole_lines
+
         def slow(file: Path, start: int) -> Iterator[bytes]:
             """Read to the end; then more is written, and the next file is begun."""
-            yield from list(shadow_log.whole_lines(file, start))
+            yield from list(whole_lines(file, start))
             if not shadow_log.path(tmp_path, Observation, 2).exists():
                 batch(writer, 3, 2)
                 shadow_log.path(tmp_path, Observation, 2).write_bytes(b"")
 
-        monkeypatch.setattr(summary, "whole_lines", slow)
+        monkeypatch.setattr(shadow_log, "whole_lines", slow)
         tail = Tail(tmp_path, Observation)
         assert [one.number for one in tail.new()] == [1, 2]
         assert [one.number for one in tail.new()] == [3, 4]
@@ -284,7 +285,7 @@ def test_logs_of_several_processes_are_one_in_the_order_of_time(tmp_path: Path) 
         with log(tmp_path / name) as writer:
             writer.append([attempt(n) for n in numbers], [], [])
     summary = Remembering(bounds())
-    assert Follower([tmp_path / "a", tmp_path / "b"]).feed(summary) == 19
+    assert summary.read(Follower([tmp_path / "a", tmp_path / "b"])) == 19
     assert summary.seen == list(range(1, 20))
 
 
