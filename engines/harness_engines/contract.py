@@ -447,13 +447,38 @@ def check_allowed(arm: Path, stack: str, settings: Mapping[str, Any]) -> None:
     Raises:
         InvalidArm: it brings code, and none is allowed.
     """
-    program = settings.get(PROGRAM)
-    what = str(arm.parent / stack) if stack.endswith(SUFFIX) else f"the program {program}"
-    if not allowed() and (stack.endswith(SUFFIX) or program):
+    if stack.endswith(SUFFIX):
+        check_code(str(arm), arm.stem, str(arm.parent / stack))
+    elif program := settings.get(PROGRAM):
+        check_code(str(arm), arm.stem, f"the program {program}")
+
+
+def check_code(written: str, arm: str, what: str) -> None:
+    """Check that code is allowed.
+
+    Raises:
+        InvalidArm: it is not.
+    """
+    if not allowed():
         raise InvalidArm(
-            f"{arm}: the arm {arm.stem} brings code ({what}), and {NO_CODE} is set. Read that code,"
+            f"{written}: the arm {arm} brings code ({what}), and {NO_CODE} is set. Read that code,"
             " and run the command without --no-code if you trust it"
         )
+
+
+def imported(file: Path) -> ModuleType:
+    """Import a Python file.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    name = f"arm_stack_{digest.of_bytes(str(file.resolve()).encode())[:16]}"
+    spec = spec_from_file_location(name, file) if file.is_file() else None
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(f"no file {file}")
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def module_of(arm: Path, stack: str) -> ModuleType:
@@ -464,13 +489,10 @@ def module_of(arm: Path, stack: str) -> ModuleType:
         InvalidArm: it cannot be imported.
     """
     file = arm.parent / stack
-    name = f"arm_stack_{digest.of_bytes(str(file.resolve()).encode())[:16]}"
-    spec = spec_from_file_location(name, file) if file.is_file() else None
-    if spec is None or spec.loader is None:
+    if not file.is_file():
         raise BadPolicy(arm, f"stack: no file {file}", "Name a Python file beside this one")
-    module = sys.modules[name] = module_from_spec(spec)
     with named(arm.stem, f"{file} cannot be imported"):
-        spec.loader.exec_module(module)
+        module = imported(file)
     if not callable(getattr(module, "engine", None)):
         raise BadPolicy(file, "has no function engine", "Define engine(settings, cache)")
     return module

@@ -18,7 +18,7 @@ from harness.core.formats import toml_file
 from harness.core.names import checked
 from harness.core.reading import Malformed
 from harness.core.records import Document, Scalar
-from harness_engines import contract, stacks
+from harness_engines import contract, function, stacks
 from harness_engines.contract import line_of_key, line_of_value, opened_whole, with_values
 
 FOLDER = Path(__file__).parent / "arms"
@@ -76,10 +76,19 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 
 
+def name_of(given: str) -> str:
+    """Return the name of an arm that is given by name, file or function."""
+    if place := function.Place.of(given):
+        return place.name
+    return path_of(given).stem if "/" in given or given.endswith(".toml") else given
+
+
 def path_of(name: str) -> Path:
     """Find the file of an arm: a name in the folder ``arms`` or a path to a TOML file."""
     if name.endswith((".py", "/")) or ("/" in name and not name.endswith(".toml")):
-        raise InvalidArm(f"{name}: an arm is a .toml file that names its code. Give that file")
+        raise InvalidArm(
+            f"{name}: an arm is a .toml file that names its code, or FILE.py:FUNCTION. Give that"
+        )
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{checked('an arm', name)}.toml"
     checked("an arm", path.stem)
     if not path.is_file() and name.endswith(".toml"):
@@ -92,8 +101,12 @@ def path_of(name: str) -> Path:
 def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) -> Arm:
     """Make the arm called ``name``; what it may keep between runs goes below ``cache``.
 
-    ``instead`` are values in place of those of its file, by dotted key (``words.title_weight``).
+    ``name`` may be a function, as ``module:function``. ``instead`` are values in place of those of
+    its file, by dotted key (``words.title_weight``).
     """
+    if place := function.Place.of(name):
+        found, file = function.load(place)
+        return Arm(place.name, f"the function {name}", found, file)
     path = path_of(name)
     about = _read(path)
     settings = with_values(about.get("settings", {}), instead or {})

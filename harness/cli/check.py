@@ -13,6 +13,7 @@ from harness.cli.command import Result, app, command, group, said, shown
 from harness.cli.options import (
     AnyArms,
     Control,
+    Engine,
     Evidence,
     PolicyFile,
     Seed,
@@ -43,9 +44,13 @@ arms = group("arm", "An engine, as its TOML file configures it.")
 
 @command(arms)
 def check(
-    arm: Annotated[str, typer.Argument(help="Path to the engine's TOML file, or an arm's name.")],
+    arm: Annotated[
+        str,
+        typer.Argument(help="An arm's name, its TOML file, or a function as MODULE:FUNCTION."),
+    ] = "",
     dataset: SetOrFolder = "",
     split: Split = "test",
+    engine: Engine = "",
 ) -> Result:
     """Check that an engine keeps the contract that every engine here keeps.
 
@@ -55,12 +60,20 @@ def check(
     codes: 0 every promise holds, 2 one is broken, or the file is wrong.
 
     Example: harness arm check examples/own_engine/own.toml
+
+    A function: harness arm check --engine shop.search:search --dataset data
     """
     from harness.check.checks import check
+    from harness.core.errors import HarnessError
+
+    if bool(arm) == bool(engine):
+        raise HarnessError("give one engine: an arm, or a function with --engine")
+    if engine and not dataset:
+        raise HarnessError("a function answers about its own documents. Name them with --dataset")
 
     project = Project.here()
     with _sample(project, dataset, split) as sample:
-        found = check(arm, project.cache, sample)
+        found = check(arm or engine, project.cache, sample)
     code = 0 if found.holds else BROKEN
     return Result(shown(*_checked(found)).doc, code, found.told())
 

@@ -20,6 +20,7 @@ from harness.cli.options import (
     Arms,
     AskedTwice,
     Control,
+    Engine,
     Fields,
     Forms,
     PolicyFile,
@@ -44,6 +45,7 @@ def run(
     split: Split = "test",
     *,
     arms: Arms = "",
+    engine: Engine = "",
     trec_run: Annotated[
         list[str] | None,
         typer.Option(help="NAME=FILE: a TREC run of another engine, as an arm. May come again."),
@@ -87,6 +89,8 @@ def run(
 
     Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out
 
+    A function: harness run --dataset data --engine shop.search:search --out out
+
     A migration: harness run --dataset agent-mail --policy policy/mail.toml --out out
     """
     from harness.core.files import held
@@ -115,7 +119,7 @@ def run(
         layout = with_log(layout, _log_of(project, dataset, name, log))
         licence, source = prepare(project, dataset, layout.data, split, fields, forms=forms)
         wanted = RunRequest(
-            arms=listed(arms),
+            arms=(*listed(arms), *filter(None, [engine])),
             runs=runs,
             control=control,
             policy_file=policy or project.root / "policy" / "pairwise.toml",

@@ -58,6 +58,13 @@ AnyArms = Annotated[list[str] | None, _SOME]
 Arms = Annotated[
     str, typer.Option("--arms", help="Arms with commas between: names, or TOML files.")
 ]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="A function search(text, k) of yours, MODULE:FUNCTION or FILE.py:FUNCTION, that"
+        " returns ids, or pairs of id and score, the best first."
+    ),
+]
 Measure = Annotated[str, typer.Option(help="As ir-measures writes it, such as nDCG@10.")]
 Measures = Annotated[
     str, typer.Option(help="With commas between, as ir-measures writes them. [params.yaml]")

@@ -68,7 +68,7 @@ class DecomposeRequest:
     @property
     def names(self) -> tuple[str, str]:
         """Names of control and candidate."""
-        return _name(self.control), _name(self.candidate)
+        return arms.name_of(self.control), arms.name_of(self.candidate)
 
 
 def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Path) -> Decomposed:
@@ -120,11 +120,6 @@ def check_ending(to: Path) -> None:
     """Check that a file's ending names a format."""
     if to.suffix not in {".csv", ".json"}:
         raise HarnessError(f"{to}: no format ends so; name a file that ends in .csv or .json")
-
-
-def _name(arm: str) -> str:
-    """Return the name of an arm; that of a run that was imported has no file."""
-    return arms.path_of(arm).stem if "/" in arm or arm.endswith(".toml") else arm
 
 
 def _trace(
