@@ -39,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Know ``--all``, what a night has time for."""
     said = "Draw simulations large, try every case of every test, and all mutants"
     parser.addoption("--all", action="store_true", help=said)
+    parser.addoption("--most-skipped", type=int, help="Fail where more tests than this are skipped")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,6 +53,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if not every:
         forked.fork()
         unsynced.no_waiting()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that skipped more tests than ``--most-skipped``."""
+    most = session.config.getoption("--most-skipped")
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if most is None or reporter is None:
+        return
+    if (skipped := len(reporter.stats.get("skipped", []))) > most:
+        reporter.write_line(f"\n{skipped} tests are skipped, at most {most} may be.", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -29,7 +29,7 @@ def chromium() -> Iterator[Browser]:
     """
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
-        pytest.skip(f"no browser on the path (looked for {', '.join(NAMES)})")
+        pytest.skip(f"needs one of {', '.join(NAMES)}: apt-get install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=found, chromium_sandbox=False, args=list(SWITCHES)

@@ -16,7 +16,6 @@ from tests.make.search_server import DOCUMENTS, Served, serving
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("jmespath", reason='needs the extra "http"')
 SAMPLE = Sample(DOCUMENTS, ("red cone", "blue cone", "green ball"), own=False)
 
 

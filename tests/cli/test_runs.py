@@ -422,9 +422,6 @@ def test_doctor_finds_what_is_missing(project: Toy, harness: Harness) -> None:
     assert "problem   no dataset named 'toy'" in said.out
 
 
-pytest.importorskip("jmespath", reason='needs the extra "http"')
-
-
 @pytest.fixture
 def served() -> Iterator[Served]:
     with serving() as running:

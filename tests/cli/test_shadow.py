@@ -535,7 +535,7 @@ def configured(folder: Path, port: int, control: str, receiver: str) -> list[str
     return [str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf"), "-g", "daemon off;"]
 
 
-@pytest.mark.skipif(not NGINX, reason="nginx is not installed")
+@pytest.mark.skipif(not NGINX, reason="needs apt-get install nginx")
 def test_behind_nginx_users_get_the_control_whatever_the_receiver_does(tmp_path: Path) -> None:
     log, place = tmp_path / "log", tmp_path / "nginx"
     place.mkdir()

@@ -194,7 +194,6 @@ def test_a_run_judges_a_server(tmp_path: Path, collection: Path) -> None:
 
 
 def test_a_server_is_judged_by_its_file(tmp_path: Path, collection: Path) -> None:
-    pytest.importorskip("jmespath", reason='needs the extra "http"')
     for listening in served(collection / "corpus.jsonl"):
         text = (EXAMPLE / "http.toml").read_text("utf-8")
         path = tmp_path / "http.toml"

@@ -25,8 +25,6 @@ from tests.make.shadow.live_log import written
 from tests.programs import PYTHON
 from tests.source import ROOT
 
-pytest.importorskip("jmespath", reason='needs the extra "http"')
-pytest.importorskip("bm25s", reason="needs the package bm25s")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.usefixtures("read_once", "none_drawn"),

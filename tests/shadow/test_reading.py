@@ -301,9 +301,6 @@ def test_a_candidate_that_does_not_tell_failed_and_is_not_stale(tmp_path: Path) 
     assert read.observations[0].candidate.status is Status.FAILED
 
 
-pytest.importorskip("jmespath", reason='needs the extra "http"')
-
-
 SERVERS = ROOT / "examples" / "http_engine" / "servers"
 
 

@@ -113,7 +113,6 @@ def test_many_files_with_one_fault_are_one_line() -> None:
 
 @pytest.mark.slow
 def test_a_language_is_searched_with_its_filters(harness: Harness, root: Path) -> None:
-    pytest.importorskip("tree_sitter_go", reason='needs the extra "languages"')
     (root / "shop.go").write_text("package shop\n\nfunc Total() int { return part() }\n")
     arm = ("--arm", ARMS["code"])
     said = harness("code", "ask", "mine", "total", "--lang", "go", "--calls", "part", *arm)

@@ -183,7 +183,6 @@ WANTED_FUTURES = {str(number): f"{number}: {number * number}" for number in rang
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Run a scheduler and two workers on loopback."""
-    pytest.importorskip("distributed", reason='needs the extra "cluster"')
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -272,7 +271,6 @@ def test_an_executor_that_no_longer_answers_is_gone(
 def test_an_address_without_a_scheduler_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("distributed", reason='needs the extra "cluster"')
     monkeypatch.setattr(core_batches, "CONNECT_S", 1)
     with (
         pytest.raises(HarnessError, match=r"no scheduler at tcp://127.0.0.1:9 .*dask scheduler"),

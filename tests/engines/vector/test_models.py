@@ -277,7 +277,6 @@ def test_its_identity_is_its_own(eight_bits: OnnxEmbedder) -> None:
 
 
 def test_what_is_shipped_is_what_the_script_draws(tmp_path: Path) -> None:
-    pytest.importorskip("onnx", reason="the package onnx, which draws the graph, is absent")
     from benchmarks import eight_bits_graph
 
     eight_bits_graph.write(tmp_path)
