@@ -21,6 +21,11 @@ WRONG = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
 """What a reader raises where a file is not of its kind."""
 
 
+FORMAT = {("format",), ("schema_version",)}
+"""Keys that name the format of a file."""
+OTHER = "Read it with the version that wrote it, and let this one begin a new file"
+
+
 class Artifact(Generic[T]):
     """One kind of file.
 
@@ -157,6 +162,8 @@ def bad(path: Path, what: str, exc: Exception, remedy: str, line: int | None = N
     if isinstance(exc, ValidationError):
         first = exc.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"])) or ("the line" if line else "the file")
+        if first["loc"] in FORMAT:
+            return BadFile(path, f"of another format: {first['msg']}", OTHER, line)
         return BadFile(path, f"{key}: {first['msg']}", remedy, line)
     said = exc if isinstance(exc, OSError | ValueError) else repr(exc)
     return BadFile(path, f"{what} ({said})", remedy, line or getattr(exc, "line", None))
