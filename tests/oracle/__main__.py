@@ -131,6 +131,7 @@ def each_alone(rooms: Sequence[str], what: str, code: Path) -> int:
 
 def room_of(file: str) -> str:
     """Name the room whose packages hold a file; the longest name of a package wins."""
+    file = file.replace("engines/harness_engines/", "engines/")
     module = file.removesuffix(".py").replace("/", ".")
     packages = [(len(one), one, room) for room, what in ROOMS.items() for one in what["packages"]]
     fits = [room for _, one, room in sorted(packages) if f"{module}.".startswith(f"{one}.")]
