@@ -425,9 +425,7 @@ def _card(report: LoadReport, arm: str) -> Card:
     point = timed[-1]
     loud = (noise := report.noise.get(point.rate or 0)) and noise.verdict is not Verdict.PASS
     p50, p99 = (milliseconds(point.overall.percentile(share_)) for share_ in (50.0, P99))
-    blocks = [
-        Text(f"99 of 100 answers within it at {at(point.rate)}, half within {p50} ms", "measured")
-    ]
+    blocks = [Text(f"p99 at {at(point.rate)}; p50 {p50} ms", "measured")]
     if arm != report.arms[0]:
         ratio = _ratio(report, point)
         said = f"{ratio.text} times the p99 of {report.arms[0]} {ratio.note}"

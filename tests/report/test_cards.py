@@ -30,6 +30,7 @@ from harness.report.page.cards import (
     card,
     counts,
     effect,
+    gain,
     gloss,
     headline,
     independence,
@@ -121,6 +122,17 @@ def test_the_effect_tells_losses_beside_the_gain() -> None:
     said = effect(report_inputs.report(), "hybrid")
     assert "worse on " in said
     assert "1 without a value in one arm" in said
+
+
+def test_equal_values_are_words() -> None:
+    report, name = report_inputs.report(), "tantivy"
+    of = report.evidence[name]
+    same = replace(report, evidence={name: replace(of, candidate=of.control)})
+    assert effect(same, name).endswith("equal on 39 queries.")
+    decision = next(one for one in report.decisions if one.step == name)
+    none = replace(report.differences[name][report.measure], value=0.0, low=0.0, high=0.0)
+    equal = replace(report, differences={name: {report.measure: none}})
+    assert gain(equal, decision) == f"{report.measure} equal on each query"
 
 
 def test_a_step_without_evidence_says_so() -> None:

@@ -199,6 +199,11 @@ def effect(report: ReportInput, name: str) -> str:
     pairs = paired(evidence, report.measure)
     if pairs is None or not len(pairs.difference):
         return f"No query has a value of {report.measure} in both arms."
+    if not pairs.difference.any() and not pairs.unpaired:
+        mean = number(float(pairs.control.mean()))
+        return (
+            f"{report.measure} {mean} → {mean}: equal on {counted(len(pairs.difference), 'query')}."
+        )
     found = report.differences.get(name, {}).get(report.measure)
     ends = (
         f"{signed(found.value)} {interval(found)}"
@@ -212,6 +217,8 @@ def effect(report: ReportInput, name: str) -> str:
 def gain(report: ReportInput, decision: StepDecision) -> str:
     """Return the difference in the first measure, with its interval; empty without one."""
     found = report.differences.get(decision.step, {}).get(report.measure)
+    if found and found.value == found.low == found.high == 0:
+        return f"{report.measure} equal on each query"
     return f"{report.measure} {signed(found.value)} {interval(found)}" if found else ""
 
 
