@@ -30,8 +30,7 @@ import numpy as np
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.corpus.prepared import Prepared
 from harness.shadow.comparison import Comparison, Shadowed
-from harness.shadow.files import read_settings
-from harness.shadow.limits import MILLION, Sampling
+from harness.shadow.settings import MILLION, Sampling, read_settings
 from harness.shadow.worker import ProcessWorker
 from harness_engines import registry as arms
 

@@ -20,7 +20,7 @@ IMPORTED = (
     "harness_engines.stacks.text.tantivy",
     "harness.serve.commands",
     "harness.shadow.worker",
-    "harness.shadow.http_searcher",
+    "harness.shadow.http",
     "harness.load.files",
     "harness.pipeline.mail",
     "harness.pipeline.mail",

@@ -43,7 +43,7 @@ BOUNDED: Mapping[tuple[str, str], str] = {
     ("harness.report.explorer", "PALETTE"): "it reads our own page.css",
     ("harness.report.svg", "<!--.*?-->"): "it reads figures that we drew",
     ("harness.report.svg", "<metadata>.*?</metadata>"): "the same",
-    ("harness.shadow.http_searcher", "//.*@|[?#].*"): "it reads what the operator typed",
+    ("harness.shadow.http", "//.*@|[?#].*"): "it reads what the operator typed",
 }
 """Patterns that see no foreign text, or not more of it than a bound."""
 METHODS = {"search", "match", "fullmatch", "split", "sub", "subn", "findall", "finditer"}

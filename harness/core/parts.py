@@ -47,7 +47,7 @@ class EvidenceKind(Generic[Place, Value]):
     gives its ``harness.report.doc.Section`` by the prefix of ids; None where nothing is to be
     shown. With ``now=False`` it describes what was there before this was measured."""
     rules: Mapping[str, str] = field(default_factory=dict)
-    """Modules of its gates, each with ``Settings`` and ``judge``, by the rule's name."""
+    """Modules of its gates by the rule, with ``judge`` and ``Settings``, or ``MODULE:CLASS``."""
     commands: str = ""
     """Module of its commands; a folder below ``harness`` has ``commands.py``."""
     always: bool = True

@@ -19,12 +19,12 @@ from harness.shadow import page as shadow_page
 from harness.shadow import words as shadow_words
 from harness.shadow.alarms import Alarm, Bounds
 from harness.shadow.divergences import Judged, Suppressions
-from harness.shadow.files import read_bounds, read_suppressions
 from harness.shadow.log import Follower
 from harness.shadow.page import Both, side_by_side
 from harness.shadow.record import Divergence, Observation, Seen
+from harness.shadow.settings import read_bounds, read_suppressions
 from harness.shadow.summary import Summary
-from harness.shadow.words import Shadowed, troubles
+from harness.shadow.words import LogState, troubles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,7 @@ class Watched(Shown):
     """The state of a log when it was read; its table starts with the denominators."""
 
     kept: Kept
-    found: Shadowed
+    found: LogState
     """The diverging queries, checked against the suppression list of accepted ones."""
 
     @property
@@ -197,7 +197,7 @@ def load_shadow_log(
     kept.read(Follower([Path(one) for one in (folder, *more)]))
     day = today or datetime.now(UTC).date()
     judged = Judged.of(kept.diverging.traces(), suppressions, today=day)
-    return Watched(kept, Shadowed(kept, judged, suppressions))
+    return Watched(kept, LogState(kept, judged, suppressions))
 
 
 def draw_sequences(log: Watched) -> Drawing:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from harness.report.doc import Block, Section, Table
     from harness.shadow.comparison import ShadowLog
     from harness.shadow.divergences import Again, Standing
-    from harness.shadow.run import Ran
-    from harness.shadow.words import Shadowed
+    from harness.shadow.stage import Ran
+    from harness.shadow.words import LogState
     from harness_engines.registry import Arm
     from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 
@@ -117,7 +117,7 @@ def log_folder(
 def log_of(folder: Path, settings: Path | None, layout: Layout) -> ShadowLog:
     """Make the folder one of a log, and read what the comparison may cost."""
     from harness.shadow.comparison import ShadowLog
-    from harness.shadow.files import read_settings
+    from harness.shadow.settings import read_settings
 
     given = settings_file(settings)
     own_log(folder, layout.root, layout.cache, given)
@@ -160,8 +160,8 @@ def receive(
     http://127.0.0.1:9201 --reading examples/shadow/http.toml --out out/shadow --port 9400
     """
     from harness.shadow.comparison import ShadowLog
-    from harness.shadow.files import http_reading, read_settings
     from harness.shadow.receiver import Asking, shadow_receive
+    from harness.shadow.settings import http_reading, read_settings
 
     settings_of = settings_file(shadow_settings)
     how, settings = http_reading(reading), read_settings(settings_of)
@@ -211,8 +211,8 @@ def mcp(
     http://127.0.0.1:8766/mcp --reading examples/shadow/mcp.toml --out out/shadow --http 8080
     """
     from harness.shadow.comparison import ShadowLog
-    from harness.shadow.files import read_reading, read_settings
     from harness.shadow.mcp import McpServer, shadow_mcp, token_for
+    from harness.shadow.settings import read_reading, read_settings
 
     settings_of = settings_file(shadow_settings)
     own_log(to, reading, settings_of)
@@ -268,10 +268,10 @@ def run(
     """
     from harness.corpus import beir
     from harness.corpus.prepared import Prepared
-    from harness.shadow import run as stage
+    from harness.shadow import stage
     from harness.shadow.comparison import ShadowLog
-    from harness.shadow.files import http_reading, read_settings
-    from harness.shadow.recording import recorded
+    from harness.shadow.http import recorded
+    from harness.shadow.settings import http_reading, read_settings
 
     project = Project.here()
     layout = project.layout(dataset)
@@ -350,7 +350,7 @@ def accept(
     """
     from harness.core.names import labelled
     from harness.shadow.divergences import ACCEPTABLE, Accepted
-    from harness.shadow.files import accept as write
+    from harness.shadow.settings import accept as write
 
     if kind and kind not in ACCEPTABLE:
         raise UnknownName("class that can be accepted", kind, sorted(ACCEPTABLE))
@@ -382,7 +382,7 @@ def replay(
     Example: harness shadow replay out/shadow --dataset python-docs --control fts5 --candidate tantivy
     """  # noqa: E501  the example on one line can be copied
     from harness.shadow.divergences import BLOCKING
-    from harness.shadow.files import read_suppressions
+    from harness.shadow.settings import read_suppressions
     from harness.shadow.stage import shadow_replay
 
     project = Project.here()
@@ -498,14 +498,14 @@ def watch(
         return said()
 
 
-def code(shadowed: Shadowed) -> int:
+def code(shadowed: LogState) -> int:
     """Return the code by which a look ends."""
     if shadowed.raised or shadowed.judged.blocking:
         return HOLD
     return CODES["inconclusive"] if shadowed.early else 0
 
 
-def screen(shadowed: Shadowed, *, top: int) -> Section:
+def screen(shadowed: LogState, *, top: int) -> Section:
     """Show how things stand; ``top`` is the number of diverging queries shown."""
     from harness.report.doc import Section, Text
     from harness.shadow import words as shadow_words
@@ -548,7 +548,7 @@ def traffic(
 
     Example: harness shadow traffic logs/today --dataset python-docs --control fts5 --candidate tantivy
     """  # noqa: E501  the example on one line can be copied
-    from harness.shadow.traffic import traffic
+    from harness.shadow.evidence import traffic
 
     found = traffic(of.layout(adds=True), control, candidate, logs)
     return said(

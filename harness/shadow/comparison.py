@@ -2,24 +2,137 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
-from time import monotonic, perf_counter_ns, sleep, time_ns
+from time import monotonic, monotonic_ns, perf_counter_ns, sleep, time_ns
 from typing import Self
+
+import numpy as np
 
 from harness.core.engine import Answer, Manifest, Searcher, TakesParams
 from harness.core.records import Scalar
-from harness.shadow.limits import NS_PER_MS, LoadShedder, Reason, Sampler, Settings
 from harness.shadow.log import OFF, Between, Log, write
 from harness.shadow.pair import Attempt, Generation, Served, comparable, told, trouble
 from harness.shadow.record import Kind, client_key
 from harness.shadow.recorder import Recorder, Slices
+from harness.shadow.settings import MILLION, MINUTE_NS, NS_PER_MS, NS_PER_S, Limits, Settings
 from harness.shadow.worker import Lane, Open, ProcessWorker, Worker
+
+
+class Sampler:
+    """Picks a share of the queries by their number, by error diffusion in whole millionths.
+
+    Of any n queries in a row n times the rate are picked, one more or one less at most. So
+    without bursts (the first picks of each ten thousand, as a remainder below a bound would
+    give). That is the tightest that there is, and it leaves nothing to chance but the phase, which
+    ``seed`` draws. Traffic that repeats itself with just the sampler's period is seen at one place
+    of it. A rate such as 97,003 millionths, and not 100,000, has no period to meet.
+    """
+
+    def __init__(self, *, rate: int, seed: int) -> None:
+        phase = int(np.random.default_rng(seed).integers(MILLION))
+        self._phase, self.rate = phase, rate
+        """``rate`` is picks in a million queries, ``_phase`` what is left over before the first."""
+
+    def takes(self, number: int) -> bool:
+        """Return whether the query of this number, from 1, is picked."""
+        before = self._phase + (number - 1) * self.rate
+        return (before + self.rate) // MILLION > before // MILLION
+
+
+class Reason(StrEnum):
+    """Why a pair was shed."""
+
+    OFF = "off"
+    """Somebody, or the comparison itself, switched it off."""
+    IN_FLIGHT = "in_flight"
+    """All workers are busy, and nothing may wait."""
+    QUEUE = "queue"
+    """The queue is full."""
+    BUDGET = "budget"
+    """The candidate has had its time of this minute."""
+
+
+class LoadShedder:
+    """Admits at most ``in_flight + queue`` pairs at once, and a candidate's time a minute.
+
+    The time of a pair counts when the pair is done, so a minute may be overdrawn by the pairs in
+    flight. Many threads may call it.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], int] = monotonic_ns) -> None:
+        self._most = limits.room
+        self._full = Reason.QUEUE if limits.queue else Reason.IN_FLIGHT
+        self._budget_ns = limits.budget_s * NS_PER_S
+        self._clock = clock
+        self._lock = Lock()
+        self._inside = 0
+        self._spent: deque[tuple[int, int]] = deque()
+        self._spent_ns = 0
+        self._shed: Counter[Reason] = Counter()
+        self._off = ""
+
+    def admit(self) -> Reason | None:
+        """Admit a pair, which must be ``done`` later, or return the reason why not."""
+        with self._lock:
+            reason = self._reason()
+            if reason is None:
+                self._inside += 1
+            else:
+                self._shed[reason] += 1
+            return reason
+
+    def _reason(self) -> Reason | None:
+        if self._off:
+            return Reason.OFF
+        if self._inside >= self._most:
+            return self._full
+        self._forget()
+        return Reason.BUDGET if self._spent_ns >= self._budget_ns else None
+
+    def _forget(self) -> None:
+        """Drop what was spent more than a minute ago."""
+        since = self._clock() - MINUTE_NS
+        while self._spent and self._spent[0][0] <= since:
+            self._spent_ns -= self._spent.popleft()[1]
+
+    def done(self, candidate_ns: int) -> None:
+        """Release a pair, for which the candidate took so long."""
+        with self._lock:
+            self._inside -= 1
+            self._spent.append((self._clock(), candidate_ns))
+            self._spent_ns += candidate_ns
+
+    def switch_off(self, cause: str) -> None:
+        """Shed all that comes from now on; ``cause`` is for people and must not be empty."""
+        self._off = cause
+
+    def switch_on(self) -> None:
+        """Admit again."""
+        self._off = ""
+
+    @property
+    def off(self) -> str:
+        """Why it is switched off; empty where it is on."""
+        return self._off
+
+    @property
+    def inside(self) -> int:
+        """Pairs that wait or run."""
+        return self._inside
+
+    @property
+    def shed(self) -> Mapping[Reason, int]:
+        """How many were shed, by reason."""
+        with self._lock:
+            return dict(self._shed)
+
 
 OFF_BY_FILE = "there is a file 'off' in the folder of the log"
 PAUSE_S = 0.005

@@ -1,17 +1,189 @@
-"""Live traffic as evidence: its files and its gates."""
+"""Live traffic as evidence: what a log tells of two arms, and the gates on it."""
 
 from __future__ import annotations
 
-from harness.core.evidence import Traffic
-from harness.core.parts import EvidenceKind
-from harness.pipeline.layout import Layout
-from harness.shadow.traffic import read_traffic, taken_in
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-GATES = ("anytime_failures", "anytime_overlap", "anytime_slow")
+import numpy as np
+
+from harness.agreement import Class
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.evidence import LOST, ArmResult, Traffic
+from harness.core.files import write_json
+from harness.core.formats import json_file
+from harness.core.parts import EvidenceKind
+from harness.core.run import Status
+from harness.pipeline.layout import Layout
+from harness.pipeline.receipts import read_manifest
+from harness.shadow.log import Read, read_logs
+from harness.shadow.record import SKIPPED, Observation, Seen
+
+FOLDER = "traffic"
+FORMAT = 4
+
+
+def traffic(layout: Layout, control: str, candidate: str, logs: Sequence[Path]) -> Traffic:
+    """Write what the logs have of two arms, known by the fingerprints of their indexes here."""
+    first, *more = logs
+    by = [read_manifest(layout, arm).fingerprint for arm in (control, candidate)]
+    found = count_traffic(read_logs(first, *more), control=by[0], candidate=by[1])
+    write_json(path_of(layout, control, candidate), {"format": FORMAT, "by": by, **_to_json(found)})
+    return found
+
+
+def path_of(layout: Layout, control: str, candidate: str) -> Path:
+    """Return where what was taken in lies; it differs from day to day, and is never tracked."""
+    return layout.today / FOLDER / f"{control}~{candidate}.json"
+
+
+def taken_in(layout: Layout) -> tuple[Path, ...]:
+    """List what was taken in."""
+    return tuple(sorted((layout.today / FOLDER).glob("*.json")))
+
+
+def read_traffic(layout: Layout, control: ArmResult, candidate: ArmResult) -> Traffic | None:
+    """Read what live traffic said of two arms; None where none of these indexes was taken in."""
+    path = path_of(layout, control.arm, candidate.arm)
+    if not path.is_file():
+        return None
+    by = [side.manifest.fingerprint for side in (control, candidate)]
+    try:
+        written = json_file(path)
+        if written.pop("format") != FORMAT:
+            raise ValueError("of another format")  # noqa: TRY301  one way out for all that is wrong
+        same = written.pop("by") == by
+        found = _from_json(written)
+    except (ValueError, TypeError, KeyError) as exc:
+        hint = "Take the log in again: harness shadow traffic"
+        raise BadFile(path, f"is not imported traffic ({exc})", hint) from exc
+    return found if same else None
+
+
+ARRAYS = {
+    "asked": np.int64, "failed": np.bool_, "failed_at": np.int64, "control_ns": np.int64,
+    "candidate_ns": np.int64, "timed_at": np.int64,
+}  # fmt: skip
+BY_DEPTH = {"overlap": np.float64, "overlap_at": np.int64}
+
+
+def _to_json(found: Traffic) -> dict[str, Any]:
+    return {of.name: _plain(getattr(found, of.name)) for of in fields(found)}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return (value.astype(int) if value.dtype == np.bool_ else value).tolist()
+    return {str(k): _plain(of) for k, of in value.items()} if isinstance(value, Mapping) else value
+
+
+def _from_json(written: dict[str, Any]) -> Traffic:
+    arrays: dict[str, Any] = {
+        name: np.array(written[name], dtype=of) for name, of in ARRAYS.items()
+    }
+    by_depth = {
+        name: {int(k): np.array(values, dtype=of) for k, values in written[name].items()}
+        for name, of in BY_DEPTH.items()
+    }
+    return Traffic(**{**written, **arrays, **by_depth})
+
+
+OTHER_CONTROL = "whose control was another engine"
+NO_CONTROL = "whose control did not answer"
+IN_ITS_PLACE = "answered by another engine"
+NS_PER_S = 1_000_000_000
+
+
+def count_traffic(log: Read, *, control: str, candidate: str) -> Traffic:
+    """Count what ``log`` has of two arms, which are known by their fingerprints.
+
+    An attempt counts where the control answered as itself and no index moved. The candidate
+    failed where it raised, was given up or ended, and where another engine answered in its place.
+    """
+    if not log.observations:
+        raise EvidenceError("the log has no attempt; compare the arms on live queries first")
+    passed_over: Counter[str] = Counter({LOST: log.missing} if log.missing else {})
+    failures: Counter[str] = Counter()
+    asked: Counter[str] = Counter()
+    clients: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    failed: list[tuple[bool, int]] = []
+    overlap: dict[int, list[tuple[float, int]]] = {}
+    times: list[tuple[int, int, int]] = []
+    for seen in log.observations:
+        ours, theirs = seen.control, seen.candidate
+        if reason := _passed_over(seen, control):
+            passed_over[reason] += 1
+            continue
+        if ours is None or theirs is None or theirs.status is Status.NOT_ASKED:
+            passed_over[seen.reason or Class.SKIPPED] += 1
+            continue
+        asked[seen.query] += 1
+        clients[seen.writer][seen.client] += 1
+        how = _failure(theirs, candidate)
+        failed.append((bool(how), seen.at))
+        if how:
+            failures[how] += 1
+        elif seen.jaccard is not None:
+            overlap.setdefault(seen.k, []).append((seen.jaccard, seen.at))
+        timed = not how or theirs.status is Status.TIMED_OUT
+        if timed and ours.elapsed_ns is not None and theirs.elapsed_ns is not None:
+            times.append((ours.elapsed_ns, theirs.elapsed_ns, seen.at))
+    pairs = np.array(times, dtype=np.int64).reshape(-1, 3)
+    return Traffic(
+        attempted=len(log.observations) + log.missing,
+        passed_over=dict(sorted(passed_over.items())),
+        asked=np.array([count for _, count in asked.most_common()], dtype=np.int64),
+        largest_client=sum(
+            max((count for name, count in own.items() if name), default=0)
+            for own in clients.values()
+        ),
+        unnamed=sum(own[""] for own in clients.values()),
+        failed=np.array([bad for bad, _ in failed], dtype=bool),
+        failed_at=np.array([at for _, at in failed], dtype=np.int64),
+        failures=dict(sorted(failures.items())),
+        overlap={
+            k: np.array([value for value, _ in found]) for k, found in sorted(overlap.items())
+        },
+        overlap_at={
+            k: np.array([at for _, at in found], dtype=np.int64)
+            for k, found in sorted(overlap.items())
+        },
+        control_ns=pairs[:, 0],
+        candidate_ns=pairs[:, 1],
+        timed_at=pairs[:, 2],
+        since=_when(log.observations[0].at),
+        until=_when(max(seen.at for seen in log.observations)),
+    )
+
+
+def _passed_over(seen: Observation, control: str) -> str:
+    """Describe why an attempt tells nothing of the two arms; empty where it does."""
+    if seen.outcome in SKIPPED:
+        return seen.outcome.value
+    if seen.control is None or seen.control.status is not Status.ANSWERED:
+        return NO_CONTROL
+    return "" if seen.control.served_by == control else OTHER_CONTROL
+
+
+def _failure(candidate: Seen, fingerprint: str) -> str:
+    if candidate.status is not Status.ANSWERED:
+        return candidate.status.name.lower().replace("_", " ")
+    return "" if candidate.served_by == fingerprint else IN_ITS_PLACE
+
+
+def _when(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns // NS_PER_S, tz=UTC).isoformat()
+
+
+GATES = ("Failures", "Overlap", "Slow")
 KIND: EvidenceKind[Layout, Traffic] = EvidenceKind(
     name="shadow",
     value=Traffic,
     collect=read_traffic,
     artifacts=taken_in,
-    rules={rule: f"harness.shadow.{rule}" for rule in GATES},
+    rules={f"anytime_{of.lower()}": f"harness.shadow.live:{of}Settings" for of in GATES},
 )

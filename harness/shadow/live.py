@@ -1,4 +1,4 @@
-"""The verdict on a mean over live traffic, and doubts about its interval."""
+"""Gates on live traffic: rules on a mean, its verdict, and doubts about its interval."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from harness.core.printable import counted, many
 from harness.core.scores import Estimate
 from harness.gates.base.rules import (
     A_DAY_S,
+    Depth,
     Fewest,
     GateSettings,
+    Ratio,
     Rules,
     Share,
     Where,
@@ -214,7 +216,81 @@ class RareSettings(LiveSettings):
         return self.befell(traffic).astype(np.float64)
 
 
-def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -> Finding:
+class FailuresSettings(RareSettings):
+    """The share of live queries that the candidate does not answer must lie below ``max_share``.
+
+    An answer of another engine in the candidate's place counts as missing; an empty answer counts
+    as an answer.
+    """
+
+    befalls: ClassVar[str] = "go unanswered"
+
+    def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
+        return traffic.failed
+
+    def at_ns(self, traffic: Traffic) -> Ints:
+        return traffic.failed_at
+
+    def said(self, traffic: Traffic) -> str:
+        ways = ", ".join(f"{count} {how}" for how, count in sorted(traffic.failures.items()))
+        return "share that the candidate did not answer" + (f" ({ways})" if ways else "")
+
+
+class SlowSettings(RareSettings):
+    """The share of pairs beyond ``max_ratio`` times the control's time, below ``max_share``.
+
+    Each arm has its own clock. An abandoned candidate counts with the time until it was abandoned,
+    which is less than it would have taken.
+    """
+
+    max_ratio: Ratio
+
+    @property
+    def befalls(self) -> str:
+        return f"take more than {self.max_ratio:g} times the control's time"
+
+    def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
+        slow: NDArray[np.bool_] = traffic.candidate_ns > self.max_ratio * traffic.control_ns
+        return slow
+
+    def at_ns(self, traffic: Traffic) -> Ints:
+        return traffic.timed_at
+
+    def said(self, traffic: Traffic) -> str:  # noqa: ARG002  every live gate is asked alike
+        return f"share beyond {self.max_ratio:g} times the control's time"
+
+
+class OverlapSettings(LiveSettings):
+    """The mean of Jaccard@``k`` over live queries must lie above ``floor``.
+
+    Pairs of which both lists are empty have no Jaccard and do not count.
+    """
+
+    passes: ClassVar[Where] = "above"
+    bounded_by: ClassVar[str] = "floor"
+    k: Depth
+    floor: Share
+
+    @property
+    def bound(self) -> str:
+        return f"mean {self.unit} of live queries above {self.floor:g}"
+
+    @property
+    def unit(self) -> str:
+        return f"Jaccard@{self.k}"
+
+    def values(self, traffic: Traffic) -> Floats:
+        return traffic.overlap.get(self.k, np.empty(0))
+
+    def at_ns(self, traffic: Traffic) -> Ints:
+        return traffic.overlap_at.get(self.k, np.empty(0, dtype=np.int64))
+
+    def said(self, traffic: Traffic) -> str:
+        others = ", ".join(str(k) for k in sorted(traffic.overlap) if k != self.k)
+        return f"mean {self.unit}" + (f" (the log also has k of {others})" if others else "")
+
+
+def judge(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the interval lies on the right side of the limit (method, sections 4 and 9.7).
 
     The interval is over blocks of whole periods, of which there must be two, and holds at the end

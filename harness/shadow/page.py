@@ -38,7 +38,7 @@ from harness.shadow.alarms import ARMS as ALARM_ARMS
 from harness.shadow.divergences import Standing, Trace
 from harness.shadow.record import Divergence, LoggedAnswer
 from harness.shadow.summary import Point
-from harness.shadow.words import Shadowed, troubles, what_was_typed
+from harness.shadow.words import LogState, troubles, what_was_typed
 
 SIZE = WIDTH, 4.6
 """Inches of the picture of the sequences."""
@@ -214,7 +214,7 @@ WORST = (
 
 
 def to_page(
-    shadowed: Shadowed,
+    shadowed: LogState,
     divergences: Mapping[tuple[str, int], Divergence],
     percentiles: Percentiles,
     *,
@@ -232,7 +232,7 @@ def to_page(
 
 
 def document(
-    shadowed: Shadowed,
+    shadowed: LogState,
     sides: Sequence[Both],
     percentiles: Percentiles,
     today: date,
@@ -283,7 +283,7 @@ def document(
     )
 
 
-def _card(shadowed: Shadowed) -> Card:
+def _card(shadowed: LogState) -> Card:
     """Show whether something remains before the next step, and what."""
     open_ = {trace.query for trace in shadowed.judged.blocking}
     needs = []
@@ -298,7 +298,7 @@ def _card(shadowed: Shadowed) -> Card:
     return Card("The candidate so far", words[tone], (remains,), tone)
 
 
-def _tone(shadowed: Shadowed) -> str:
+def _tone(shadowed: LogState) -> str:
     """Red is for alarms: answers that differ may be as good, and wait for a person."""
     if shadowed.raised:
         return "hold"

@@ -17,8 +17,8 @@ from harness.core.errors import EvidenceError, HarnessError
 from harness.core.printable import many
 from harness.core.records import Scalar
 from harness.core.server import CONNECTIONS, bound, server
-from harness.shadow.comparison import Comparison, Counts, ShadowLog
-from harness.shadow.http_searcher import (
+from harness.shadow.comparison import Comparison, Counts, Sampler, ShadowLog
+from harness.shadow.http import (
     SENT_BY_US,
     HttpSearcher,
     NothingToCompare,
@@ -28,10 +28,10 @@ from harness.shadow.http_searcher import (
     request_parts,
     unpacked,
 )
-from harness.shadow.limits import MILLION, Sampler, Sampling
 from harness.shadow.log import Between
 from harness.shadow.pair import Served, told
 from harness.shadow.server import Reading
+from harness.shadow.settings import MILLION, Sampling
 
 MOST_ITEMS = 10_000
 MOST_BYTES = 64 << 20

@@ -15,7 +15,6 @@ from harness.agreement import UNCOMPARED, Class, Pair, Partial, classify, jaccar
 from harness.core.digest import of_bytes
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
-from harness.shadow.limits import Recording
 from harness.shadow.log import Log
 from harness.shadow.pair import (
     Attempt,
@@ -38,6 +37,7 @@ from harness.shadow.record import (
     dumped,
     query_key,
 )
+from harness.shadow.settings import Recording
 
 ANSWER_DIGITS = 16
 SHORT = 300

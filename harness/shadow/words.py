@@ -53,7 +53,7 @@ UNKNOWN = Between()
 
 
 @dataclass(frozen=True, slots=True)
-class Shadowed:
+class LogState:
     """The state of a log, checked against the suppression list."""
 
     summary: Summary
@@ -78,7 +78,7 @@ def moment(at: int) -> str:
     return f"{datetime.fromtimestamp(at // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def headline(shadowed: Shadowed) -> str:
+def headline(shadowed: LogState) -> str:
     """Describe in one line what a reader should know first: alarms, agreement, divergences."""
     said = _failing(shadowed.summary)
     blocking = shadowed.judged.blocking
@@ -115,7 +115,7 @@ def _failing(summary: Summary) -> list[str]:
     ]
 
 
-def title(shadowed: Shadowed) -> str:
+def title(shadowed: LogState) -> str:
     """Name the engines, as far as the log does."""
     control, candidate = shadowed.between
     return f"{candidate or 'The candidate'} in the shadow of {control or 'the control'}"
@@ -183,7 +183,7 @@ def classes(summary: Summary, *, by_slice: bool) -> Table:
     )  # fmt: skip
 
 
-def alarms(shadowed: Shadowed) -> Table:
+def alarms(shadowed: LogState) -> Table:
     """Show every alarm, the raised ones first."""
     order = (State.RAISED, State.EARLY, State.QUIET)
     return table(
@@ -207,7 +207,7 @@ def _measured(one: Alarm) -> Value:
     return Num(now.value, more=one.note or f"{watched(now)}, n {now.n:,}")
 
 
-def divergences(shadowed: Shadowed, limit: int, *, text: int) -> Table:
+def divergences(shadowed: LogState, limit: int, *, text: int) -> Table:
     """Show the worst queries, blocking ones first; ``text`` characters of each."""
     shown, whole = shadowed.judged.standing[:limit], len(shadowed.judged.standing)
     return table(
@@ -231,7 +231,7 @@ def what_was_typed(trace: Trace, limit: int) -> str:
     return one_line(trace.text, limit) or "(white space)"
 
 
-def accepted(shadowed: Shadowed, today: str) -> Table:
+def accepted(shadowed: LogState, today: str) -> Table:
     """Show the suppression list: each entry, and whether it still counts."""
     return table(
         "What is accepted",
@@ -257,7 +257,7 @@ def who(summary: Summary) -> Table:
     )
 
 
-def standing_counts(shadowed: Shadowed) -> str:
+def standing_counts(shadowed: LogState) -> str:
     """Return how many diverging attempts the suppression list accepts, and how many it does not."""
     counts = shadowed.judged.counts
     parts = [f"{counts[name]:,} {name}" for name in Standing if counts[name]]
@@ -271,7 +271,7 @@ def standing_counts(shadowed: Shadowed) -> str:
 FORMAT = 1
 
 
-def to_json(shadowed: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> dict[str, Any]:
+def to_json(shadowed: LogState, *, today: date, percentiles: Mapping[str, Any]) -> dict[str, Any]:
     """Return the summary; estimates are {value, low, high, n}, with null for what is unbounded.
 
     Both ends are null where the values have moved while they were watched: no interval holds then.

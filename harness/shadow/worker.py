@@ -25,7 +25,6 @@ from harness.core.formats import checked
 from harness.core.reading import Malformed
 from harness.core.records import Scalar
 from harness.core.run import Status
-from harness.shadow.limits import NS_PER_MS, NS_PER_S, Limits
 from harness.shadow.pair import (
     LONGEST,
     Attempt,
@@ -37,6 +36,7 @@ from harness.shadow.pair import (
     trouble,
 )
 from harness.shadow.record import Degradation, Kind, LoggedAnswer
+from harness.shadow.settings import NS_PER_MS, NS_PER_S, Limits
 
 Open = Callable[[], AbstractContextManager[Searcher]]
 """Opens the candidate; called where it will be queried. For a process it must be picklable."""

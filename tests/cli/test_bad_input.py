@@ -24,7 +24,7 @@ from harness.core.run import Row, Run, Status
 from harness.corpus import trec
 from harness.corpus.runs import read_run
 from harness.pipeline.layout import Layout
-from harness.shadow.http_searcher import check_address
+from harness.shadow.http import check_address
 from harness_engines.stacks.text.fts5 import FILE
 from tests.cli.conftest import Harness
 from tests.cli.offline import can_forbid

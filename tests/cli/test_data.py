@@ -18,9 +18,9 @@ from harness.corpus import beir, card, prepared, trec
 from harness.corpus.exchange import RATED
 from harness.pipeline.receipts import read_manifest
 from harness.pipeline.report_inputs import traffic
+from harness.shadow.evidence import path_of, taken_in
 from harness.shadow.log import Log
 from harness.shadow.record import Observation
-from harness.shadow.traffic import path_of, taken_in
 from harness_engines.stacks.agent_mail.contract import Event, to_log
 from tests.cli.conftest import Harness
 from tests.make.shadow.records import SEEN, observation
@@ -428,7 +428,7 @@ def test_a_file_that_is_none_is_refused(
 def test_bad_input_is_two(project: Toy, harness: Harness, tmp_path: Path) -> None:
     log = written(tmp_path / "log", pairs(project, 60))
     assert "its log is missing" in harness("shadow", "traffic", tmp_path, *WORDS).error
-    assert "there twice" in harness("shadow", "traffic", log, log, *WORDS).error
+    assert "give each log once" in harness("shadow", "traffic", log, log, *WORDS).error
     assert "dense has no index" in harness("shadow", "traffic", log, *WORDS[:-1], "dense").error
 
 

@@ -36,11 +36,11 @@ from harness.report.doc import render_terminal
 from harness.shadow import commands as shadow
 from harness.shadow.commands import FOLDER, log_folder, log_of, screen, today
 from harness.shadow.comparison import ShadowLog
-from harness.shadow.files import read_reading
 from harness.shadow.mcp import McpServer, mcp_candidate, token_for
 from harness.shadow.record import AGREED
 from harness.shadow.server import Unreadable
-from harness.shadow.words import Shadowed
+from harness.shadow.settings import read_reading
+from harness.shadow.words import LogState
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness_engines.stacks.remote.mcp import Connection, ToolFailed, connected
@@ -610,7 +610,7 @@ def test_a_port_that_is_taken_is_reported() -> None:
             pass
 
 
-def printed(shown: Shadowed, width: int, *, top: int = 10) -> str:
+def printed(shown: LogState, width: int, *, top: int = 10) -> str:
     said = StringIO()
     Console(file=said, width=width, highlight=False).print(render_terminal(screen(shown, top=top)))
     return said.getvalue()

@@ -615,7 +615,7 @@ MODELS = {
     "harness/core/mcp_pipes.py": "a line within a bound, as the SDK is about to read it",
     "harness/report/decision/decision_json.py": "a decision, written as JSON once more",
     "harness/migrate/ledger.py": "an entry of what was read, written as JSON once more",
-    "harness/shadow/engine_file.py": "settings of an arm, written as JSON once more",
+    "harness/shadow/http.py": "settings of an arm, written as JSON once more",
 }
 """Where pydantic reads JSON that was not checked, and why it may: of two equal keys it takes one,
 and it knows no bound of depth or digits."""

@@ -104,7 +104,7 @@ CASES = {
 }  # fmt: skip
 ELSEWHERE = {
     "engines/harness_engines/stacks/agent_mail/views.py",
-    "harness/shadow/engine_file.py",
+    "harness/shadow/http.py",
 }
 """What only programs that serve ask, and those that need more than the default packages."""
 

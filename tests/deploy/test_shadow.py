@@ -14,7 +14,7 @@ import yaml
 from typer.main import get_command
 
 from harness.cli import application
-from harness.shadow.http_searcher import SENT_BY_US
+from harness.shadow.http import SENT_BY_US
 from tests.source import ROOT
 
 SHADOW = ROOT / "deploy" / "shadow"

@@ -37,8 +37,8 @@ from harness.pipeline.params import Params
 from harness.policy.model import Demands, GateHead, Header, StepTable
 from harness.shadow.alarms import Bounds
 from harness.shadow.divergences import Accepted
-from harness.shadow.limits import Settings
 from harness.shadow.server import Reading
+from harness.shadow.settings import Settings
 from harness.tune.files import SearchTable
 from harness_engines import registry as arms
 from harness_engines import stacks

@@ -28,8 +28,8 @@ from harness.pipeline.dvc import check_recorded
 from harness.policy import pins
 from harness.policy.load import load_policy
 from harness.report import trends
-from harness.shadow import files as shadow_files
 from harness.shadow import log
+from harness.shadow import settings as shadow_files
 from harness.shadow.record import Degradation
 from harness.tune import files as tune_files
 from harness_engines import contract

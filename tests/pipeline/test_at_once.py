@@ -36,7 +36,7 @@ from harness.pipeline.replay import replay
 from harness.pipeline.score import read, score
 from harness.report import trends
 from harness.shadow.divergences import Accepted
-from harness.shadow.files import accept, read_suppressions
+from harness.shadow.settings import accept, read_suppressions
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.toy import NAME, Toy
 from tests.report.test_trends import entry

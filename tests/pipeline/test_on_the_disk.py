@@ -20,7 +20,7 @@ from harness.migrate import ledger
 from harness.migrate import moves as migrate
 from harness.report import trends
 from harness.shadow.divergences import Accepted
-from harness.shadow.files import accept
+from harness.shadow.settings import accept
 from tests.make.decisions import POLICY, day
 from tests.report.test_trends import entry
 

@@ -22,7 +22,7 @@ from harness.policy.load import load_policy
 from harness.policy.model import Demands, Header, Policy, StepTable
 from harness.policy.plan import MOVED
 from harness.shadow.alarms import Bounds
-from harness.shadow.limits import Settings
+from harness.shadow.settings import Settings
 from harness.stats.bounded import Span
 from harness.stats.sample_size import Target, min_queries, planned_equal
 from harness_engines import registry as arms

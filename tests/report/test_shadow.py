@@ -21,7 +21,7 @@ from harness.shadow.log import Between
 from harness.shadow.page import side_by_side, to_page
 from harness.shadow.record import Degradation, Divergence, Kind
 from harness.shadow.summary import Point, Summary
-from harness.shadow.words import Shadowed, to_json, troubles
+from harness.shadow.words import LogState, to_json, troubles
 from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
 from tests.report.test_page import LOADING, Reader
 
@@ -36,7 +36,7 @@ HOSTILE = "<script>alert(1)</script>\u202e&amp;"
 TIES = Accepted.of(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
 
 
-def found(suppressions: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> Shadowed:
+def found(suppressions: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> LogState:
     """Fold a log with one of each, whose candidate shows ``twice`` documents in every answer."""
     summary, rng = Summary(bounds()), random.Random(1)
     for number in range(1, 101):
@@ -50,7 +50,7 @@ def found(suppressions: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> Shado
     summary.note(Degradation(0, "w1", START, "candidate", Kind.CRASH, HOSTILE))
     traces = summary.diverging.traces()
     known = Suppressions(accepted=suppressions)
-    return Shadowed(summary, Judged.of(traces, known, today=TODAY), known)
+    return LogState(summary, Judged.of(traces, known, today=TODAY), known)
 
 
 def divergences() -> dict[tuple[str, int], Divergence]:
@@ -60,13 +60,13 @@ def divergences() -> dict[tuple[str, int], Divergence]:
     return {(one.writer, one.number): one for one in (ties, lost)}
 
 
-def page(shown: Shadowed) -> str:
+def page(shown: LogState) -> str:
     times = {"control": {"p50": Estimate(1e6, 0.9e6, 1.1e6, 102), "p99": None}}
     return to_page(shown, divergences(), times, today=TODAY, top=5, commands=(HOSTILE,))
 
 
-def empty() -> Shadowed:
-    return Shadowed(Summary(bounds()), Judged(()), Suppressions())
+def empty() -> LogState:
+    return LogState(Summary(bounds()), Judged(()), Suppressions())
 
 
 def test_the_page_runs_nothing_and_loads_nothing() -> None:
@@ -205,8 +205,8 @@ WHY = "a request cannot be read: it has a length and a transfer encoding"
 NOT_TAKEN = Degradation(0, "w1", START, "shadow", Kind.NOT_TAKEN, WHY)
 
 
-def shown(summary: Summary) -> Shadowed:
-    return Shadowed(summary, Judged(()), Suppressions())
+def shown(summary: Summary) -> LogState:
+    return LogState(summary, Judged(()), Suppressions())
 
 
 def test_each_query_that_was_not_taken_is_counted() -> None:

@@ -13,7 +13,7 @@ from benchmarks.simulate_times import BOUND, COURSES, DAY_S, Course, passed
 from harness.core.errors import EvidenceError
 from harness.core.evidence import LOST, SHED, Evidence, Traffic
 from harness.core.gate import Cause, Finding, Verdict
-from harness.shadow import anytime_failures, anytime_overlap, anytime_slow
+from harness.gates.base import rules
 from harness.shadow.live import MOST_SHED, LiveSettings
 from tests.make import gate_inputs
 from tests.make.chances import chance
@@ -22,7 +22,6 @@ NS = 1_000_000_000
 EACH_S = 600
 A_DAY = DAY_S // EACH_S
 """Pairs of a day."""
-MODULES = (anytime_failures, anytime_overlap, anytime_slow)
 Floats = NDArray[np.float64]
 LIVE = {"period": "day", "block_s": 1_200.0, "max_query_share": 0.1, "max_client_share": 0.1}
 RULES: dict[str, dict[str, Any]] = {
@@ -226,7 +225,7 @@ def test_a_value_that_is_no_share_is_refused() -> None:
 
 @pytest.mark.slow
 def test_every_live_rule_waits_for_whole_periods() -> None:
-    assert all(issubclass(module.Settings, LiveSettings) for module in MODULES)
+    assert all(issubclass(rules.load(rule).settings, LiveSettings) for rule in RULES)
 
 
 @pytest.mark.slow

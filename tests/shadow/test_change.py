@@ -24,7 +24,7 @@ from harness.shadow.alarms import (
     mix,
     scores,
 )
-from harness.shadow.files import read_bounds
+from harness.shadow.settings import read_bounds
 from tests.make.shadow.attempts import WATCH, attempt, seen, shed
 
 SURE = Watched(confidence=0.95, slow_ratio=2, seed=5, resamples=499)

@@ -16,8 +16,7 @@ from harness.core.engine import Answer
 from harness.core.reading import MAX_LINE_BYTES
 from harness.core.records import Scalar
 from harness.shadow import log, worker
-from harness.shadow.comparison import Comparison, Shadowed
-from harness.shadow.limits import Reason, Sampler
+from harness.shadow.comparison import Comparison, Reason, Sampler, Shadowed
 from harness.shadow.log import OFF, Stream
 from harness.shadow.record import Kind
 from tests.make.shadow.comparisons import (

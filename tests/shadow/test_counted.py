@@ -10,9 +10,9 @@ from harness.agreement import Class
 from harness.core.errors import EvidenceError
 from harness.core.evidence import LOST
 from harness.core.run import Status
+from harness.shadow.evidence import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, count_traffic
 from harness.shadow.log import Read
 from harness.shadow.record import Observation, Seen
-from harness.shadow.traffic import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, count_traffic
 from tests.make.shadow.records import SEEN, observation
 
 OURS = replace(SEEN, served_by="old", elapsed_ns=100)

@@ -25,8 +25,8 @@ from harness.shadow.divergences import (
     again,
     questions,
 )
-from harness.shadow.files import accept, read_suppressions
 from harness.shadow.record import Divergence, query_key
+from harness.shadow.settings import accept, read_suppressions
 from tests.make.shadow.attempts import ROOT, attempt, divergence
 from tests.shadow.arms import OTHER, Arm, hits
 

@@ -11,19 +11,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.core.errors import BadPolicy
-from harness.shadow.comparison import Shadowed, ShadowLog
-from harness.shadow.files import read_settings
-from harness.shadow.limits import (
-    MILLION,
-    MINUTE_NS,
-    LoadShedder,
-    Reason,
-    Sampler,
-    Sampling,
-    Settings,
-)
+from harness.shadow.comparison import LoadShedder, Reason, Sampler, Shadowed, ShadowLog
 from harness.shadow.log import Between
 from harness.shadow.receiver import Backlog, Mirrored
+from harness.shadow.settings import MILLION, MINUTE_NS, Sampling, Settings, read_settings
 from tests.make.shadow.comparisons import LIMITS, changed, drained
 from tests.shadow.arms import Arm, arm
 from tests.source import ROOT

@@ -21,9 +21,9 @@ from mcp.types import (
 
 from harness.core.engine import Searcher
 from harness.core.run import Status
-from harness.shadow.files import read_reading
 from harness.shadow.log import Read
 from harness.shadow.mcp import McpControl, McpProxy
+from harness.shadow.settings import read_reading
 from tests.make.shadow.comparisons import comparison, drained, here
 from tests.shadow.arms import OTHER, Arm
 from tests.source import ROOT

@@ -20,11 +20,9 @@ from harness.agreement import Class
 from harness.core.engine import Hit, Manifest
 from harness.core.errors import BadFile, BadPolicy
 from harness.core.run import Status
-from harness.shadow.files import http_reading, read_reading
-from harness.shadow.http_searcher import read_json, unpacked
+from harness.shadow.http import BETWEEN, read_json, recorded, unpacked
 from harness.shadow.log import Read
 from harness.shadow.pair import stated
-from harness.shadow.recording import BETWEEN, recorded
 from harness.shadow.server import (
     Backend,
     Reading,
@@ -33,6 +31,7 @@ from harness.shadow.server import (
     UnresolvedPointer,
     pointed,
 )
+from harness.shadow.settings import http_reading, read_reading
 from tests.make.shadow.comparisons import comparison, drained
 from tests.make.shadow.servers import (
     READING,

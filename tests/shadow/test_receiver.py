@@ -19,9 +19,7 @@ from harness.core.errors import HarnessError
 from harness.core.run import Status
 from harness.shadow import receiver
 from harness.shadow.comparison import Comparison, Counts, ShadowLog
-from harness.shadow.files import read_settings
-from harness.shadow.http_searcher import SENT_BY_US, check_address, http_candidate, http_searcher
-from harness.shadow.limits import MILLION, Sampling
+from harness.shadow.http import SENT_BY_US, check_address, http_candidate, http_searcher
 from harness.shadow.receiver import (
     LOOPED,
     NOT_COMPARED,
@@ -34,6 +32,7 @@ from harness.shadow.receiver import (
 )
 from harness.shadow.record import Kind
 from harness.shadow.server import Reading
+from harness.shadow.settings import MILLION, Sampling, read_settings
 from tests.make.shadow.comparisons import HASTY, LIMITS, changed, comparison
 from tests.make.shadow.servers import (
     ALL,

@@ -15,11 +15,10 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.pipeline.receipts import read_manifest
 from harness.shadow import log
-from harness.shadow.comparison import ShadowLog
-from harness.shadow.files import read_settings
-from harness.shadow.limits import Reason, Settings
+from harness.shadow.comparison import Reason, ShadowLog
 from harness.shadow.record import query_key
-from harness.shadow.run import Ran, mixed, shadow_run, titles
+from harness.shadow.settings import Settings, read_settings
+from harness.shadow.stage import Ran, mixed, shadow_run, titles
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 from tests.source import ROOT
 

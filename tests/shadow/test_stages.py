@@ -11,8 +11,8 @@ import pytest
 from harness.agreement import Class
 from harness.core.errors import BadFile, BadPolicy, EvidenceError
 from harness.shadow.divergences import Accepted, Now, Standing, Suppressions
-from harness.shadow.files import accept
 from harness.shadow.log import Log
+from harness.shadow.settings import accept
 from harness.shadow.stage import Look, shadow_replay, shadow_report
 from tests.make.shadow import live_log
 from tests.make.shadow.attempts import WATCH, attempt, divergence, seen

@@ -282,13 +282,12 @@ def load(name: str) -> Rule:
     """Import the rule called ``name``; one of a slice that is absent judges nothing."""
     if name not in (known := names()):
         raise UnknownName("rule", name, known)
-    if name not in RULES and find_spec(of_gates := f"harness.gates.{name}"):
-        module = import_module(of_gates)
-    elif at := _added().get(name):
-        module = import_module(at)
-    else:
+    at = f"harness.gates.{name}" if name not in RULES else ""
+    if not (at and find_spec(at)) and not (at := _added().get(name, "")):
         return Rule(name, Unknown, partial(_unknown, name))
-    return Rule(name, module.Settings, module.judge)
+    path, _, settings = at.partition(":")
+    module = import_module(path)
+    return Rule(name, getattr(module, settings or "Settings"), module.judge)
 
 
 def _unknown(

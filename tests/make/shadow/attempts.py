@@ -10,8 +10,8 @@ from harness.agreement import Class
 from harness.core.engine import Hit
 from harness.core.run import Status
 from harness.shadow.alarms import Bounds
-from harness.shadow.files import read_bounds
 from harness.shadow.record import Divergence, LoggedAnswer, Observation, Seen, query_key
+from harness.shadow.settings import read_bounds
 
 ROOT = Path(__file__).resolve().parents[3]
 WATCH = ROOT / "policy" / "watch.toml"

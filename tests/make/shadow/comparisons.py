@@ -10,11 +10,11 @@ from typing import TypeVar
 from harness.core.run import Status
 from harness.shadow import log
 from harness.shadow.comparison import Comparison
-from harness.shadow.limits import MILLION, Limits, Recording, Sampling, Settings
 from harness.shadow.log import Read
 from harness.shadow.pair import Generation, asked, given_up, told
 from harness.shadow.record import Kind, LoggedAnswer
 from harness.shadow.recorder import Slices
+from harness.shadow.settings import MILLION, Limits, Recording, Sampling, Settings
 from harness.shadow.worker import Lost, Open, ProcessWorker, Question, Worker
 
 MS = 1_000_000

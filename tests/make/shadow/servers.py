@@ -17,12 +17,11 @@ import httpx
 from harness.core.engine import Searcher
 from harness.core.server import CONNECTIONS, bound, server
 from harness.shadow.comparison import Comparison
-from harness.shadow.files import read_reading
-from harness.shadow.http_searcher import KIND, HttpSearcher, http_searcher
-from harness.shadow.limits import MILLION, Sampling
+from harness.shadow.http import KIND, HttpSearcher, http_searcher
 from harness.shadow.log import Read
 from harness.shadow.receiver import Asking, Receiver
 from harness.shadow.server import Backend, Reading
+from harness.shadow.settings import MILLION, Sampling, read_reading
 from harness.shadow.worker import Worker
 from tests.make.shadow.comparisons import drained, here
 from tests.source import ROOT

@@ -16,10 +16,10 @@ from harness.pipeline.mail import mail_service
 from harness.shadow import log as shadow_log
 from harness.shadow.comparison import ShadowLog
 from harness.shadow.divergences import Now, again, questions
-from harness.shadow.files import read_settings
 from harness.shadow.log import Read
 from harness.shadow.mail import watched
 from harness.shadow.record import AGREED, Kind
+from harness.shadow.settings import read_settings
 from harness_engines import registry as arms
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
 from harness_engines.stacks.agent_mail.mcp_tools.server import Switched

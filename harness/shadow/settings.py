@@ -1,13 +1,13 @@
-"""The files that people write for a live comparison."""
+"""The files that people write for a live comparison: what it may cost, and what they look at."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.core.errors import BadPolicy, EvidenceError
 from harness.core.files import held, write_text
@@ -16,8 +16,95 @@ from harness.core.reading import Malformed, text_of
 from harness.policy import load
 from harness.shadow.alarms import Bounds
 from harness.shadow.divergences import Accepted, Suppressions
-from harness.shadow.limits import Settings
 from harness.shadow.server import Reading
+
+MILLION = 1_000_000
+NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
+MINUTE_NS = 60 * NS_PER_S
+MOST_MS = 86_400_000
+"""A day; of times in seconds it bounds slips of the hand alone."""
+Many = Annotated[int, Field(ge=0, le=MILLION)]
+Some = Annotated[int, Field(ge=1, le=MILLION)]
+Time = Annotated[float, Field(gt=0, le=MOST_MS)]
+AnyTime = Annotated[float, Field(ge=0, le=MOST_MS)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Sampling(_Table):
+    """Which queries are compared."""
+
+    rate: Many
+    """So many of a million."""
+    seed: int = Field(ge=0)
+
+
+class Limits(_Table):
+    """How much of the machine, and of a person's patience, the candidate gets."""
+
+    in_flight: Some
+    """Candidates that run at once, each in its own process."""
+    queue: Many
+    """Pairs that may wait for a process; beyond it they are shed."""
+    budget_s: Time
+    """Time that the candidate may take of each minute, over all processes."""
+    late_ms: Time
+    """An answer after this long is a timeout: a person had left."""
+    hang_ms: Time
+    """After this long the process is given up and replaced; not below ``late_ms``."""
+    start_s: Time
+    """A candidate that is not open after this long did not start."""
+    memory_mib: Some
+    """Resident memory of a candidate's process, above which it is replaced."""
+    backoff_ms: Time
+    """Wait before a lost process is replaced; doubled at each loss until a query is answered."""
+    backoff_most_ms: Time
+    close_s: Time
+    """How long closing may take; a lane that is busy for longer is left alone."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.hang_ms < self.late_ms or self.backoff_most_ms < self.backoff_ms:
+            raise ValueError(
+                f"hang_ms {self.hang_ms} must not lie below late_ms {self.late_ms}, nor"
+                f" backoff_most_ms {self.backoff_most_ms} below backoff_ms {self.backoff_ms}"
+            )
+        return self
+
+    @property
+    def room(self) -> int:
+        """Pairs that may wait or run at once."""
+        return self.in_flight + self.queue
+
+
+class Recording(_Table):
+    """How pairs become records."""
+
+    batch: Some
+    """Most pairs that are compared and written at once. It takes about 0.1 ms a pair of the
+    interpreter's lock, which whoever serves waits for in the worst case."""
+    linger_ms: AnyTime
+    """How long a pair may wait for others to be compared with it, which makes each of them
+    cheaper. It is also what a kill may take."""
+    backlog: Some
+    """Pairs that may wait to be written; beyond it they are lost, and counted."""
+    rotate_mib: float = Field(gt=0, le=MILLION)
+    """A stream starts a new file after one of this size."""
+    sync_ms: AnyTime
+    """How often the disk is waited for; 0 is after every batch."""
+    persistence: float = Field(gt=0, lt=1)
+    """The p of RBO."""
+
+
+class Settings(_Table):
+    """What a live comparison may cost, and how it is written down."""
+
+    sampling: Sampling
+    limits: Limits
+    recording: Recording
+
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -45,7 +132,7 @@ def http_reading(path: Path) -> Reading:
         is_arm = False
     if not is_arm:
         return read_reading(path)
-    from harness.shadow.engine_file import of_arm
+    from harness.shadow.http import of_arm
 
     return of_arm(path)
 
