@@ -22,7 +22,7 @@ from harness.pipeline.experiments import EXPERIMENTS
 from harness.policy.load import load_policy
 from harness.report import trends
 from harness.report.decision.decision_json import from_json
-from harness.shadow.files import read_suppressions
+from harness.shadow.settings import read_suppressions
 from tests.docs.pages import page
 
 EARLIER = Path(__file__).parent / "earlier"
