@@ -139,7 +139,7 @@ class Race:
     repeated_ns: Mapping[str, NDArray[np.int64]]
     """Answers to the first texts when they were repeated, shape (processes, repeated)."""
     unseen_ns: Mapping[str, NDArray[np.int64]]
-    """Answers to unseen variants of the first texts, shape (processes, few)."""
+    """Answers to a variant of each text, never given to the arm; the shape of first answers."""
     reference_ns: NDArray[np.int64]
     """The reference work of ``harness.replay.machine``, shape (processes, times)."""
     stolen: Mapping[str, Stolen]

@@ -46,7 +46,7 @@ class Texts(NamedTuple):
     repeated: tuple[Query, ...]
     """The first of ``timed``, which come a second time."""
     unseen: tuple[Query, ...] = ()
-    """Variants of ``repeated`` by the same ids: other words, in no query set."""
+    """Variants of ``timed`` by the same ids: other words, in no query set."""
 
 
 def draw(
@@ -137,12 +137,12 @@ class Words:
 
 
 def varied(texts: Texts, queries: Sequence[Query], words: Words, order: str) -> Texts:
-    """Add a variant of each of ``repeated``, its words drawn by ``order``.
+    """Add a variant of each of ``timed``, its words drawn by ``order``.
 
     None of them has the bag of words of a text of ``queries``.
     """
     known, rng = {_key(query) for query in queries}, random.Random(order)
-    drawn = [words.other(query, known, rng) for query in texts.repeated]
+    drawn = [words.other(query, known, rng) for query in texts.timed]
     return texts._replace(unseen=tuple(variant for variant in drawn if variant))
 
 
@@ -214,9 +214,9 @@ def race(
     time_limit_s: float,
     advance: Callable[[int], object],
 ) -> Lap:
-    """Warm every arm up on texts of its own, then ask all texts once, and a few in two more ways.
+    """Warm every arm up on texts of its own, then ask all texts once, and a few a second time.
 
-    The first few come again, and then as variants that no process has asked before.
+    Last comes a variant of each, which no process has asked before.
 
     Texts come in an order of this process. All arms have a text before the next one comes, in
     seeded order, so that a slow moment of the machine falls on all of them. From process to process

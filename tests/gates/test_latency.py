@@ -148,6 +148,7 @@ def test_a_verdict_that_waiting_made_is_none(
     """A fifth of an arm's answers waited four fifths of their time: that is its p95."""
     race = gate_inputs.race(factor)
     held = np.tile(np.arange(100) % 5 == 0, (4, 1))
+    race.unseen_ns[arm][held] *= 5
     took = race.elapsed_ns[arm]
     elapsed = dict(race.elapsed_ns) | {arm: np.where(held, 5 * took, took)}
     blind = judged(rule, replace(race, elapsed_ns=elapsed), **settings)
@@ -228,7 +229,22 @@ def test_answers_that_were_kept_from_before_the_race_settle_nothing(
     none = {arm: times[:, :1] for arm, times in race.unseen_ns.items()}
     unknown = judged(rule, replace(race, unseen_ns=none), **settings)
     assert (unknown.verdict, unknown.cause) == (Verdict.INCONCLUSIVE, Cause.CACHE)
-    assert "fewer than two variants were raced" in unknown.reason
+    assert "not every text was raced with other words" in unknown.reason
+
+
+@BOTH_RULES
+@pytest.mark.parametrize(("slower", "verdict"), [(1, Verdict.PASS), (30, Verdict.INCONCLUSIVE)])
+def test_a_memo_of_the_slowest_texts_alone_decides_no_percentile(
+    rule: str, settings: dict[str, Any], slower: int, verdict: Verdict
+) -> None:
+    """It hardly moves the mean over all texts, by which an engine that keeps answers is named."""
+    race = gate_inputs.race(0.5, count=600)
+    race.unseen_ns["new"][:, ::12] *= slower
+    finding = judged(rule, race, **settings)
+    assert finding.verdict is verdict
+    if slower > 1:
+        assert finding.cause is Cause.CACHE
+        assert "with other words, as frequent and never given, it is" in finding.reason
 
 
 @BOTH_RULES

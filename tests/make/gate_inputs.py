@@ -150,8 +150,8 @@ def race(
             "new": times(count, 4, factor, jitter, 4)[:, :20],
         },
         unseen_ns={
-            "old": times(count, 4, 1.0, jitter, 5)[:, :20],
-            "new": times(count, 4, factor, jitter, 6)[:, :20],
+            "old": times(count, 4, 1.0, jitter, 5),
+            "new": times(count, 4, factor, jitter, 6),
         },
         reference_ns=np.full((4, 3), REFERENCE_NS),
         stolen={"old": stolen(), "new": stolen()},

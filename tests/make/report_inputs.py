@@ -164,7 +164,7 @@ def race(arms: tuple[str, ...]) -> Race:
         lost_ns={arm: np.zeros((4, QUERIES), dtype=np.int64) for arm in arms},
         turns={arm: np.full((4, QUERIES), at) for at, arm in enumerate(arms)},
         repeated_ns={arm: times(arm, 5) for arm in arms},
-        unseen_ns={arm: times(arm, 5) for arm in arms},
+        unseen_ns={arm: times(arm, QUERIES) for arm in arms},
         reference_ns=np.full((4, 2), 1_250_000),
         stolen={arm: Stolen(0.004, 0.012, 0.0, 0.0, 0.02, 0.97) for arm in arms},
         verified={arm: arm != arms[-1] for arm in arms},

@@ -109,7 +109,7 @@ def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: R
         found = settings.measured(race, distinct, evidence, rules.confidence)
         return below(found, settings.limit), found
 
-    verdict, found, doubt = _steadfast(race, judged)
+    verdict, found, doubt, cause = _steadfast(race, judged)
     candidate = evidence.candidate.arm
     return settings.finding(
         name,
@@ -120,31 +120,34 @@ def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: R
         f"{_repeats(race, settings, candidate, rules)}{doubt}",
         estimate=found,
         remedy=f"more than {found.n} queries or a quieter machine in: harness race",
-        cause=Cause.MACHINE if doubt else None,
+        cause=cause,
     )
 
 
 def _steadfast(
     race: Race, judge: Callable[[Times], tuple[Verdict, Estimate]]
-) -> tuple[Verdict, Estimate, str]:
-    """Judge times as measured, and once more without the waiting for processors.
+) -> tuple[Verdict, Estimate, str, Cause | None]:
+    """Judge times as measured, once more without the waiting, and a PASS by texts never given.
 
-    If the two verdicts differ, the result is INCONCLUSIVE with that reason.
+    If a verdict differs from the first, the result is INCONCLUSIVE with that reason. Of a FAIL the
+    texts are no excuse: what was given to an engine makes no answer slower.
     """
     verdict, found = judge(race.elapsed_ns)
     if verdict is Verdict.INCONCLUSIVE:
-        return verdict, found, ""
+        return verdict, found, "", None
     worked = {
         arm: np.maximum(times - race.lost_ns[arm], 1) for arm, times in race.elapsed_ns.items()
     }
-    without, other = judge(worked)
-    if without is verdict:
-        return verdict, found, ""
-    doubt = (
-        f"; without what the answers waited for a processor it is {plain(other)}, which is"
-        f" {without.value}: the verdict would be the machine's"
-    )
-    return Verdict.INCONCLUSIVE, found, doubt
+    views = {
+        Cause.MACHINE: (worked, "without what the answers waited for a processor"),
+        Cause.CACHE: (race.unseen_ns, "with other words, as frequent and never given,"),
+    }
+    for cause, (timed, view) in views.items():
+        other, measured = judge(timed)
+        if other is not verdict and (verdict is Verdict.PASS or cause is Cause.MACHINE):
+            doubt = f"; {view} it is {plain(measured)}, which is {other.value}"
+            return Verdict.INCONCLUSIVE, found, doubt, cause
+    return verdict, found, "", None
 
 
 def _repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
@@ -221,14 +224,14 @@ def _shared(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hind
 
 
 def _kept(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindrance | None:
-    found = times.seen_ratio(race.elapsed_ns[arm], race.unseen_ns[arm], confidence=rules.confidence)
-    if found is None:
+    if race.unseen_ns[arm].shape != race.elapsed_ns[arm].shape:
         return Hindrance(
             Cause.CACHE,
-            f"it is unknown whether {arm} keeps answers: fewer than two variants were raced",
-            "race.repeated of 2 or more in params.yaml, then run: harness race",
+            f"it is unknown whether {arm} keeps answers: not every text was raced with other words",
+            AGAIN,
         )
-    if found.high >= 1 / settings.max_noise:
+    found = times.seen_ratio(race.elapsed_ns[arm], race.unseen_ns[arm], confidence=rules.confidence)
+    if found is None or found.high >= 1 / settings.max_noise:
         return None
     return Hindrance(
         Cause.CACHE,
