@@ -26,6 +26,7 @@ from harness.check.subject import (
     Subject,
     ask,
     examine_all,
+    quoted,
     raised,
     shown,
     standing,
@@ -207,7 +208,7 @@ FEW = 3
 """Hits asked for where a server has more."""
 LEFT_OUT = {
     "scores", "order", "ties", "equal documents", "more than all", "empty text", "long text",
-    "fingerprint", "document order", "empty corpus", "finds", "answers",
+    "fingerprint", "document order", "empty corpus", "finds", "answers", "hostile text",
 }  # fmt: skip
 """Promises that no one can keep who does not build the index, or that the server decides."""
 
@@ -234,6 +235,11 @@ class Read(Protocol):
 class Exchanges(Protocol):
     """A searcher that shows what it reads, before anything is made of it."""
 
+    @property
+    def known(self) -> frozenset[str] | None:
+        """Ids of the data set; None where the arm's file takes any id."""
+        ...
+
     def exchange(self, text: str, k: int) -> tuple[Read, int]:
         """Send one query; give what was read, and how many attempts failed before."""
         ...
@@ -257,14 +263,22 @@ def _read(subject: Subject) -> Iterator[tuple[QueryOutcome, Read]]:
 
 
 def _finds(subject: Subject) -> Iterator[str]:
-    if not any(one.hits for one in subject.answered()):
-        where = "of the data set" if subject.documents else "of the harness"
-        yield f"none of {len(subject.asked)} queries {where} has a hit"
+    if any(one.hits for one in subject.answered()):
+        return
+    none = f"none of {len(subject.asked)} queries"
+    if not subject.documents:
+        raise NotChecked(f"{none} of the harness has a hit: name the server's data with --dataset")
+    yield f"{none} of the data set has a hit"
 
 
 def _ids(subject: Subject) -> Iterator[str]:
     if not subject.documents:
         raise NotChecked("needs the documents that the server holds: name them with --dataset")
+    if isinstance(subject.searcher, Exchanges) and subject.searcher.known is None:
+        shown = [hit.doc_id for one in subject.answered() for hit in one.hits]
+        if shown and subject.known.isdisjoint(shown):
+            yield f"no hit is a document of the data set, the first has the id {shown[0]!r}"
+        return
     for one in subject.answered():
         if strange := [hit.doc_id for hit in one.hits if hit.doc_id not in subject.known]:
             yield f"{one}: {strange[0]!r} is the id of no document, {len(strange)} of them"
@@ -298,6 +312,13 @@ def _tied(subject: Subject) -> Iterator[str]:
                 )
                 yield f"{one}: {now[at][1]!r} instead of {was[at][1]!r} at rank {at + 1}"
                 break
+
+
+def _hostile(subject: Subject) -> Iterator[str]:
+    """Yield each text that fails; whose ids are shown is of no account here."""
+    for name, text in answers.HOSTILE.items():
+        if error := ask(subject.searcher, text, FEW).error:
+            yield f"{name}: {quoted(text)}: {error}"
 
 
 def _k(subject: Subject) -> Iterator[str]:
@@ -336,8 +357,7 @@ MAPPING_CHECKS = (
     Check(
         "finds",
         "Some query has a hit.",
-        "Name a data set whose queries fit the server's documents with --dataset, and compare"
-        " url, query and body with a request that finds something",
+        "Compare url, query and body with a request that finds something",
         _finds,
     ),
     Check(
@@ -376,6 +396,13 @@ MAPPING_CHECKS = (
         "Let total name the number of all matches, and not that of a page",
         _total,
     ),
+    Check(
+        "hostile text",
+        "No text is an error.",
+        "Correct the key that a message names; where none does, let body or query send the text as"
+        " a quoted value, and look into the server's log",
+        _hostile,
+    ),
     *KEPT,
 )
 
@@ -386,6 +413,8 @@ CONTRACT_CHECKS: tuple[Check, ...] = (
     *answers.PROCESS_CHECKS,
     *INDEX_CHECKS,
 )
+OF_MAPPING = {"answers", "finds", "ids", "descending scores", "k", "total"}
+"""Checks whose violations are of what the file maps, where answers came at all."""
 QUERIES = 50
 """Queries of a data set that are run, taken evenly from all."""
 
@@ -422,6 +451,19 @@ class Checked:
     def holds(self) -> bool:
         """Whether no promise is broken."""
         return not any(found.broken for found in self.findings)
+
+    @property
+    def mapped_wrong(self) -> bool:
+        """Whether the server answers, and the arm's file alone is what breaks promises."""
+        broken = [found for found in self.findings if found.broken]
+        read = all(
+            "Malformed" in said
+            for found in broken
+            if found.check.name == "answers"
+            for said in found.violations
+        )
+        mapping = {one.name for one in MAPPING_CHECKS} <= {one.check.name for one in self.findings}
+        return mapping and read and {found.check.name for found in broken} <= OF_MAPPING
 
     def told(self) -> Mapping[str, Any]:
         """Return it as JSON."""

@@ -119,7 +119,8 @@ def _headline(found: Checked) -> str:
     from harness.check.subject import Outcome
 
     outcomes = [one.outcome for one in found.findings]
-    verdict = "keeps the contract" if found.holds else "BREAKS THE CONTRACT"
+    wrong = "ITS FILE MAPS ANSWERS WRONGLY" if found.mapped_wrong else "BREAKS THE CONTRACT"
+    verdict = "keeps the contract" if found.holds else wrong
     left = outcomes.count(Outcome.NOT_CHECKED)
     return (
         f"{found.arm}: {verdict}. {outcomes.count(Outcome.HOLDS)} of {len(outcomes)} promises hold,"

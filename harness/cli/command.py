@@ -26,7 +26,7 @@ QUIET = ("--quiet", "-q")
 TYPED = frozenset({"text", "query"})
 """Arguments that hold what a person types."""
 PANELS = {
-    "Start": ("init", "demo", "doctor", "run", "serve"),
+    "Start": ("init", "demo", "doctor", "compare", "run", "serve"),
     "Data": ("import", "convert", "queries"),
     "Judge": ("pool", "judge", "panel", "labels"),
     "Decide": ("plan", "policy", "gate", "report", "ci", "regress", "tune", "stage"),
@@ -38,7 +38,7 @@ PANELS = {
 }
 """Commands as the help groups and orders them."""
 RENAMED = {
-    **{name: f"stage {name}" for name in ("prepare", "index", "replay", "score", "compare")},
+    **{name: f"stage {name}" for name in ("prepare", "index", "replay", "score")},
     "decide": "gate --policy FILE",
     "assisted": "labels FILE --machine FILE",
     "traffic": "shadow traffic",

@@ -42,9 +42,10 @@ MIGRATION = "harness migrate"
 SHADOW_LOG = "harness shadow"
 SHADOW_REPORT = "harness shadow report"
 MAIL = "harness mail"
+COMPARISON = "harness compare"
 OWNERS = (
     RUN, EXPERIMENT_LOG, EXPORT, CONVERT, CLICKS, REPORT, HISTORY, MIGRATION, SHADOW_LOG,
-    SHADOW_REPORT, MAIL,
+    SHADOW_REPORT, MAIL, COMPARISON,
 )  # fmt: skip
 """Every command, or group of commands, that marks a folder."""
 PASSING = re.compile(r"\..*\.(?:lock|journal|partial)")

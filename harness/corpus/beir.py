@@ -17,6 +17,7 @@ from harness.core.reading import Malformed, numbered
 from harness.core.records import FIELDS, Document, Drawn, Judgement, Qrels, Query, Scalar
 from harness.corpus import cells as corpus_cells
 from harness.corpus import trec
+from harness.corpus.judgements import read_pool, texts_path
 from harness.corpus.trec import SPACES, checked_id, either
 
 JsonObject = dict[str, Any]
@@ -200,8 +201,16 @@ class Beir:
         return tuple(queries(either(self.folder, "queries.jsonl")))
 
     def qrels(self) -> Qrels:
-        """Read the judgements of the split."""
+        """Read the judgements of the split, or a pool as far as it is judged.
+
+        None where the folder has no folder of judgements.
+        """
         path = self.folder / "qrels" / f"{checked('a split', self.split)}.tsv"
+        pool = path.with_suffix(".qrels")
+        if not path.exists() and texts_path(pool).is_file():
+            return Qrels.of(read_pool(pool).judgements)
+        if not path.parent.exists():
+            return Qrels({})
         if not path.exists():
             there = sorted(file.stem for file in path.parent.glob("*.tsv"))
             hint = f"Choose one of: {', '.join(there)}." if there else "Check the folder."

@@ -255,7 +255,14 @@ class Prepared:
 
 DATA_MANIFEST: Artifact[DataManifest] = Json("a manifest", DataManifest, remedy=HINT, strict=True)
 ASKED = Artifact("queries", lambda path: tuple(beir.queries(path)), keep=2)
-JUDGED = Artifact("judgements", trec.qrels, keep=2)
+
+
+def _judged(path: Path) -> Qrels:
+    """Read judgements; of a data set without any, the file is empty."""
+    return trec.qrels(path) if path.stat().st_size else Qrels({})
+
+
+JUDGED = Artifact("judgements", _judged, keep=2)
 
 
 def write(  # noqa: PLR0917  all of it is the data

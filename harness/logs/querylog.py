@@ -93,7 +93,10 @@ class Cleaner:
 TEXT = ("query", "q", "text", "search", "keywords")
 RESULTS = ("results", "hits", "total", "num_results")
 SESSION = ("session", "session_id", "user", "user_id")
+AGENT = ("user_agent", "User-Agent", "useragent", "http_user_agent", "agent")
+STATUS = ("status", "status_code", "http_status")
 """Names that are tried where none is given, in this order."""
+OK = 200
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _COMMON = (
@@ -191,7 +194,7 @@ def _table(path: Path, head: str, fields: Fields) -> Read:
     comma = ";" if comma == "," and "," not in head and ";" in head else comma
     names = [name.strip() for name in _head(path, head, comma)]
     wanted = (fields.text,) if fields.text else TEXT
-    used = {*wanted, fields.session, fields.results, *SESSION, *RESULTS} - {""}
+    used = {*wanted, fields.session, fields.results, *SESSION, *RESULTS, *AGENT, *STATUS} - {""}
     if twice := [name for name in dict.fromkeys(names) if name in used and names.count(name) > 1]:
         raise BadFile(path, f"the column {twice[0]} is there twice", "Rename one of them.", 1)
     if not set(wanted) & set(names):
@@ -233,7 +236,9 @@ def _of_object(found: Any, fields: Fields) -> Entry | None:  # noqa: ANN401  wha
         return None
     session = _first(found, fields.session, SESSION)
     results = _number(_first(found, fields.results, RESULTS))
-    return Entry(text, results, "" if session is None else str(session))
+    status, agent = _number(_first(found, "", STATUS)), _first(found, "", AGENT)
+    who = "" if session is None else str(session)
+    return Entry(text, results, who, OK if status is None else status, str(agent or ""))
 
 
 def _of_call(found: Any, fields: Fields) -> Entry | None:  # noqa: ANN401  what JSON holds

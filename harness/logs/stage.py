@@ -173,21 +173,23 @@ def first_pool(
             shown[row.query_id].update(hit.doc_id for hit in row.hits[:depth])
     known = {document.doc_id: document for document in documents}
     pairs = [
-        _pair(query, known[doc_id], largest)
+        pair_of(query, known[doc_id], largest)
         for query in queries
-        for doc_id in _drawn(shown[query.query_id], params.seed, query.query_id)
+        for doc_id in drawn_order(shown[query.query_id], params.seed, query.query_id)
     ]
     judgements.begin(path, Pool(tuple(pairs), (None,) * len(pairs)))
     return FirstPool(len(pairs), sum(map(bool, shown.values())))
 
 
-def _drawn(doc_ids: set[str], seed: int, query_id: str) -> list[str]:
+def drawn_order(doc_ids: set[str], seed: int, query_id: str) -> list[str]:
+    """Shuffle the documents of a query, so that their order tells no judge who showed them."""
     found = sorted(doc_ids)
     Random(f"{seed} {query_id}").shuffle(found)
     return found
 
 
-def _pair(query: Query, document: Document, largest: int) -> Pair:
+def pair_of(query: Query, document: Document, largest: int) -> Pair:
+    """Return a pair with what people must see to judge it, from 0 to ``largest``."""
     return Pair(
         query_id=query.query_id,
         doc_id=document.doc_id,

@@ -81,6 +81,8 @@ class ImportReport:
         left_out = (
             "Without a judgement, and so left out:"
             f" {self.unjudged_queries} of {self.queries + self.unjudged_queries} queries."
+            if self.judgements
+            else "Nothing is judged, so no measure of quality has a value."
         )
         odd = tuple(f"{many(len(ids), one)} {what}: {few(ids)}." for one, what, ids in found if ids)
         return ((left_out,) if self.unjudged_queries else ()) + odd + self.own
@@ -269,14 +271,16 @@ def load_folder(
 ) -> ImportReport:
     """Write one split of a BEIR folder as prepared data into ``out``, registering nothing.
 
-    Only queries that the split judges are taken; judgements of unknown documents and
-    queries are kept, and reported. ``fields`` and ``forms`` as in ``import_beir``.
+    Only queries that the split judges are taken, and all where nothing is judged. Judgements of
+    unknown documents and queries are kept, and reported. ``fields`` and ``forms`` are as in
+    ``import_beir``.
     """
     read = beir.Beir(path, split, fields)
     name, queries, judged = path.resolve().name, _queries(read, forms=forms), read.qrels()
-    asked = _asked(queries, judged)
+    asked = _asked(queries, judged) if judged.grades else queries
     corpus = PassingCorpus(OwnWatch(asked))
-    documents, others = corpus.watch(read.documents()), _others(queries, judged)
+    documents = corpus.watch(read.documents())
+    others = _others(queries, judged) if judged.grades else ()
     prepared.write(
         out, name, split, documents, asked, judged,
         fields=fields, left_out=len(others), elsewhere=others,

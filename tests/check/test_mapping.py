@@ -83,7 +83,7 @@ def test_what_is_wrong_is_said_in_words(
 def test_ids_that_the_data_set_lacks_are_named(served: Served, tmp_path: Path) -> None:
     served.change = lambda answer: [hit.update(id=f"x{hit['id']}") for hit in answer["hits"]]
     kept = findings(served, tmp_path, unknown_ids='"keep"')["ids"]
-    assert "'xd0' is the id of no document, 4 of them" in kept.violations[0]
+    assert "no hit is a document of the data set, the first has the id 'xd0'" in kept.violations[0]
     refused = findings(served, tmp_path)["answers"]
     assert "is the id of no document of the data set. Correct id" in refused.violations[0]
 

@@ -14,6 +14,7 @@ import typer
 
 from harness.cli import application
 from harness.core.folders import (
+    COMPARISON,
     CONVERT,
     EXPERIMENT_LOG,
     EXPORT,
@@ -53,6 +54,9 @@ OWNED = {
         "--log",
         EXPERIMENT_LOG,
         command="run",
+    ),
+    "compare": Owns(
+        (f"{ADDRESS}/?q={{query}}", ADDRESS, "--log", "log.csv"), "--out", COMPARISON, runs=False
     ),
     "export": Owns(TOY, "--out", EXPORT),
     "convert": Owns(("toy", "--format", "quepid"), "--out", CONVERT),
@@ -117,7 +121,7 @@ IN_PLACE = {
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
-    "--arm", "--arrivals", "--baseline", "--bounds", "--candidate-reading",
+    "--arm", "--arrivals", "--baseline", "--bounds", "--candidate-reading", "--log",
     "--candidate-token", "--control-token",
     "--key", "--machine", "--mailbox", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--search", "--shadow",

@@ -48,6 +48,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "code index": ("kept", *WORDS),
     "code serve": ("kept", "--arm", "fts5"),
     "stage compare": DATA,
+    "compare": (f"{ADDRESS}/?q={{query}}", ADDRESS, "--log", "beir/queries.jsonl"),
     "convert": ("toy", "--format", "ltr", "--out", "{new}"),
     "decompose": (*DATA, *PAIR),
     "docs ask": ("kept", "balo", "--arm", "documents-bm25"),

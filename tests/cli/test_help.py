@@ -25,7 +25,7 @@ COMMANDS = (
     *(f"stage {name}" for name in STAGES),
     "race", "gate", "report", "demo", "run", "decompose", "verify", "sign", "selftest", "export",
     "load", "measure", "table", "shadow traffic", "tune", "pool", "judge", "serve", "ask", "doctor",
-    "init", "ci", "mail-server", "mail index",
+    "init", "ci", "mail-server", "mail index", "compare",
     "mail drop-fts5", "migrate begin", "migrate observe", "migrate status",
     "migrate advance", "migrate rollback", "migrate drill", "migrate mend", "regress",
     "reproduce", "history add", "history page", "import beir", "import trec", "import jsonl",

@@ -23,6 +23,7 @@ COMMANDS = {
     "logs": ("queries",),
     "migrate": ("migrate",),
     "serve": ("serve",),
+    "services": ("compare",),
     "shadow": ("shadow",),
     "tables": ("table",),
     "trust": ("sign", "reproduce"),

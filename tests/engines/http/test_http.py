@@ -32,7 +32,7 @@ from harness_engines import contract
 from harness_engines import registry as arms
 from harness_engines.stacks.http import settings
 from harness_engines.stacks.http.arm import HttpEngine, HttpSearcher
-from harness_engines.stacks.http.connection import Malformed
+from harness_engines.stacks.http.connection import SELF_REPORTED, Malformed
 from harness_engines.stacks.http.settings import NoMatch, Template, compiled
 from tests.docs.pages import ROOT
 from tests.engines.http.exchanges import EXCHANGES, RECORDED
@@ -356,7 +356,6 @@ SettingsWrite = Callable[..., Path]
         ({"body": """'{"q": "${query}", "k": "${k}"}'"""}, "is unknown. Known places"),
         ({"body": """'{"q": "a ${text}", "k": "${k}"}'"""}, "write .*:json.* for a quoted string"),
         ({"body": """'{"${text}": 1}'"""}, "is a key"),
-        ({"body": """'{"q": "${text}"}'"""}, r"has \$\{k\}, so it is never sent"),
         ({"body": """'{"k": "${k}"}'"""}, r"has \$\{text\}, so it is never sent"),
         (
             {"body": """'{"k": "${k}", "q": {"t": "${text}", "y": "${params.y}"}}'"""},
@@ -582,3 +581,15 @@ def test_a_ready_file_reads_the_documented_format(
                 answers[found.search] = found.answers[found.search] | found.partial
                 with pytest.raises(Malformed, match="a partial answer"):
                     searcher.search(TEXT, 2)
+
+
+def test_a_file_without_probe_and_k_reads_the_first_hits(
+    arm: Write, served: Served, index: Path
+) -> None:
+    path = arm(body="""'{"text": "${text}"}'""", timeout_s=None)
+    whole = path.read_text("utf-8")
+    path.write_text(whole[: whole.index("[[settings.probe]]")], "utf-8")
+    timed_outcome = seen(path, index, "red", k=2)
+    assert [hit.doc_id for hit in timed_outcome.row.hits] == ["d0", "d1"]
+    assert (served.sent, served.probed) == ([{"text": "red"}], 0)
+    assert contract.read(index / "index").version == SELF_REPORTED

@@ -57,6 +57,7 @@ class Reader:
     def __init__(self, settings: Settings) -> None:
         self._written = {name: getattr(settings, name) for name in EXPRESSIONS}
         self._found = {name: compiled(text) for name, text in self._written.items() if text}
+        self._sends_k = "k" in settings.places
 
     def _value(self, name: str, tree: Any) -> Any:  # noqa: ANN401  any JSON
         """Return what an expression finds; None where the file names none."""
@@ -79,11 +80,13 @@ class Reader:
         listed = self._value("hits", answer)
         if listed is None:
             raise Malformed(
-                f"hits: nothing matches {self._written['hits']!r} in the answer, {_shape(answer)}."
+                f"hits: nothing matches {self._written['hits']!r} in the answer, {outline(answer)}."
                 " Correct hits"
             )
         if not isinstance(listed, list):
-            raise Malformed(f"hits: {self._written['hits']!r} is {_shape(listed)}, not a list")
+            raise Malformed(f"hits: {self._written['hits']!r} is {outline(listed)}, not a list")
+        if not self._sends_k:
+            listed = listed[:k]
         if too_many := surplus(len(listed), k):
             raise Malformed(too_many)
         found = [self._hit(at, one) for at, one in enumerate(listed, start=1)]
@@ -104,7 +107,7 @@ class Reader:
         found = self._value("id", hit)
         if found is None or found == "":
             raise Malformed(
-                f"hit {at} has no id: nothing matches {self._written['id']!r} in {_shape(hit)}."
+                f"hit {at} has no id: nothing matches {self._written['id']!r} in {outline(hit)}."
                 " Correct id"
             )
         if isinstance(found, bool) or not isinstance(found, str | int):
@@ -116,7 +119,7 @@ class Reader:
         if value is None:
             raise Malformed(
                 f"hit {at} has no score: nothing matches {self._written['score']!r} in"
-                f' {_shape(hit)}. Correct score, or write score = "" where the order alone counts'
+                f' {outline(hit)}. Correct score, or write score = "" where the order alone counts'
             )
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise Malformed(
@@ -128,7 +131,7 @@ class Reader:
         return float(value)
 
 
-def _shape(value: object) -> str:
+def outline(value: object) -> str:
     """Describe a value by its type and its first members."""
     if isinstance(value, dict):
         names = ", ".join(map(str, list(value)[:KEYS]))

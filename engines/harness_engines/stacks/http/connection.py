@@ -257,6 +257,8 @@ def _trust(settings: Settings) -> ssl.SSLContext | bool:
 
 DIGITS = 16
 """Of a digest that stands for a generation of many values."""
+SELF_REPORTED = "self-reported: the arm's file names no probe"
+"""Version of a server that no probe identifies."""
 PATIENCE_S = 5.0
 """How long the end waits for a probe that is under way."""
 
@@ -272,7 +274,7 @@ class Identity(NamedTuple):
         parts = [f"version {self.version}"] if self.version else []
         parts += [f"{self.documents} documents"] if self.documents is not None else []
         parts += [f"generation {self.generation}"] if self.generation else []
-        return ", ".join(parts)
+        return ", ".join(parts) or SELF_REPORTED
 
 
 def word(value: object) -> str:
@@ -340,6 +342,9 @@ class Watch:
 def watched(to: Connection, began: Identity) -> Iterator[Watch]:
     """Watch who answers while the block runs, and ask a last time after it."""
     watch = Watch(to.settings, began)
+    if not to.settings.probe:
+        yield watch
+        return
     thread = Thread(target=watch.run, name="http-probe", daemon=True)
     thread.start()
     try:

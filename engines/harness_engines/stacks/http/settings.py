@@ -303,7 +303,8 @@ class Settings(StackSettings):
     """JMESPath; where it is true, the answer is partial and the query has failed."""
     generation: str = ""
     """JMESPath in each answer of what the probe reads as generation; empty where it is not told."""
-    probe: list[Probe] = Field(min_length=1)
+    probe: list[Probe] = Field(default_factory=list)
+    """Requests that say who answers; with none, the engine is taken for what its file says."""
     probe_every_s: float = Field(default=10.0, gt=0)
     """Seconds between two probes while queries are run."""
     unknown_ids: Literal["fail", "keep"] = "fail"
@@ -311,7 +312,7 @@ class Settings(StackSettings):
     verify: bool = True
     ca_file: str = ""
     """PEM file of the authority that signed the server's certificate; empty takes the usual."""
-    timeout_s: float = Field(gt=0, le=86_400)
+    timeout_s: float = Field(default=10.0, gt=0, le=86_400)
     """For a query from first byte to last, with all its attempts."""
     connections: int = Field(default=16, ge=1, le=1000)
     retries: int = Field(default=2, ge=0, le=10)
@@ -350,9 +351,8 @@ class Settings(StackSettings):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        for name in ("text", "k"):
-            if name not in self.places:
-                raise ValueError(f"neither query nor body has ${{{name}}}, so it is never sent")
+        if "text" not in self.places:
+            raise ValueError("neither query nor body has ${text}, so it is never sent")
         if self.method == "GET" and self.body:
             raise ValueError('method is "GET" and there is a body: write method = "POST"')
         if self.generation and not any(one.generation for one in self.probe):

@@ -1,0 +1,1 @@
+"""Two search services over HTTP compared on the queries of a log, without judgements."""

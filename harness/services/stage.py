@@ -1,0 +1,300 @@
+"""A comparison of two services: sampled, asked, written, and what a verdict takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.agreement import agree
+from harness.core.errors import HarnessError
+from harness.core.evidence import Agreement, ArmResult, Evidence
+from harness.core.files import replacing_folder, scratch, write_text
+from harness.core.progress import progress
+from harness.core.records import Document, Judgement, Qrels
+from harness.core.run import Run
+from harness.corpus import beir, judgements
+from harness.corpus.judgements import Pair, Pool
+from harness.corpus.prepared import Prepared
+from harness.logs import stage as logs
+from harness.logs.querylog import Fields
+from harness.measures.quality import score
+from harness.pipeline.imports import NOT_STATED, load_folder
+from harness.pipeline.provenance import provenance
+from harness.pipeline.score import slices
+from harness.policy.decision import asked_means
+from harness.policy.load import for_candidates, load_policy
+from harness.policy.model import Policy
+from harness.policy.plan import AtHand, plan
+from harness.report.explorer import to_explorer
+from harness.report.html import PAGE
+from harness.report.inputs import ReportInput
+from harness.services.asking import DEPTH, NamedService, PairedAnswers, SearchService, ask, look
+from harness.services.shape import ARMS, ShapeGiven, arm_file, read_settings, settings_of
+
+TRAFFIC, SPLIT = "traffic", "test"
+"""Folder of queries, documents and judgements, in BEIR layout, and its split."""
+RELEVANT = 0.3
+"""Share of the shown documents that are taken for relevant, of both services alike, in a plan."""
+PERSISTENCE = 0.9
+MEASURE = "nDCG@10"
+LARGEST = 1
+"""Grade of a relevant document."""
+
+
+class LogSource(NamedTuple):
+    """A log, and how it is read."""
+
+    path: Path
+    kind: str
+    fields: Fields
+    size: int
+    """At most so many queries."""
+
+
+class Price(NamedTuple):
+    """What it takes to show that the candidate keeps a margin."""
+
+    measure: str
+    margin: float
+    queries: int | None
+    """Queries of the log; None where no number would do."""
+    pairs: int
+    """Pairs to judge of these."""
+    decides: tuple[float, float] | None
+    """Measured differences from which the queries at hand pass, and below which they fail."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServicesFound:
+    """All that a comparison found."""
+
+    log: str
+    card: logs.SampleCard
+    services: tuple[SearchService, ...]
+    answers: PairedAnswers
+    evidence: Evidence
+    data: Path
+    """Queries, documents and the pool, as ``harness run --dataset`` takes them."""
+    pool: Path
+    pairs: int
+    """Of the pool."""
+    judged: int
+    """Of these, judged already."""
+    prices: tuple[Price, ...]
+    """One for each measure that the policy asks for; none where all answers are the same."""
+    needed: int
+    """Queries of the log that all gates of the policy take; 0 where all answers are the same."""
+    policy: Policy
+
+    @property
+    def differs(self) -> NDArray[np.bool_]:
+        """AnswerShape (queries,): whether the two show other documents, or another order."""
+        same = {"exact", "both_empty"}
+        return np.array([name not in same for name in self.evidence.agreement.classes])
+
+
+def compare(
+    addresses: Sequence[str], log: LogSource, out: Path, *, given: str, policy_file: Path, seed: int
+) -> ServicesFound:
+    """Sample the log, ask both services, write what is needed for a verdict, and plan it.
+
+    Raises:
+        HarnessError: the log has too few queries; a service does not answer, or in no known shape.
+    """
+    with scratch() as work:
+        made = logs.from_log(
+            log.path, work / "queries.jsonl", kind=log.kind, fields=log.fields, size=log.size,
+            seed=seed,
+        )  # fmt: skip
+        queries = tuple(beir.queries(work / "queries.jsonl"))
+        card = logs.beside(work / "queries.jsonl").read_text(encoding="utf-8")
+        named = [
+            _named(address, arm, addresses[0], out, work)
+            for arm, address in zip(ARMS, addresses, strict=True)
+        ]
+    if named[0].file == named[1].file:
+        raise HarnessError(f"{named[0].file}: is both services. Name another file, or --out")
+    services = look(named, [ShapeGiven.of(given, arm) for arm in ARMS], queries)
+    with progress("asking both services", len(queries)) as advance:
+        answers = ask(services, queries, seed=seed, advance=advance)
+    for one in services:
+        if one.learned:
+            summary = f"The {one.arm} of a comparison by log"
+            write_text(one.file, arm_file(one.settings, summary))
+    data = out / TRAFFIC
+    pool = _written(data, answers, card, seed)
+    policy = for_candidates(load_policy(policy_file), ARMS[0], ARMS[1:])
+    with scratch() as work:
+        load_folder(data, SPLIT, work / TRAFFIC)
+        prepared = Prepared.open(work / TRAFFIC)
+        evidence = _evidence(answers, prepared)
+        report = _report(answers, evidence, prepared, seed)
+    write_text(out / PAGE, to_explorer([report]))
+    found = ServicesFound(
+        log=log.path.name,
+        card=made.card,
+        services=services,
+        answers=answers,
+        evidence=evidence,
+        data=data,
+        pool=data / "qrels" / f"{SPLIT}.qrels",
+        pairs=len(pool.pairs),
+        judged=len(pool.pairs) - len(pool.open),
+        prices=(),
+        needed=0,
+        policy=policy,
+    )
+    return _planned(found, seed) if found.differs.any() else found
+
+
+def _named(address: str, arm: str, control: str, out: Path, cache: Path) -> NamedService:
+    """Read an address, or an arm's file that is there already."""
+    if address.endswith(".toml"):
+        return NamedService(Path(address), read_settings(Path(address), cache), there=True)
+    return NamedService(out / f"{arm}.toml", settings_of(address, control), there=False)
+
+
+def _agreed(control: Run, candidate: Run) -> Agreement:
+    return agree(control, candidate, depths=(DEPTH,), p=PERSISTENCE)
+
+
+def _written(data: Path, answers: PairedAnswers, card: str, seed: int) -> Pool:
+    """Write queries, documents and the pool; pairs that an earlier pool has a grade for stay.
+
+    Queries stand in a drawn order, so that a pool that is judged in part is a sample too.
+    """
+    before = data / "qrels" / f"{SPLIT}.qrels"
+    graded = _graded(judgements.read_pool(before)) if before.is_file() else {}
+    by_id = {query.query_id: query for query in answers.queries}
+    documents = answers.documents
+    shown = _to_judge(answers)
+    chosen: dict[tuple[str, str], tuple[Pair, int | None]] = {
+        (query_id, doc_id): (logs.pair_of(by_id[query_id], documents[doc_id], LARGEST), None)
+        for query_id in logs.drawn_order(set(by_id), seed, TRAFFIC)
+        for doc_id in logs.drawn_order(shown[query_id], seed, query_id)
+    }
+    chosen |= graded
+    pairs, grades = zip(*chosen.values(), strict=True) if chosen else ((), ())
+    pool = Pool(pairs, grades)
+    of_pairs = {one.doc_id: Document(one.doc_id, one.title, one.snippet) for one in pairs}
+    every = {**of_pairs, **documents}
+    with replacing_folder(data) as beside:
+        beir.write_documents(beside / "corpus.jsonl", (every[one] for one in sorted(every)))
+        beir.write_queries(beside / "queries.jsonl", answers.queries)
+        write_text(logs.beside(beside / "queries.jsonl"), card)
+        (beside / "qrels").mkdir()
+        judgements.begin(beside / "qrels" / f"{SPLIT}.qrels", pool)
+    return pool
+
+
+def _graded(pool: Pool) -> dict[tuple[str, str], tuple[Pair, int | None]]:
+    """Return the judged pairs of a pool with their grades."""
+    return {
+        (pair.query_id, pair.doc_id): (pair, grade)
+        for pair, grade in zip(pool.pairs, pool.grades, strict=True)
+        if grade is not None
+    }
+
+
+def _to_judge(answers: PairedAnswers) -> dict[str, set[str]]:
+    """List what is to be judged: all of two lists that differ, the first hit of two that do not.
+
+    That hit says whether the query has an answer, and so counts as one without a difference.
+    """
+    control, candidate = (heard.run() for heard in answers.heard)
+    found = {}
+    for query in answers.queries:
+        one, other = (run.ranking(query.query_id, DEPTH) for run in (control, candidate))
+        found[query.query_id] = {*one[:1]} if one == other else {*one, *other}
+    return found
+
+
+def _evidence(answers: PairedAnswers, data: Prepared) -> Evidence:
+    """Collect what a gate may look at without a judgement."""
+    control, candidate = (
+        ArmResult(one.service.arm, answers.manifests[one.service.arm], one.run(), {})
+        for one in answers.heard
+    )
+    noise = answers.again.query_ids
+    return Evidence(
+        dataset=data.manifest.name,
+        control=control,
+        candidate=candidate,
+        agreement=_agreed(control.run, candidate.run),
+        noise=_agreed(control.run.only(noise), answers.again),
+        others={},
+        slices=slices(answers.queries),
+        clusters=data.clusters(),
+        parted=data.parted(),
+    )
+
+
+def _report(answers: PairedAnswers, evidence: Evidence, data: Prepared, seed: int) -> ReportInput:
+    """Assemble what the explorer shows; nothing is judged, so no measure has a value."""
+    arms = {one.arm: one for one in (evidence.control, evidence.candidate)}
+    return ReportInput(
+        provenance=provenance(
+            data, arms, licence=NOT_STATED, source="answers of two services", seed=seed,
+            commands=(), decided_at=datetime.now(UTC), evidence_days=None, replayed_at={},
+            settings={},
+        ),
+        policy=None,
+        decisions=(),
+        evidence={ARMS[1]: evidence},
+        arms=arms,
+        means={},
+        slice_means={},
+        differences={},
+        slice_differences={},
+        latency=None,
+        queries={query.query_id: query for query in answers.queries},
+        qrels=Qrels({}),
+        documents=lambda ids: {one: answers.documents[one] for one in ids},
+        measure=MEASURE,
+    )  # fmt: skip
+
+
+def _planned(found: ServicesFound, seed: int) -> ServicesFound:
+    """Plan the policy with judgements that are drawn: this pair differs as it does.
+
+    Each document that a service shows is relevant with the probability ``RELEVANT``, whoever shows
+    it. So the two are equal, and differ query by query as their lists do.
+    """
+    evidence, queries = found.evidence, found.answers.queries
+    control, candidate = evidence.control, evidence.candidate
+    asked = tuple(query.query_id for query in queries)
+    shown = {q: sorted({*control.run.ranking(q), *candidate.run.ranking(q)}) for q in asked}
+    rng = Random(seed)
+    drawn = Qrels.of(
+        Judgement(q, doc_id, int(rng.random() < RELEVANT)) for q in asked for doc_id in shown[q]
+    )
+    (step,) = found.policy.steps
+    wanted = [(gate, mean) for gate in step.gates for mean in asked_means(gate.settings, {})]
+    measures = tuple(dict.fromkeys(mean.settings.measure for _, mean in wanted))
+    sides = (
+        replace(one, scores=score(one.run, drawn, measures, asked)) for one in (control, candidate)
+    )
+    pilot = replace(evidence, control=next(sides), candidate=next(sides), qrels=drawn)
+    at_hand = AtHand.of(asked, drawn, evidence.slices, evidence.clusters, None)
+    (planned,) = plan(found.policy, at_hand, {step.name: pilot})
+    answerable = max(at_hand.of_quality(None).queries, 1) / len(asked)
+    pairs = sum(map(len, _to_judge(found.answers).values())) / len(asked)
+    prices, needed = [], 0
+    for one in planned.needs:
+        mean = next((mean for gate, mean in wanted if gate is one.gate), None)
+        of_log = math.ceil(max(one.need.least, one.alone or 0) / (answerable if mean else 1.0))
+        needed = max(needed, of_log)
+        if mean is not None:
+            queries_ = None if one.alone is None else of_log
+            cost = math.ceil((queries_ or 0) * pairs)
+            decides = one.decides(found.policy.rules)
+            prices.append(Price(mean.settings.measure, -mean.limit, queries_, cost, decides))
+    return replace(found, prices=tuple(prices), needed=needed)
