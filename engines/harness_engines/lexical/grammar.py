@@ -1,7 +1,7 @@
 """Queries: operators, signs and parentheses read into one tree, and the tree written for engines.
 
 NOT binds closest, then AND, then words side by side, then OR. A sign, ``+`` or ``-``, holds for all
-within its parentheses.
+within its parentheses. An operator that has nothing to bind, as NOT at the end, is a word.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def parse(text: str) -> Group:
         return Group(Occur.SHOULD, tuple(Clause(Occur.SHOULD, (w,), False, w) for w in few))  # noqa: FBT003
     if not _STRUCTURE.search(typed):
         return Group(Occur.SHOULD, tuple(seldom(list(_side_by_side(typed)), _alike)))
-    pieces = _signs_read(list(_pieces(typed)))
+    pieces = _signs_read(_bound(list(_pieces(typed))))
     open_groups = [_Level(Occur.SHOULD)]
     words = 0
     for piece in pieces:
@@ -166,6 +166,31 @@ def _pieces(typed: str) -> Iterator[_Piece]:
         for _ in range(closing):
             yield _Piece(")", "")
             depth -= 1
+
+
+def _bound(pieces: list[_Piece]) -> list[_Piece]:
+    """Take operators as words where what they bind is missing; NOT twice says nothing."""
+    read: list[_Piece] = []
+    for piece in pieces:
+        if read and piece.kind == read[-1].kind == "NOT":
+            read.pop()
+        else:
+            read.append(piece)
+    loose: set[int] = set()
+    for backward, operands in ((True, {"word", "(", "NOT"}), (False, {"word", ")"})):
+        beside = ""
+        for at in sorted(range(len(read)), reverse=backward):
+            kind = _kind(read[at])
+            binary = kind in {"AND", "OR"}
+            if (binary or (backward and kind == "NOT")) and beside not in operands:
+                loose.add(at)
+            beside = "loose" if at in loose else kind or beside
+    return [one._replace(kind="") if at in loose else one for at, one in enumerate(read)]
+
+
+def _kind(piece: _Piece) -> str:
+    """Return what a piece is beside an operator; empty where it holds no word."""
+    return piece.kind or ("word" if words_in(piece.text) else "")
 
 
 def _signs_read(pieces: list[_Piece]) -> list[_Piece]:

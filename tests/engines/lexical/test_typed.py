@@ -45,16 +45,16 @@ def read(text: str) -> list[str]:
         ("salt AND NOT water", ["+salt", "-water"]),
         ("salt NOT water", ["salt", "-water"]),
         ("salt OR NOT water", ["salt", "-water"]),
-        ("salt NOT OR water", ["salt", "water"]),
-        ("NOT NOT salt water", ["-salt", "water"]),
+        ("salt NOT OR water", ["salt", "NOT", "OR", "water"]),
+        ("NOT NOT salt water", ["salt", "water"]),
         ("a salt AND water sea", ["a", "+salt", "+water", "sea"]),
         ("salt AND -water", ["+salt", "-water"]),
         ("-salt AND water", ["-salt", "+water"]),
         ("NOT ! salt water", ["-salt", "water"]),
         ("+salt -water sea", ["+salt", "-water", "sea"]),
-        ("AND salt", ["+salt"]),
-        ("salt AND", ["+salt"]),
-        ("salt NOT", ["salt"]),
+        ("AND salt", ["AND", "salt"]),
+        ("salt AND", ["salt", "AND"]),
+        ("salt NOT", ["salt", "NOT"]),
         ('"salt water" sea', ['"salt water"', "sea"]),
         ('+"salt water" -"dead sea"', ['+"salt water"', '-"dead sea"']),
         ('salt"water sea"lake', ["salt", '"water sea"', "lake"]),
@@ -211,7 +211,7 @@ def test_trimming_twice_changes_nothing(text: str) -> None:
         ("salt " * 500, "salt"),
         ("salt Salt SALT s\u0101lt sal\u0301t salt " * 50, "salt"),
         ("-sea " * 500, "sea"),
-        ("salt OR " * 500, "salt"),
+        ("salt OR " * 500 + "salt", "salt"),
         ('"salt" ' * 500, "salt"),
     ],
 )
@@ -237,3 +237,22 @@ def test_what_is_written_of_a_query_means_the_same(text: str) -> None:
         assert mask(again, lambda one: has[one.words], True) == mask(  # noqa: B023, FBT003  at once
             tree, lambda one: has[one.words], True  # noqa: B023, FBT003
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("cat NOT", "cat NOT"),
+        ("cat AND", "cat AND"),
+        ("OR cat", "OR cat"),
+        ("cat AND NOT", "cat AND NOT"),
+        ("cat OR AND dog", "cat OR AND dog"),
+        ("(cat OR) AND dog", "+(cat OR) +dog"),
+        ("cat AND !!!", "cat AND"),
+        ("cat AND dog NOT", "+cat +dog NOT"),
+        ("dog AND NOT NOT cat", "+dog +cat"),
+        ("cat AND NOT dog", "+cat -dog"),
+    ],
+)
+def test_an_operator_that_binds_nothing_is_a_word(text: str, meant: str) -> None:
+    assert written(parse(text)) == meant

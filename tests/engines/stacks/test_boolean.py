@@ -120,3 +120,19 @@ def test_the_beginning_of_a_word_finds_what_begins_so(opened: tuple[str, Searche
         meant = {d for d, held in HELD.items() if (word in held if word else "cat" not in held)}
         assert shown <= meant or (name in VECTORS and text == "be*"), text
         assert shown >= meant or name in VECTORS, text
+
+
+def test_an_operator_that_binds_nothing_is_a_word(opened: tuple[str, Searcher]) -> None:
+    _, searcher = opened
+    rng = random.Random(20261129)
+
+    def shown(text: str) -> set[str]:
+        return {hit.doc_id for hit in searcher.search(text, 100).hits}
+
+    for asked in queries(examples(1_000)):
+        before = rng.choice(("", "", "AND ", "OR "))
+        behind = rng.choice((" AND", " OR", " NOT", " AND NOT", " OR AND"))
+        said = shown(f"{before}{asked.text}{behind}")
+        assert said == shown(f"{before.lower()}{asked.text}{behind.lower()}"), asked.text
+        if "NOT" not in asked.text:
+            assert said >= shown(asked.text), asked.text
