@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -164,6 +164,26 @@ SHORTEST_WORD = 7
 
 _NAME = re.compile(r"[^\W_]++(?:[-_./]++[^\W_]++)*+")
 """A word, or words joined; it never goes back, so a megabyte takes no longer than it is."""
+_SIGN_NAME = re.compile(
+    r"(?<![A-Za-z0-9_])[A-Za-z][A-Za-z0-9]*+(?:\+\+(?![A-Za-z_#+])|#(?![A-Za-z0-9_#+]))"
+    r"|(?<![A-Za-z0-9_.)\]}\"'])\.[A-Za-z][A-Za-z0-9]*+(?!_)"
+)
+"""A name with a sign, such as ``C#``, ``C++`` and ``.NET``; without it, it is another word."""
+_ELIDED = re.compile(
+    r"\W*(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu|(?:d?a|de|ne|su)ll|un)['\u2019](\w{2,})\W*",
+    re.IGNORECASE,
+)
+"""A word behind an article or the like that lost its vowel: ``l'avion``, ``dell'arte``."""
+
+
+def sign_names(text: str) -> list[str]:
+    """Find names with a sign, such as ``C#``, in the order of the text and in lower case."""
+    return [name.lower() for name in _SIGN_NAME.findall(text)]
+
+
+def elided_words(words: Iterable[str]) -> list[str]:
+    """Find what stands behind an elision, such as ``avion`` in ``l'avion``."""
+    return [found[1] for one in words if "'" in one and (found := _ELIDED.fullmatch(one))]
 
 
 def identifiers(text: str) -> tuple[str, ...]:
@@ -210,6 +230,21 @@ class Clause:
             return False
         return [f"{one}*" for one in self.words] == [self.text]
 
+    @property
+    def sign_name(self) -> str:
+        """The name with a sign that the clause is, in lower case; empty where it is another."""
+        if self.quoted or len(self.words) != 1 or self.text.isalnum():
+            return ""
+        found = sign_names(self.text)
+        return found[0] if [one.strip(".#+") for one in found] == [self.words[0].lower()] else ""
+
+    @property
+    def elided(self) -> str:
+        """The word behind an elision: ``avion`` of ``l'avion``; empty where there is none."""
+        if self.quoted or len(self.words) != 2:  # noqa: PLR2004  the article and its word
+            return ""
+        return self.words[1] if _ELIDED.fullmatch(self.text) else ""
+
 
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
@@ -230,6 +265,8 @@ def words_in(text: str) -> list[re.Match[str]]:
     return list((_WORD if text.isascii() else word()).finditer(text))
 
 
+FORM = "words 2"
+"""Names how texts become terms; an index of another is built anew."""
 PREFIX = "zz"
 """Before the hexadecimal form of a word that is not ASCII."""
 LONGEST = 200
@@ -270,12 +307,19 @@ def words(text: str) -> list[str]:
 
 
 def indexed(text: str) -> str:
-    """Return what goes into an index of ``text``: ASCII, of which every engine reads the same.
+    """Return what goes into an index of ``text``, with a term behind each name with a sign."""
+    return coded(_SIGN_NAME.sub(lambda one: f"{one[0]} {sign_term(one[0])} ", folded(text)))
 
-    A text whose form is ASCII goes in as that form.
-    """
+
+def coded(text: str) -> str:
+    """Write a text in ASCII, of which every engine reads the same; ASCII stays as it is."""
     form = folded(text)
     return form if form.isascii() else _FOREIGN.sub(" ", word().sub(_written, form))
+
+
+def sign_term(name: str) -> str:
+    """Return the term of a name with a sign, which stands behind that of its letters."""
+    return (PREFIX + name.lower().encode().hex())[:LONGEST]
 
 
 def spelled(text: str) -> str:
@@ -288,9 +332,10 @@ def passage(text: str, written: str) -> str:
 
     Where that has the first or the last term of the text, so has this what is before or after.
     """
-    if text.isascii() or not (count := _many(written)):
-        return written if text.isascii() else text
-    coded = indexed(text)
+    if (coded := indexed(text)) == text:
+        return written
+    if not (count := _many(written)):
+        return text
     first = _many(coded[: max(0, coded.find(written))])
     spans = list(islice(places(text), first, first + count + 1))
     start = spans[0][0] if first else 0
@@ -304,31 +349,46 @@ def _many(written: str) -> int:
 
 def places(text: str) -> Iterator[tuple[int, int]]:
     """Yield where each term of ``indexed(text)`` stands in a text."""
-    normal = Normal.of(text)
-    for found in word().finditer(normal.text):
-        for start, end in _spans(found[0]):
-            yield normal.span(found.start() + start, found.start() + end)
+    normal, begin = Normal.of(text), 0
+    for sign in (*_SIGN_NAME.finditer(normal.text), None):
+        finish = sign.end() if sign else len(normal.text)
+        for found in word().finditer(normal.text, begin, finish):
+            for start, end in _spans(found[0]):
+                yield normal.span(found.start() + start, found.start() + end)
+        if sign:
+            yield normal.span(*sign.span())
+        begin = finish
 
 
 def holds(clause: Clause) -> Callable[[str], bool]:
     """Make what tells whether a ``spelled`` text has the words of a clause next to each other."""
-    phrase = " ".join(term for one in clause.words for term in terms(one)).lower()
+    phrase = " ".join(terms(clause.elided) if clause.elided else in_order(clause)).lower()
     end = "" if clause.begun else " "
     return lambda written: f" {phrase}{end}" in written
 
 
-def clause_terms(clause: Clause, joined: str) -> ClauseTerms:
-    """Return what a clause looks for in an index of ``indexed`` texts.
+def in_order(clause: Clause, *, signs: bool = True) -> tuple[str, ...]:
+    """Return the terms of a clause as they stand in an index; ``signs`` have terms of their own."""
+    if signs and not clause.text.isalnum() and _SIGN_NAME.search(clause.text):
+        return tuple(_TERM.findall(indexed(clause.text).lower()))
+    return tuple(term for one in clause.words for term in terms(one))
+
+
+def clause_terms(clause: Clause, joined: str, *, signs: bool = True) -> ClauseTerms:
+    """Return what a clause looks for in an index of ``indexed`` texts, or ``coded`` ones.
 
     A joined word is its phrase, its words or both, as ``joined`` says. A run without spaces may
     hold many words. So where it may match, each of its pairs counts; where it must or must not
-    match, it is a phrase.
+    match, it is a phrase. A name with a sign is as a run, and of an elided word its phrase or the
+    word alone.
     """
-    of_words = [terms(one) for one in clause.words]
-    every = tuple(term for some in of_words for term in some)
+    every = in_order(clause, signs=signs)
     if len(every) <= 1 or clause.quoted:
         return ClauseTerms(every, ())
-    is_run = len(of_words) == 1
+    left = terms(clause.elided) if clause.elided else ()
+    if len(left) == 1:
+        return ClauseTerms(() if joined == "words" else every, left)
+    is_run = len(clause.words) == 1
     if is_run and clause.occur is not Occur.SHOULD:
         return ClauseTerms(every, ())
     if joined == "phrase" and not is_run:

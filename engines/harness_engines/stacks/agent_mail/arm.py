@@ -30,6 +30,7 @@ from harness_engines.contract import (
     read_ids,
     reading,
 )
+from harness_engines.lexical.terms import FORM
 from harness_engines.rerank.tokens import LateInteraction
 from harness_engines.stacks.agent_mail.contract import (
     Direction,
@@ -311,8 +312,8 @@ class Mail(FileEngine[MailSearcher]):
         try:
             embedder = self.embedder()
             vectors = embedder.identity if embedder else "no vectors"
-            parts = f"sqlite {sqlite3.sqlite_version}", f"tantivy {version('tantivy')}", vectors
-            return ", ".join(filter(None, (*parts, self.settings.reranking.identity())))
+            by = FORM, f"sqlite {sqlite3.sqlite_version}", f"tantivy {version('tantivy')}"
+            return ", ".join(filter(None, (*by, vectors, self.settings.reranking.identity())))
         except ModelNotReady:
             if made is None:
                 raise

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from harness_engines.lexical.terms import folded, identifiers
+from harness_engines.lexical.terms import folded, identifiers, sign_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +309,9 @@ class Message:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Return the identifiers of a text, in its form."""
-    return identifiers(folded(text))
+    """Return the identifiers of a text, in its form, and behind them names such as ``C#``."""
+    form = folded(text)
+    return (*identifiers(form), *sign_names(form))
 
 
 class Change(StrEnum):

@@ -26,7 +26,7 @@ from harness_engines.stacks.code.units import Catalog
 from harness_engines.stacks.code.words import OpenBackend
 from harness_engines.vector.embedder import Embedder, embedder_of, identity_of_embedder
 
-REVISION = 3
+REVISION = 4
 """Raised with every change of code that moves a ranking."""
 
 

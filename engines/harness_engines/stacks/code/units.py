@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from harness.core.records import Scalar
 from harness_engines.lexical.tantivy import Language, analyzer
 from harness_engines.lexical.terms import folded as folded_terms
-from harness_engines.lexical.terms import terms, word
+from harness_engines.lexical.terms import sign_names, sign_term, terms, word
 
 SEPARATOR = "->"
 """Between the source and the sink of a flow."""
@@ -129,10 +129,11 @@ def parts(run: str) -> list[str]:
 
 
 def words(text: str, language: Language) -> tuple[list[str], list[str]]:
-    """Return the terms of ``text`` in their order, and the joined forms of its names."""
+    """Return the terms of ``text`` in their order, and its names, joined or with their signs."""
     in_order: list[str] = []
-    wholes: list[str] = []
-    for run in _RUN.findall(text) if text.isascii() else _any_run().findall(folded_terms(text)):
+    form = folded_terms(text)
+    wholes = [sign_term(name) for name in sign_names(form)]
+    for run in _RUN.findall(form) if form.isascii() else _any_run().findall(form):
         pieces = parts(run)
         in_order.extend(term for piece in pieces for term in _term(piece, language))
         if len(pieces) > 1 and (whole := "".join(pieces)).isascii():
@@ -141,7 +142,7 @@ def words(text: str, language: Language) -> tuple[list[str], list[str]]:
 
 
 def indexed(text: str, language: Language) -> str:
-    """Write what is indexed of ``text``: its terms, then the joined forms of its names."""
+    """Write what is indexed of ``text``: its terms, then its names."""
     in_order, wholes = words(text, language)
     return " ".join([*in_order, *wholes])
 

@@ -5,6 +5,7 @@ Tantivy has one field, in which each part of a unit stands as often as it weighs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ import tantivy
 
 from harness_engines.lexical.grammar import seldom
 from harness_engines.lexical.tantivy import Language, begun, best
-from harness_engines.lexical.terms import Clause, Occur
+from harness_engines.lexical.terms import Clause, Occur, sign_term
 from harness_engines.stacks.code.units import FIELDS, Rows, Texts, words
 
 Phrase = tuple[str, ...]
+_DOTTED = re.compile(r"\w[.@]\w")
 BEGUN = "*"
 """At the end of a term: any term that begins so."""
 
@@ -36,7 +38,8 @@ def wanted(clauses: Sequence[Clause], language: Language) -> tuple[TermClause, .
     """Write clauses as terms; empty where they have none, or only such as must not match.
 
     A word of several parts such as ``read_csv`` or ``DataFrame`` asks for its parts and for its
-    joined form; words in quotation marks are one phrase.
+    joined form; words in quotation marks are one phrase. With dots, as in ``2.4.1``, the parts are
+    also such a phrase. A name with a sign must match, or must not, with it.
     """
     found = [one for clause in clauses if (one := _of(clause, language)).phrases]
     return tuple(found) if any(one.occur is not Occur.NOT for one in found) else ()
@@ -60,10 +63,16 @@ def _of(clause: Clause, language: Language) -> TermClause:
     in_order = tuple(term for terms, _ in both for term in terms)
     if clause.begun and (start := words(clause.words[0], "none")[0]):
         return TermClause(clause.occur, ((start[-1] + BEGUN,),))
+    if clause.occur is not Occur.SHOULD and clause.sign_name:
+        return TermClause(clause.occur, ((sign_term(clause.sign_name),),))
+    if clause.elided:
+        return TermClause(clause.occur, (in_order, in_order[-1:]))
     if clause.quoted or not (clause.occur is Occur.SHOULD or clause.text.isascii()):
         return TermClause(clause.occur, (in_order,) if in_order else ())
     joined = [whole for _, wholes in both for whole in wholes]
-    return TermClause(clause.occur, tuple((term,) for term in seldom([*in_order, *joined], str)))
+    phrases = [(term,) for term in seldom([*in_order, *joined], str)]
+    row = [in_order] if _DOTTED.search(clause.text) else []
+    return TermClause(clause.occur, (*phrases, *row))
 
 
 class Scored(NamedTuple):

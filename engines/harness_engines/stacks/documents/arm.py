@@ -20,7 +20,7 @@ from harness_engines.stacks.documents.formats import of_document
 from harness_engines.stacks.documents.library import Settings
 from harness_engines.stacks.documents.ranking import Ranked
 
-OWN_VERSION = "2"
+OWN_VERSION = "3"
 """Of chunking, BM25, fusion and projection; raised when one of them answers otherwise."""
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from harness_engines.lexical.terms import folded, parts
+from harness_engines.lexical.terms import elided_words, folded, parts, sign_names
 from harness_engines.lexical.terms import word as as_word
 
 STOP_WORDS = frozenset([
@@ -27,6 +27,8 @@ _BROKEN = re.compile(r"(?<![^\W\d_])([^\W\d_]++)[-\xad\u2010][ \t]*+\r?\n[ \t]*+
 megabyte without a space takes no longer than it is."""
 _BEGUN = re.compile(r"(?<![^\s(])([^\W_]++)\*(?![^\s)])")
 """The beginning of a word, ``conf*``."""
+_DOTTED = re.compile(r"[^\W_]++(?:[.@][^\W_]++){2,}+")
+"""A version, a host or an address: a word beside its parts, and no number such as 0.5."""
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'"})
 
 
@@ -40,13 +42,15 @@ def words(text: str) -> list[str]:
 
     An apostrophe within a word stays, in one spelling; one at its edge is a quotation mark. Text
     that is not ASCII is folded, and runs without spaces are pairs of letters, as in every word
-    index. A word that a line break parts counts whole, and so do its parts.
+    index. A word that a line break parts counts whole, and so do its parts. Names with a sign, such
+    as ``C#``, and the word of ``l'avion`` count besides.
     """
     whole = (first + rest for first, rest in _BROKEN.findall(text) if rest.islower())
     typed = folded(" ".join([text, *whole]).translate(_APOSTROPHES)).lower()
     found = _WORD.findall(typed)
     if not typed.isascii():
         found = [part for one in _any_word().findall(typed) for part in parts(one)]
+    found += [*sign_names(typed), *_DOTTED.findall(typed), *elided_words(found)]
     return [one for one in found if _counts(one) and one not in STOP_WORDS]
 
 

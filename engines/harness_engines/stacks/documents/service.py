@@ -25,7 +25,7 @@ from harness_engines.stacks.documents.ranking import Response
 from harness_engines.stacks.documents.recall import unbroken
 
 BIGGEST = 64 << 20
-VERSION = "5"
+VERSION = "6"
 
 
 def reader(settings: Settings, root: Path, place: Path, loaded: Loaded) -> Reader:

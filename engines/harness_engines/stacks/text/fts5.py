@@ -16,7 +16,7 @@ from harness.core.records import Document
 from harness_engines import contract
 from harness_engines.contract import FileEngine, StackSettings, sort_by_id
 from harness_engines.lexical.grammar import FTS5, leaves, note_refusals, parse
-from harness_engines.lexical.terms import Clause, Occur, clause_terms, indexed
+from harness_engines.lexical.terms import FORM, Clause, Occur, clause_terms, indexed
 from harness_engines.ranking import by_best
 
 FILE = "fts5.db"
@@ -38,7 +38,7 @@ class Fts5(FileEngine["Fts5Searcher"]):
     settings: Settings
 
     def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
-        return sqlite3.sqlite_version
+        return f"{sqlite3.sqlite_version}, {FORM}"
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
         with closing(sqlite3.connect(index / FILE)) as db, db:

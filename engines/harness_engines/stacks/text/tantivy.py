@@ -21,7 +21,7 @@ from harness_engines.contract import FileEngine, sort_by_id
 from harness_engines.lexical import query
 from harness_engines.lexical.grammar import note_refusals, parse
 from harness_engines.lexical.tantivy import Language, analyzer, begun, best, compiled
-from harness_engines.lexical.terms import Clause, clause_terms, indexed
+from harness_engines.lexical.terms import FORM, Clause, clause_terms, indexed
 from harness_engines.ranking import by_best
 
 IDS = "ids.json"
@@ -55,7 +55,7 @@ class Tantivy(FileEngine["TantivySearcher"]):
         return self.settings.identity
 
     def version(self, made: Manifest | None = None) -> str:  # noqa: ARG002  the same for both
-        return version("tantivy")
+        return f"{version('tantivy')}, {FORM}"
 
     def fill(self, documents: Iterable[Document], index: Path) -> None:
         builder = tantivy.SchemaBuilder()

@@ -19,7 +19,7 @@ from harness_engines.stacks.writing import store
 from harness_engines.stacks.writing.retrieval import Reason, Retriever, Settings, scores
 from harness_engines.vector.embedder import Embedder, embedder_of
 
-OWN_VERSION = "2"
+OWN_VERSION = "3"
 """Of how texts are read; raised when a query finds otherwise."""
 
 

@@ -6,7 +6,6 @@ taken for syntax of FTS5.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -21,15 +20,13 @@ from harness_engines.lexical.grammar import (
     parse,
     positive,
 )
-from harness_engines.lexical.terms import Clause, Occur, normalise, terms, word
+from harness_engines.lexical.terms import Clause, Occur, in_order, spelled, terms
 
 MOST_TOKENS = 8
 MOST_QUERIES = 4
 
 Frequency = Callable[[str], int]
 """How many chunks an FTS5 query finds."""
-
-_TOKEN = re.compile(r"[^\W_]+")
 
 
 class Kind(StrEnum):
@@ -115,10 +112,7 @@ def plan(
 
 def words_of(text: str) -> tuple[str, ...]:
     """Return the different terms, lower-cased, in their order."""
-    typed = normalise(text).lower()
-    if typed.isascii():
-        return tuple(dict.fromkeys(_TOKEN.findall(typed)))
-    return tuple(dict.fromkeys(t.lower() for one in word().findall(typed) for t in terms(one)))
+    return tuple(dict.fromkeys(spelled(text).split()))
 
 
 def tokens_of(text: str, choice: Choice, frequency: Frequency) -> tuple[str, ...]:
@@ -179,5 +173,6 @@ def quoted(words: str) -> str:
 
 def _each(clause: Clause) -> str:
     """Write a clause as a phrase; empty where its words hold nothing that an index keeps."""
-    phrase = " ".join(term for one in clause.words for term in terms(one))
-    return quoted(phrase) + "*" * clause.begun if phrase else ""
+    phrase = " ".join(in_order(clause))
+    said = quoted(phrase) + "*" * clause.begun if phrase else ""
+    return f"({said} OR {quoted(' '.join(terms(clause.elided)))})" if clause.elided else said

@@ -18,7 +18,7 @@ from harness_engines.stacks.writing.store import INSERT, TABLES, rows
 
 SUFFIXES = frozenset({".md", ".markdown", ".txt", ".rst", ".org"})
 BIGGEST = 16 << 20
-VERSION = "4"
+VERSION = "5"
 TRIGGERS = """
 CREATE TRIGGER taken AFTER INSERT ON chunk BEGIN
   INSERT INTO search (rowid, title, text)

@@ -131,8 +131,8 @@ def put(db: sqlite3.Connection, documents: Iterable[Document], most: int) -> Non
 def rows(doc_id: str, title: str, text: str, most: int) -> Iterator[tuple[str | int | None, ...]]:
     """Yield what ``INSERT`` takes for each chunk; of plain text nothing is kept twice."""
     for number, part in enumerate(chunks(text, most)):
-        read = (None if one.isascii() else indexed(one) for one in (title, part))
-        yield (doc_id, number, title, part, *read)
+        read = ((one, indexed(one)) for one in (title, part))
+        yield (doc_id, number, title, part, *(None if a == b else b for a, b in read))
 
 
 @dataclass(frozen=True, slots=True)

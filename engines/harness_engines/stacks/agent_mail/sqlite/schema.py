@@ -145,7 +145,7 @@ class Connections:
             return int(changes[0][0]), int(self.db.execute("PRAGMA data_version").fetchall()[0][0])
 
 
-VERSION = 4
+VERSION = 5
 """Kept in the file as ``user_version``; a store of another version is not opened."""
 
 TABLES = (
@@ -202,7 +202,7 @@ TABLES = (
     *journal.TABLES,
 )
 
-_JOINS = {"-": "\ue02d", "_": "\ue05f", ".": "\ue02e", "/": "\ue02f"}
+_JOINS = {sign: chr(0xE000 + ord(sign)) for sign in "-_./#+"}
 _WHOLE = str.maketrans(_JOINS)
 
 MESSAGES, AGENTS, PROJECTS = "messages", "agents", "projects"

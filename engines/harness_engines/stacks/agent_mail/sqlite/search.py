@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness_engines.lexical.grammar import FTS5, Selected, exact_clauses, parse, refuses
-from harness_engines.lexical.terms import Clause, Occur, clause_terms, indexed, normalise, terms
+from harness_engines.lexical.terms import Clause, Occur, clause_terms, coded, normalise, terms
 from harness_engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
@@ -130,17 +130,22 @@ def prefix(word: str) -> str:
 
 def _one(clause: Clause) -> str:
     """Write a clause; empty where nothing of it could be indexed."""
+    tokens = () if clause.quoted else dict.fromkeys(names(clause.text))
+    whole_names = [f"identifiers : {quoted(whole([token]))}" for token in tokens]
+    if clause.sign_name and clause.occur is not Occur.SHOULD:
+        return whole_names[0]
     if clause.begun and (parts := terms(clause.words[0])):
         every = [*map(quoted, parts[:-1]), prefix(parts[-1])]
         return every[0] if len(every) == 1 else f"({' AND '.join(every)})"
     if clause.text.isascii():
         found = [quoted(clause.text)] if any(map(str.isalnum, clause.text)) else []
     else:
-        said = clause_terms(clause, "phrase")
+        said = clause_terms(clause, "phrase", signs=False)
         found = [*map(quoted, filter(None, (" ".join(said.whole), *said.each)))]
-    if found and not clause.quoted and len(clause.words) > 1:
-        tokens = dict.fromkeys(names(clause.text))
-        found += (f"identifiers : {quoted(whole([token]))}" for token in tokens)
+    if clause.elided and clause.text.isascii():
+        found.append(quoted(" ".join(terms(clause.elided))))
+    if found and (len(clause.words) > 1 or clause.sign_name):
+        found += whole_names
     return found[0] if len(found) == 1 else f"({' OR '.join(found)})" if found else ""
 
 
@@ -161,7 +166,7 @@ def sanitize_fts_query(text: str) -> str | None:
     word is the phrase of its parts, a star at the end of a single word asks for the prefix. None
     where no letter or digit is left.
     """
-    found = [word for c in _wanted(text) for word in _STARRED.findall(indexed(c.text))]
+    found = [word for c in _wanted(text) for word in _STARRED.findall(coded(c.text))]
     kept = [word for word in found if word.rstrip("*").upper() not in OPERATORS]
     asked = (
         prefix(word) if word.endswith("*") and word[:-1].isalnum() else quoted(word.rstrip("*"))

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from harness_engines.contract import EngineError, IndexUnavailable, SearchError
-from harness_engines.lexical.terms import indexed
+from harness_engines.lexical.terms import coded
 from harness_engines.stacks.agent_mail.budget import CURRENT
 from harness_engines.stacks.agent_mail.contract import Importance, Message, names
 from harness_engines.stacks.agent_mail.sqlite import journal, schema
@@ -81,8 +81,8 @@ def spelled(subject: str, *body: str) -> tuple[str, str | None, str | None]:
     """Return the identifiers and the forms of a subject and body; ASCII is its own form, None."""
     joined = "\n".join(body)
     found = whole(names(f"{subject}\n{joined}"))
-    subject_form = None if subject.isascii() else indexed(subject)
-    return found, subject_form, None if joined.isascii() else indexed(joined)
+    subject_form = None if subject.isascii() else coded(subject)
+    return found, subject_form, None if joined.isascii() else coded(joined)
 
 
 def insert_all(db: sqlite3.Connection, addressed: Sequence[Addressed]) -> None:

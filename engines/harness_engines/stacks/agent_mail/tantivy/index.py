@@ -22,7 +22,7 @@ from harness.core.files import replacing_folder, write_json
 from harness.core.formats import MAX_INDEX_BYTES, json_file, json_of
 from harness_engines.contract import EngineError, IndexUnavailable
 from harness_engines.lexical.tantivy import analyzer
-from harness_engines.lexical.terms import folded, indexed, terms, words
+from harness_engines.lexical.terms import coded, folded, terms, words
 from harness_engines.stacks.agent_mail import budget
 from harness_engines.stacks.agent_mail.budget import Stamp
 from harness_engines.stacks.agent_mail.contract import DocumentSource, Importance, Message, names
@@ -250,7 +250,7 @@ _SAMPLE = Message(
     message_id=-7,
     project_id=3,
     subject="Re: br-2tnl, the Straße of read_csv/3.1 — 東京 e\u0301",
-    body="See engines/lexical/terms.py, foo.bar::baz, a@b.c, 9428bc6 and " + 300 * "x",
+    body="See engines/lexical/terms.py, foo.bar::baz, a@b.c, 9428bc6, C# and " + 300 * "x",
     sender_name="RedFox",
     recipients=("BlueLake", "GreenHill"),
     thread_id="TKT-12",
@@ -291,7 +291,7 @@ def schema() -> tantivy.Schema:
 
 def fields(message: Message, weights: Weights) -> dict[str, Any]:
     """Return the value of every field of the schema for one message."""
-    subject, body = indexed(message.subject), indexed(message.body)
+    subject, body = coded(message.subject), coded(message.body)
     return {
         "message_id": message.message_id,
         "project_id": message.project_id,

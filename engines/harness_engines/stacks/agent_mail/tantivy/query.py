@@ -16,7 +16,7 @@ from harness_engines.lexical.tantivy import (
     compiled,
     first,
 )
-from harness_engines.lexical.terms import Clause, clause_terms, terms
+from harness_engines.lexical.terms import Clause, Occur, clause_terms, terms
 from harness_engines.stacks.agent_mail.contract import (
     Candidate,
     CandidateList,
@@ -181,11 +181,16 @@ class Compiler:
 
     def _clause(self, clause: Clause) -> tantivy.Query | None:
         """Ask for a word or phrase in the message, or for a joined token whole."""
+        term = tantivy.Query.term_query
+        if clause.sign_name and clause.occur is not Occur.SHOULD:
+            return term(self.schema, "identifiers", clause.sign_name, "freq")
         parts = terms(clause.words[0]) if clause.begun else ()
         found = self._prefix(parts) if parts else self._sought(clause)
+        if clause.elided and clause.text.isascii():
+            found.append(self._match([*enumerate(map(str.lower, terms(clause.elided)))]))
         if found and not clause.quoted and not clause.text.isalpha():
             for token in dict.fromkeys(names(clause.text)):
-                found.append(tantivy.Query.term_query(self.schema, "identifiers", token, "freq"))
+                found.append(term(self.schema, "identifiers", token, "freq"))
         return _any(found)
 
     def _sought(self, clause: Clause) -> list[tantivy.Query]:
@@ -196,7 +201,7 @@ class Compiler:
         if typed.isascii():
             split = [(one.position, one.text) for one in self.analyzer.pre_tokenize(typed).tokens]
             return [self._match(split)] if split else []
-        said = clause_terms(clause, "phrase")
+        said = clause_terms(clause, "phrase", signs=False)
         phrases = (said.whole, *((one,) for one in said.each))
         return [self._match([*enumerate(map(str.lower, p))]) for p in phrases if p]
 
