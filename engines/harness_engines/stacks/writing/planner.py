@@ -83,8 +83,8 @@ def plan(
 
     The last three kinds are planned from two tokens on: of one token all are the same query.
     Words of ``context`` only widen ``ANY``, so they never narrow what the text asks for. What must
-    or must not be there, and phrases, hold in each query. A text of operators alone gives no
-    query, nor does one of refusals alone: ``refused`` says what is to be left out.
+    or must not be there, and phrases, hold in each query. A text of refusals alone gives no
+    query: ``refused`` says what is to be left out.
     """
     typed = typed_query(text)
     tokens = tokens_of(positive(text), choice, frequency)
