@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.pipeline.ci import COMMENT, DECISION, QUALITY
 from harness.pipeline.init import ACTION
-from harness.pipeline.report import COMMENT, DECISION, QUALITY, VALUES
+from harness.pipeline.inputs import FILE
 from tests.source import ROOT
 
 GITHUB = ROOT / ACTION / "action.yml"
@@ -111,7 +112,7 @@ def test_the_exit_code_of_the_script_is_the_jobs() -> None:
     steps = action()["runs"]["steps"]
     (judge,) = (step for step in steps if step.get("id") == "judge")
     *before, last = judge["run"].splitlines()
-    ran = "\n".join(["FOLDER=. SCRIPT=x ROOT=r GITHUB_OUTPUT=out", "bash() { return 3; }", *before])
+    ran = "\n".join(["FOLDER=. SCRIPT=x GITHUB_OUTPUT=out", "bash() { return 3; }", *before])
     done = subprocess.run(
         ["bash", "-e", "-c", f"{ran}\n{last.replace('>>', '#')}"],
         capture_output=True, text=True, check=True,
@@ -143,7 +144,7 @@ def test_what_is_kept_is_enough_to_compare_with() -> None:
     assert kept[0] == kept[1]
     for paths in (github, job["artifacts"]["paths"]):
         endings = {path.rpartition(".")[2] for path in paths}
-        for name in (DECISION, VALUES, COMMENT, QUALITY, "junit.xml", "index.html"):
+        for name in (DECISION, FILE, COMMENT, QUALITY, "junit.xml", "index.html"):
             assert name.rpartition(".")[2] in endings
     reports = job["artifacts"]["reports"]
     assert reports["junit"].endswith("/out/junit.xml")

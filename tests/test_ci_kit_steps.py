@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,9 @@ exit "${GH_FAILS:-0}"
 GIT = """#!/usr/bin/env bash
 printf '%s\\n' "$*" >> "$CALLS"
 """
+PYTHON = """#!/usr/bin/env bash
+if [ "$1 $2" = "-m pip" ]; then printf '%s\\n' "$*" >> "$CALLS"; else exec "$REAL" "$@"; fi
+"""
 CURL = """#!/usr/bin/env bash
 printf '%s\\n' "$*" >> "$CALLS"
 [ -n "$ARCHIVE" ] && cp "$ARCHIVE" before.zip
@@ -47,10 +51,10 @@ class Ran(NamedTuple):
 
 
 def ran(folder: Path, text: str, **env: str) -> Ran:
-    """Run a script in ``folder``, where ``gh``, ``git`` and ``curl`` are stand-ins."""
+    """Run a script in ``folder``, where ``gh``, ``git``, ``curl`` and pip are stand-ins."""
     tools = folder / "tools"
     tools.mkdir(exist_ok=True)
-    for name, body in {"gh": GH, "git": GIT, "curl": CURL}.items():
+    for name, body in {"gh": GH, "git": GIT, "curl": CURL, "python3": PYTHON}.items():
         (tools / name).write_text(body)
         (tools / name).chmod(0o755)
     for name in ("calls", "output"):
@@ -58,6 +62,7 @@ def ran(folder: Path, text: str, **env: str) -> Ran:
     given = {
         "PATH": f"{tools}:{os.environ['PATH']}",
         "CALLS": str(folder / "calls"),
+        "REAL": sys.executable,
         "GITHUB_OUTPUT": str(folder / "output"),
         **dict.fromkeys(("OLD", "RUN", "ARCHIVE"), ""),
         **env,
@@ -103,19 +108,30 @@ def test_the_page_shows_the_workflow_that_is_made() -> None:
     made = yaml.safe_load((GITHUB.parents[2] / "harness/pipeline/template/github.yml").read_text())
     shown = yaml.safe_load(block)
     assert shown["permissions"] == made["permissions"]
-    assert shown["steps"][0] == made["jobs"]["search"]["steps"][0]
-    assert set(shown["steps"][1]["with"]) <= set(action()["inputs"])
+    assert shown["steps"][:2] == made["jobs"]["search"]["steps"][:2]
+    assert set(shown["steps"][2]["with"]) <= set(action()["inputs"])
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3])
 def test_the_action_ends_as_the_script_does(tmp_path: Path, code: int) -> None:
     project(tmp_path, f'echo "$HARNESS, $BASELINE"; exit {code}')
-    env = {"FOLDER": "mine", "SCRIPT": "ci.sh", "ROOT": "/h", "BASELINE": "/b"}
+    env = {"FOLDER": "mine", "SCRIPT": "ci.sh", "BASELINE": "/b"}
     judged = ran(tmp_path, step('bash "$FOLDER/$SCRIPT"'), **env)
     assert judged.code == 0
-    assert judged.said == "python3 /h/run.py harness, /b\n"
+    assert judged.said == "python3 -m harness, /b\n"
     assert judged.output == f"code={code}\n"
     assert ran(tmp_path, step('exit "$CODE"'), CODE=str(code)).code == code
+
+
+@pytest.mark.parametrize(
+    ("install", "given"), [("", "/a/ci/github/../.."), ("search-harness==9", "search-harness==9")]
+)
+def test_the_action_installs_its_own_tag_or_what_is_named(
+    tmp_path: Path, install: str, given: str
+) -> None:
+    done = ran(tmp_path, step("pip install"), ACTION="/a/ci/github", INSTALL=install)
+    assert done.code == 0, done.said
+    assert done.calls == f"-m pip install --quiet --disable-pip-version-check {given}\n"
 
 
 @pytest.mark.parametrize(("old", "sent"), [("", "POST"), ("17", "PATCH")])
@@ -175,7 +191,8 @@ def test_the_job_ends_as_the_script_does(tmp_path: Path, code: int) -> None:
     project(tmp_path, f'echo "$HARNESS, ${{BASELINE:-none}}"; exit {code}')
     done = on_gitlab(tmp_path)
     assert done.code == code
-    assert f"python3 {tmp_path}/.harness/run.py harness, none" in done.said
+    assert "python3 -m harness, none" in done.said
+    assert "-m pip install --quiet --disable-pip-version-check ./.harness" in done.calls
     assert "fetch -q --depth 1 https://gitlab-ci-token:token@h:443/g/h.git v1" in done.calls
     assert "/jobs/artifacts/" not in done.calls
 

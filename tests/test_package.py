@@ -183,9 +183,10 @@ def test_the_core_alone_judges_an_engine_of_ones_own(
     assert "extra     engines: datasketch" in said
     code, said = harness(here, "init", "mine", "--control", "fts5", path=path)
     assert (code, "Next: cd mine && ./ci.sh" in said) == (0, True), said
-    code, said = harness(here, "arm", "check", "mine/engine/own.toml", path=path)
-    assert (code, said.startswith("own: keeps the contract.")) == (0, True), said
-    words = ("run", "--dataset", "mine/data", "--arms", "fts5,mine/engine/own.toml")
+    engine = ("--engine", "mine/engine.py:search")
+    code, said = harness(here, "arm", "check", *engine, "--dataset", "mine/data", path=path)
+    assert (code, said.startswith("engine: keeps the contract.")) == (0, True), said
+    words = ("run", "--dataset", "mine/data", "--arms", "fts5", *engine)
     code, said = harness(here, *words, "--control", "fts5", "--out", "out", path=path)
     assert code == 0, said
     assert (here / "out" / "decision.json").is_file()

@@ -151,14 +151,18 @@ def _module(place: Place) -> ModuleType:
 
 def _add_root(top: str) -> None:
     """Let modules of the project around the current folder be found, as ``python -m`` does."""
-    around = Path.cwd()
-    for folder in (around, *around.parents):
-        for root in (folder / below for below in SOURCES):
-            if (root / top).is_dir() or (root / f"{top}{contract.SUFFIX}").is_file():
-                if str(root) not in sys.path:
-                    sys.path.insert(0, str(root))
-                return
-        if (folder / ".git").exists():
+    for root in roots(Path.cwd()):
+        if (root / top).is_dir() or (root / f"{top}{contract.SUFFIX}").is_file():
+            if str(root) not in sys.path:
+                sys.path.insert(0, str(root))
+            return
+
+
+def roots(folder: Path) -> Iterator[Path]:
+    """Yield where a module of a project may lie: in a folder above, up to that with ``.git``."""
+    for one in (folder, *folder.parents):
+        yield from (one / below for below in SOURCES)
+        if (one / ".git").exists():
             return
 
 

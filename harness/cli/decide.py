@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.command import Result, app, command, decided, group, said, shown
+from harness.cli.command import CODES, Result, app, command, decided, group, said, shown
 from harness.cli.options import (
     Arms,
     Control,
@@ -301,7 +301,7 @@ def regress(
     from harness.core.files import scratch
     from harness.pipeline.regress import of_folder, of_revision
     from harness.pipeline.regress import regress as compare
-    from harness.policy.decision import exit_code, worst
+    from harness.policy.decision import worst
 
     project = Project.here()
     judged_by, _ = policy_of(policy or project.root / "policy" / "regress.toml")
@@ -315,7 +315,7 @@ def regress(
                 then = of_revision(project.root, baseline, layout.root.name, brought)
             found = compare(layout, then, judged_by, project.params.compare, arms=listed(arms))
         blocks += _regressed(found, baseline, top)
-        codes.append(exit_code(found.decisions))
+        codes.append(CODES[found.verdict.value])
     return shown(*blocks, code=worst(codes))
 
 

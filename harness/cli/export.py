@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.command import Result, app, command, said
+from harness.cli.command import CODES, Result, app, command, said, shown
 from harness.cli.options import (
     Arms,
     Control,
@@ -20,6 +21,7 @@ from harness.cli.options import (
     ToFolder,
     Top,
     listed,
+    policy_of,
 )
 from harness.cli.project import Project
 
@@ -66,6 +68,13 @@ def export(
     return said(*map(str, files))
 
 
+class Open(StrEnum):
+    """What an inconclusive result is to the build."""
+
+    WARN = "warn"
+    FAIL = "fail"
+
+
 @command(app)
 def ci(
     left: Ran,
@@ -76,8 +85,19 @@ def ci(
     baseline: Annotated[
         Path | None, typer.Option(help="What a `harness run` of the base branch wrote.")
     ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Judges each arm against the baseline. [policy/regress.toml]"),
+    ] = None,
     *,
-    top: Top = 10,
+    inconclusive: Annotated[
+        Open,
+        typer.Option(help="`fail` exits with 3 where the evidence is too weak, `warn` with 0."),
+    ] = Open.FAIL,
+    report: Annotated[
+        str, typer.Option(help="Address of the report. [on GitHub and GitLab: of the artifact]")
+    ] = "",
+    top: Top = 5,
     github: Annotated[
         bool | None,
         typer.Option(
@@ -86,29 +106,35 @@ def ci(
         ),
     ] = None,
 ) -> Result:
-    """Write what a build server shows of a run, and exit by its verdict.
+    """Say whether a change is worse than the baseline, and exit by it.
 
-    FROM/ci.md is a comment for a pull request: steps, blocking gates, means and queries that
-    lost, next to those of the baseline. FROM/gl-code-quality-report.json notes the lines of these
-    queries for GitLab; FROM/junit.xml is there from the run. On GitHub they are printed as workflow
-    commands, and the comment is added to the summary of the step. Exit codes: 0 promote, 1 hold or
-    roll back, 2 bad input, 3 inconclusive.
+    Each arm is judged against itself in the baseline, as `harness regress` does. Where the run has
+    a control, its gates count too, and neither keeps the other from being judged. FROM/ci.md is a
+    comment for a pull request: the verdict, means, the queries that lost most and all that lost
+    more than half, what changed, a link to the report. FROM/gl-code-quality-report.json notes the
+    lines of these queries for GitLab. FROM/inputs.json records what the answers rest on, for the
+    next comparison. On GitHub notes are printed as workflow commands, and the comment is added to
+    the summary of the step. Exit codes: 0 no worse, or nothing to compare with; 1 worse, or a gate
+    fails; 2 bad input; 3 inconclusive.
 
-    Example: harness ci --from out --queries data/queries.jsonl
+    Example: harness ci --from out --queries data/queries.jsonl --baseline before
     """
     from harness.core.errors import BadFile
     from harness.core.folders import RUN, check_apart, check_held
     from harness.core.reading import text_of
-    from harness.pipeline.report import check, write
-    from harness.policy.decision import exit_code
+    from harness.pipeline.ci import check, write
+    from harness.report.ci import document, notes
     from harness.report.ci import github as annotation
-    from harness.report.ci import notes
+    from harness.report.doc import Text
 
     noted = os.environ.get(ON_GITHUB) == "true" if github is None else github
     summary = os.environ.get(SUMMARY) if noted else None
     if summary and Path(summary).exists() and not Path(summary).is_file():
         raise BadFile(Path(summary), "is not a file", f"Name a file in {SUMMARY}, or unset it")
-    checked = check(left, baseline, queries)
+    project = Project.here()
+    judged_by, _ = policy_of(policy or project.root / "policy" / "regress.toml")
+    params, address = project.params.compare, report or _artifact()
+    checked = check(left, baseline, queries, policy=judged_by, params=params, report=address)
     check_held(left, RUN)
     check_apart(left, filter(None, [baseline]))
     comment = write(checked, left, top)
@@ -116,7 +142,19 @@ def ci(
     if summary:
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(text_of(comment))
-    return Result(said(*lines, f"The comment: {comment}").doc, exit_code(checked.decisions))
+    code = 0 if checked.verdict is None else CODES[checked.verdict.value]
+    warned = code == CODES["inconclusive"] and inconclusive is Open.WARN
+    blocks = (*said(*lines).doc.blocks, document(checked, top), Text(f"The comment: {comment}"))
+    return shown(*blocks, code=0 if warned else code)
+
+
+def _artifact() -> str:
+    """Return where a build server shows what it keeps of this run; empty elsewhere."""
+    of = os.environ.get
+    if run := of("GITHUB_RUN_ID"):
+        return f"{of('GITHUB_SERVER_URL')}/{of('GITHUB_REPOSITORY')}/actions/runs/{run}#artifacts"
+    job = of("CI_JOB_URL")
+    return f"{job}/artifacts/browse" if job else ""
 
 
 @command(app)

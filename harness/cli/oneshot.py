@@ -122,7 +122,7 @@ def run(
             arms=(*listed(arms), *filter(None, [engine])),
             runs=runs,
             control=control,
-            policy_file=policy or project.root / "policy" / "pairwise.toml",
+            policy_file=policy or _pairwise(project),
             by_steps=policy is not None and not control,
             until=until,
             timed=timed,
@@ -144,6 +144,12 @@ def run(
     means = leaderboard(layout.read(Layout.scores), project.params.score.measures)
     found = {Path(dataset).name: decisions} if decisions else {}
     return decided(found, [means], [f"\nThe page: {to / 'index.html'}"], exits=exit_code)
+
+
+def _pairwise(project: Project) -> Path:
+    """Return the policy that judges candidates, or that of the project where it has none."""
+    file = project.root / "policy" / "pairwise.toml"
+    return file if file.is_file() else project.policy_file
 
 
 def _log_of(project: Project, dataset: str, name: str, log: Path | None) -> Path:
@@ -312,13 +318,20 @@ def _dvc(root: Path, *args: str) -> str:
     return "".join(output)
 
 
-CONTROL = "fts5"
+PROJECT = Path("search-eval")
 
 
 @command(app, talks=True)
 def init(
-    folder: Annotated[Path, typer.Argument(help="The folder to make; . for the current one.")],
+    folder: Annotated[
+        Path, typer.Argument(help="The folder to make; . for the current one.")
+    ] = PROJECT,
     control: Control = "",
+    *,
+    engine: Engine = "",
+    dataset: Annotated[
+        Path | None, typer.Option(help="A folder of yours in BEIR layout. [a sample is written]")
+    ] = None,
     github: Annotated[
         str | None,
         typer.Option(help="OWNER/REPO@REF of the harness, for a workflow there."),
@@ -327,20 +340,23 @@ def init(
         str | None,
         typer.Option(help="GROUP/PROJECT@REF of the harness, for a pipeline there."),
     ] = None,
+    dvc: Annotated[
+        bool, typer.Option("--dvc", help="Write a dvc.yaml that runs the script.")
+    ] = False,
 ) -> Result:
-    """Begin an evaluation project: data, judgements, an engine, a policy and ci.sh, which passes.
+    """Begin a project that tells of each change whether search is worse than on the main branch.
 
-    A missing option is prompted for, on a terminal only; the control is fts5 otherwise. Nothing is
-    overwritten. In a git repository the folder may hold files, and workflow files go to the root of
-    the repository.
+    Writes data, judgements, an engine, a policy and ci.sh, which a build server runs on every
+    change. With --control each change is compared with that arm too. On a terminal, the places of
+    the harness on GitHub and GitLab are prompted for. Nothing is overwritten. In a git repository
+    the folder may hold files, and workflow files go to the root of the repository.
 
-    Example: harness init my-search --control fts5 --github acme/search-harness@v1
+    Example: harness init --engine shop.search:search --github acme/search-harness@v1
     """
     from harness.pipeline.init import Begun, begin_project
     from harness_engines import registry as arms
 
     if on_terminal():
-        control = control or _asked("The arm that serves today", CONTROL)
         github = (
             _asked("The harness on GitHub, OWNER/REPO@REF (empty for none)", "")
             if github is None
@@ -351,10 +367,10 @@ def init(
             if gitlab is None
             else gitlab
         )
-    name = control or CONTROL
-    if name not in arms.names():
-        raise UnknownName("arm", name, arms.names())
-    made = begin_project(Begun(folder, name, github or "", gitlab or ""))
+    if control and control not in arms.names():
+        raise UnknownName("arm", control, arms.names())
+    wanted = Begun(folder, control, engine, dataset, github or "", gitlab or "", dvc)
+    made = begin_project(wanted)
     by = called_from_anywhere()
     with_harness = "" if by == COMMAND else f"HARNESS={shlex.quote(by)} "
     go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "

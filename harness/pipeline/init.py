@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ from harness.core.files import REMEDIES, replacing_folder, scratch, write_json, 
 from harness.core.formats import yaml_file
 from harness.corpus import card
 from harness.pipeline.provenance import versions
+from harness_engines.function import Place, roots
 
 INSTALLED, PACKAGED_PIPELINE = "installed.json", "dvc.yaml"
 CODE = ("engines", "harness", "requirements.lock")
@@ -89,20 +91,21 @@ SHEBANG, RUNNABLE = b"#!", 0o755
 MAX_NAMED = 5
 TEMPLATE = Path(__file__).parent / "template"
 DATA, SCRIPT, README, IGNORED = "data", "ci.sh", "README.md", ".gitignore"
+ENGINE, OWN, PIPELINE = "engine.py", "engine.py:search", "dvc.yaml"
+PAIRWISE = "policy/pairwise.toml"
 ALWAYS = {
     README: README,
     "params.yaml": "params.yaml",
-    "policy/pairwise.toml": "policy/pairwise.toml",
     "policy/regress.toml": "policy/regress.toml",
-    "engine/own.py": "engine/own.py",
-    "engine/own.toml": "engine/own.toml",
     SCRIPT: SCRIPT,
     "gitignore": IGNORED,
 }
 """Where each file of the template goes."""
+SOMETIMES = {PAIRWISE: PAIRWISE, ENGINE: ENGINE, PIPELINE: PIPELINE}
+"""With a control; without an engine of the reader's own; for DVC."""
 BESIDE = "SEARCH.md"
 """The README of a project in a folder that has one."""
-FILLED = {README, "params.yaml", SCRIPT}
+FILLED = {README, "params.yaml", SCRIPT, PIPELINE}
 WORKFLOW, INIT_PIPELINE = ".github/workflows/search.yml", ".gitlab-ci.yml"
 """Where GitHub and GitLab read what to run: from the root of the repository."""
 ACTION = "ci/github"
@@ -114,12 +117,18 @@ class Begun:
     """What a new project is to be."""
 
     folder: Path
-    control: str
-    """The arm that serves today."""
+    control: str = ""
+    """An arm that each change is compared with too; empty for none."""
+    engine: str = ""
+    """A function, ``MODULE:FUNCTION`` or ``FILE.py:FUNCTION``; empty for a sample of one."""
+    data: Path | None = None
+    """A folder in BEIR layout; None for a sample of one."""
     github: str = ""
     """``OWNER/REPO@REF`` of the harness on GitHub; empty for no workflow."""
     gitlab: str = ""
     """``GROUP/PROJECT@REF`` of the harness on the same GitLab; empty for no pipeline."""
+    dvc: bool = False
+    """Whether DVC runs the script."""
 
 
 def begin_project(wanted: Begun) -> tuple[str, ...]:
@@ -188,14 +197,82 @@ def _flows(wanted: Begun, folder: Path, root: Path) -> dict[Path, bytes]:
 
 def _files(wanted: Begun, readme: str) -> dict[str, bytes]:
     """Return each file of the project by its place in the folder."""
-    words = {"name": wanted.folder.resolve().name, "control": wanted.control}
-    with scratch() as written:
-        words["documents"] = str(write_sample(written / DATA).documents)
-        data = sorted(path for path in written.rglob("*") if path.is_file())
-        files = {path.relative_to(written).as_posix(): path.read_bytes() for path in data}
-    for name, to in {**ALWAYS, README: readme}.items():
-        files[to] = _filled(name, words) if name in FILLED else (TEMPLATE / name).read_bytes()
+    engine, data = _engine(wanted), _data(wanted)
+    sample, files = [], {}
+    if wanted.data is None:
+        with scratch() as written:
+            count = write_sample(written / DATA).documents
+            found = sorted(path for path in written.rglob("*") if path.is_file())
+            files = {path.relative_to(written).as_posix(): path.read_bytes() for path in found}
+        sample.append(SAMPLE.format(count))
+    if not wanted.engine:
+        sample.append(RED)
+    control = shlex.quote(wanted.control)
+    deps = dict.fromkeys([data, _code(engine, wanted.folder), "policy", "params.yaml", SCRIPT])
+    words = {
+        "name": wanted.folder.resolve().name,
+        "arms": ", ".join(filter(None, [wanted.control, json.dumps(engine)])),
+        "control": f" --arms {control} --control {control}" if wanted.control else "",
+        "engine": engine,
+        "data": data,
+        "queries": f"{data}/queries.jsonl",
+        "policy": "pairwise" if wanted.control else "regress",
+        "sample": "\n".join(sample),
+        "deps": "\n".join(f"      - {json.dumps(one)}" for one in deps if one),
+    }
+    quoted = {key: shlex.quote(words[key]) for key in ("engine", "data", "queries")}
+    ours = {PAIRWISE: bool(wanted.control), ENGINE: not wanted.engine, PIPELINE: wanted.dvc}
+    some = {name: to for name, to in SOMETIMES.items() if ours[name]}
+    for name, to in {**ALWAYS, **some, README: readme}.items():
+        said = words | quoted if name == SCRIPT else words
+        said |= {"data": Path(data).name} if name == "params.yaml" else {}
+        files[to] = _filled(name, said) if name in FILLED else (TEMPLATE / name).read_bytes()
     return files
+
+
+SAMPLE = """
+The sample is {} help pages of a product that does not exist, and one query for each. Every page
+is judged for every query, 0 where it does not answer. Of your own data fewer pages are: where
+unjudged hits could turn a gate, it is INCONCLUSIVE and says how many to judge."""
+RED = """
+To see it turn red, keep `out/` as `before/`, let `words` in `engine.py` forget `.lower()`, and run
+`BASELINE=before ./ci.sh`."""
+
+
+def _engine(wanted: Begun) -> str:
+    """Return the function as it is called from the folder."""
+    if not wanted.engine:
+        return OWN
+    place = Place.of(wanted.engine)
+    if place is None:
+        raise HarnessError(
+            f"--engine {wanted.engine}: is not a function. Give MODULE:FUNCTION, such as"
+            " shop.search:search, or FILE.py:FUNCTION"
+        )
+    if not place.is_file:
+        return wanted.engine
+    return f"{_from(wanted.folder.resolve(), Path(place.module).resolve())}:{place.function}"
+
+
+def _data(wanted: Begun) -> str:
+    """Return the folder of the data as it is seen from the project's."""
+    if wanted.data is None:
+        return DATA
+    for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
+        if not (wanted.data / name).is_file():
+            problem = f"{wanted.data}: has no {name}"
+            raise HarnessError(f"{problem}. Name a folder in BEIR layout (docs/how-to/own-data.md)")
+    return _from(wanted.folder.resolve(), wanted.data.resolve())
+
+
+def _code(engine: str, folder: Path) -> str:
+    """Return the file or the package of a function from the folder; empty where none is found."""
+    module = engine.rpartition(":")[0]
+    if module.endswith(".py"):
+        return module
+    here, top = folder.resolve(), module.partition(".")[0]
+    found = (root for root in roots(here) if (root / top).is_dir())
+    return next((_from(here, root / top) for root in found), "")
 
 
 def _filled(name: str, words: Mapping[str, str]) -> bytes:

@@ -24,8 +24,11 @@ MOST_WORKERS = 256
 
 
 def _arm(name: str) -> str:
-    """Take the name of an arm, or the path of its file, whose name it has."""
-    stem = Path(name).stem if name.endswith(ARM_FILE) else name
+    """Take the name of an arm, the path of its file, whose name it has, or a function."""
+    from harness_engines.function import Place
+
+    place = Place.of(name)
+    stem = Path(name).stem if name.endswith(ARM_FILE) else place.name if place else name
     if problem := fault(stem):
         raise ValueError(f"{stem!r} is not a name of an arm: {problem}")
     return name

@@ -16,11 +16,11 @@ from harness.core.digest import of_file
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.formats import json_file, yaml_of
-from harness.core.gate import StepDecision
+from harness.core.gate import StepDecision, Verdict, together
 from harness.core.printable import many
 from harness.core.reading import Malformed
 from harness.core.run import Run
-from harness.core.scores import Estimate, Paired, Scores
+from harness.core.scores import Paired, Scores
 from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
 from harness.measures.name import span_of_difference
@@ -33,6 +33,7 @@ from harness.pipeline.receipts import read_twice
 from harness.pipeline.score import slices
 from harness.policy.decision import decide
 from harness.policy.model import Policy
+from harness.report.ci import Moved
 
 CACHE = Path(".dvc") / "cache" / "files" / "md5"
 TIMED = frozenset({"race.json", "findings.json"})
@@ -137,6 +138,10 @@ def _cached(root: Path, md5: str, what: str) -> Path:
     return path
 
 
+class Incomparable(EvidenceError):
+    """Two releases were measured on different data, or have no arm in common."""
+
+
 FEWEST = 2
 DATA = ("corpus_sha256", "queries_sha256", "qrels_sha256")
 MEANT = {"corpus": "documents", "queries": "queries", "qrels": "judgements"}
@@ -151,17 +156,6 @@ class Worse:
     text: str
     then: float
     now: float
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """Outcome of one measure of an arm."""
-
-    arm: str
-    measure: str
-    then: float
-    now: float
-    difference: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +185,12 @@ class Regression:
     """Arms that only the earlier release has."""
     new: tuple[str, ...]
 
+    @property
+    def verdict(self) -> Verdict:
+        """Verdict of all arms; one that shows the same, hit for hit, is no worse."""
+        open_ = [one.verdict for one in self.decisions if one.candidate not in self.same]
+        return together(open_) if open_ else Verdict.PASS
+
 
 def regress(
     now: Layout, then: Layout, policy: Policy, params: CompareParams, *, arms: Sequence[str]
@@ -200,7 +200,7 @@ def regress(
     for key in DATA:
         if getattr(data.manifest, key) != getattr(before.manifest, key):
             what = MEANT[key.removesuffix("_sha256")]
-            raise EvidenceError(
+            raise Incomparable(
                 f"{then.data}: has other {what} than {now.data}; measures of the two are of"
                 " different things. Compare with a release that was measured on the same data"
             )
@@ -259,7 +259,7 @@ def _both(old: Sequence[str], new: Sequence[str], wanted: Sequence[str]) -> tupl
     missing = [arm for arm in wanted if arm not in both]
     if missing or not both:
         named = ", ".join(missing) or "no arm"
-        raise EvidenceError(
+        raise Incomparable(
             f"{named} was measured in both releases; then there were {', '.join(old)}, now"
             f" {', '.join(new)}"
         )

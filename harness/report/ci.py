@@ -9,14 +9,14 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from harness.core.gate import Finding, StepDecision, Verdict
-from harness.core.printable import one_line, printable
+from harness.core.gate import Finding, StepDecision, Verdict, together
+from harness.core.printable import many, one_line, printable
+from harness.core.scores import Estimate
 from harness.report import doc
 from harness.report.doc import Block, Items, Num, Section, Table, Text, Value, table
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import answer, measured
 from harness.report.rounding import markdown, number
-from harness.report.trends import Entry, comparable
 
 CHECK = "search-harness"
 
@@ -80,6 +80,11 @@ WHY = 300
 """Longest texts shown, in characters."""
 FAR = "∅"
 """Instead of a number where there is none."""
+HALF = 0.5
+FULL = 100
+"""Most queries of one comparison in a comment, which a server cuts at 65,536 characters."""
+DETAILS = "explore.html"
+"""The page of the run with every query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,11 @@ class Loss:
     instead: str
     """Reason for a missing value, as in the scores; empty with a value."""
 
+    @property
+    def is_collapse(self) -> bool:
+        """Whether the query lost more than half of its value."""
+        return (self.now or 0.0) < self.before * HALF
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -107,7 +117,41 @@ class Held:
     """In words: another arm, or itself in the baseline."""
     losses: tuple[Loss, ...]
     verdict: Verdict | None
-    """Of the step; None where no gate judges this comparison."""
+    """Of the gates on this comparison; None where none judges it."""
+
+    @property
+    def collapsed(self) -> tuple[Loss, ...]:
+        """Return the queries that lost more than half of their value."""
+        return tuple(loss for loss in self.losses if loss.is_collapse)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Outcome of one measure of an arm."""
+
+    arm: str
+    measure: str
+    then: float
+    now: float
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """Each arm against itself in the baseline."""
+
+    verdict: Verdict
+    decisions: tuple[StepDecision, ...]
+    """One an arm."""
+    moved: tuple[Moved, ...]
+    same: frozenset[str]
+    """Arms whose answers are the same, hit for hit."""
+    changed: tuple[str, ...]
+    """What differs, by kind."""
+    recorded: str
+    """What was looked at to find that."""
+    incomparable: str = ""
+    """Why the two are of different things; empty where they are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +160,35 @@ class Checked:
 
     place: str
     """Of the run, as seen from the root of the repository."""
-    entry: Entry
+    dataset: str
+    measure: str
+    """What arms are compared by first."""
+    means: Mapping[str, float | None]
+    """Of that measure, by arm; None where no query has a value."""
     decisions: tuple[StepDecision, ...]
+    """Of the run: arms against their control; empty where it has none."""
     held: tuple[Held, ...]
-    baseline: Entry | None = None
-    changed: tuple[str, ...] = ()
-    """What is other than in the baseline, beside numbers."""
+    against: Against | None = None
+    """None without a baseline."""
+    report: str = ""
+    """Where the page of the run can be read; empty where that is not known."""
     file: str = ""
     """Of the queries, as seen from the root of the repository."""
     lines: Mapping[str, int] = field(default_factory=dict)
     """Of each query in that file, from 1."""
 
+    @property
+    def verdict(self) -> Verdict | None:
+        """FAIL if anything fails, else INCONCLUSIVE if anything is; None with nothing judged."""
+        judged = [one.verdict for one in self.decisions]
+        judged += [self.against.verdict] if self.against else []
+        return together(judged) if judged else None
+
 
 def notes(checked: Checked, most: int) -> tuple[Annotation, ...]:
     """Return the ``most`` largest losses of every comparison as notes on their queries' lines.
 
-    A note is an error if a gate of its step fails, because the loss then blocks the step.
+    A note is an error if a gate of its comparison fails, because the loss then blocks the change.
     """
     found = []
     for held in checked.held:
@@ -141,9 +198,9 @@ def notes(checked: Checked, most: int) -> tuple[Annotation, ...]:
             found.append(
                 Annotation(
                     level=level,
-                    title=f"{held.arm} loses {checked.entry.measure} against {held.against}",
+                    title=f"{held.arm} loses {checked.measure} against {held.against}",
                     message=f"{loss.query_id} ({loss.text[:TEXT]}): {_fell(loss)}",
-                    key=f"{checked.entry.dataset}\n{held.arm}\n{held.against}\n{loss.query_id}",
+                    key=f"{checked.dataset}\n{held.arm}\n{held.against}\n{loss.query_id}",
                     file=checked.file if line else "",
                     line=line,
                 )
@@ -154,42 +211,61 @@ def notes(checked: Checked, most: int) -> tuple[Annotation, ...]:
 def to_markdown(checked: Checked, most: int) -> str:
     """Write the comment; its first line is a mark, by which a program finds it again."""
     mark = f"<!-- search-harness {markdown(checked.place)} -->"
-    return f"{mark}\n{doc.to_markdown(document(checked, most), 2)}"
+    title, _, rest = doc.to_markdown(document(checked, most), 2).partition("\n")
+    link = f"\n[The report, with every query]({checked.report})\n" if checked.report else ""
+    return f"{mark}\n{title}\n{link}{rest}"
+
+
+WORDS = {
+    Verdict.PASS: "no worse than the baseline",
+    Verdict.FAIL: "WORSE than the baseline",
+    Verdict.INCONCLUSIVE: "not sure whether it is worse than the baseline",
+}
+FIRST = "A baseline is missing: this run becomes one where it is kept."
 
 
 def document(checked: Checked, most: int) -> Section:
-    """Describe what a change did: each step, what is in its way, means and the largest losses."""
-    waits = (f"{one.step} waits for {one.blocked_by}" for one in checked.decisions
-             if one.blocked_by)  # fmt: skip
-    way = (line for decision in checked.decisions for line in _in_the_way(decision))
-    losses = (_losses(checked, held, most) for held in checked.held if held.losses)
-    inside = (_steps(checked), Items((*way, *waits)), *_means(checked), *losses)
-    return Section(f"Search: {checked.entry.dataset}", inside)
+    """Describe what a change did: the verdict, means, the largest losses, and what changed."""
+    against = checked.against
+    title = f"Search: {WORDS[against.verdict]} ({checked.dataset})" if against else (
+        f"Search: {checked.dataset}"
+    )  # fmt: skip
+    judged = (*(against.decisions if against else ()), *checked.decisions)
+    waits = (f"{one.step} waits for {one.blocked_by}" for one in judged if one.blocked_by)
+    way = (line for decision in judged for line in _in_the_way(decision))
+    why = () if against is None or not against.incomparable else (Text(against.incomparable),)
+    inside: tuple[Block, ...] = (
+        *(() if against else (Text(FIRST),)),
+        *why,
+        _means(checked),
+        Items((*way, *waits)),
+        *(_losses(checked, held, most) for held in checked.held if held.losses),
+        *_changed(checked),
+        *([_steps(checked)] if checked.decisions else []),
+        *_collapses(checked, most),
+    )
+    return Section(title, inside)
 
 
 def _fell(loss: Loss) -> str:
     return f"{number(loss.before)} → {number(loss.now) if loss.now is not None else loss.instead}"
 
 
-def _word(outcome: str, verdict: Verdict) -> str:
-    more = " (inconclusive)" if verdict is Verdict.INCONCLUSIVE else ""
-    return f"{outcome.upper()}{more}"
-
-
 def _steps(checked: Checked) -> Table:
-    then = {step.step: step for step in checked.baseline.steps} if checked.baseline else {}
-    before = {one.step: _word(old.outcome, old.verdict) if (old := then.get(one.step))
-              else "not there" for one in checked.decisions}  # fmt: skip
     return table(
         "",
-        ("step", "arms", "now", *(["before"] if checked.baseline else []), "in short"),
+        ("step", "arms", "outcome", "in short"),
         (
-            (one.step, f"{one.control} → {one.candidate}", _word(one.outcome, one.verdict),
-             *([before[one.step]] if checked.baseline else []),
+            (one.step, f"{one.control} → {one.candidate}", _word(one),
              f"{_passed(one)} of {len(one.findings)} gates pass")
             for one in checked.decisions
         ),
     )  # fmt: skip
+
+
+def _word(decision: StepDecision) -> str:
+    more = " (inconclusive)" if decision.verdict is Verdict.INCONCLUSIVE else ""
+    return f"{decision.outcome.upper()}{more}"
 
 
 def _passed(decision: StepDecision) -> int:
@@ -203,36 +279,73 @@ def _in_the_way(decision: StepDecision) -> Iterator[str]:
         yield f"{finding.verdict.upper()} {decision.step}, {finding.gate}: {why}"
 
 
-def _means(checked: Checked) -> Iterator[Block]:
-    entry, before = checked.entry, checked.baseline
-    same = before is not None and comparable(before, entry)
-    rows: list[tuple[Value | str, ...]] = []
-    for arm, means in entry.means.items():
-        now = means.get(entry.measure)
-        old = before.means.get(arm, {}).get(entry.measure) if before else None
-        moved = Num(now.value - old.value, signed=True) if now and old else FAR
-        then = [Num(old.value) if old else FAR, moved] if same else []
-        rows.append((arm, Num(now.value) if now else FAR, *then))
-    yield table("", ("arm", entry.measure, *(["before", "difference"] if same else [])), rows)
-    if before:
-        yield Text(f"Other than in the baseline: {', '.join(checked.changed) or 'nothing'}.")
-        if not same:
-            yield Text("Its means are of other data, and are not compared.")
+def _means(checked: Checked) -> Table:
+    """Show the first measure of arms without a past, and every measure of the others."""
+    moved = checked.against.moved if checked.against else ()
+    compared = {one.arm for one in moved}
+    rows: list[tuple[Value | str, ...]] = [
+        (one.arm, one.measure, Num(one.then), Num(one.now), Num.of(one.difference, signed=True))
+        for one in moved
+    ]
+    for arm, mean in checked.means.items():
+        if arm not in compared:
+            now = FAR if mean is None else Num(mean)
+            rows.append((arm, checked.measure, *([FAR] if moved else []), now,
+                         *([FAR] if moved else [])))  # fmt: skip
+    beside = ("baseline", "now", "difference") if moved else ("now",)
+    return table("", ("arm", "measure", *beside), rows)
+
+
+def _changed(checked: Checked) -> Iterator[Block]:
+    """Name what changed; where nothing was found, only what was looked at."""
+    against = checked.against
+    if against is None:
+        return
+    same = checked.means.keys() <= against.same
+    if against.changed:
+        yield Items(against.changed, "Changed since the baseline")
+    elif not same:
+        yield Text(
+            f"No change was found in {against.recorded}, and yet the answers differ: a service, a"
+            " model, a clock or chance may be behind it."
+        )
+    if same:
+        yield Text("The answers are the same, hit for hit.")
 
 
 def _losses(checked: Checked, held: Held, most: int) -> Section:
     shown = held.losses[:most]
-    said = f"{len(held.losses)} in {checked.entry.measure}; shown: {len(shown)}."
-    rows = table(
+    said = (
+        f"{many(len(held.losses), 'query')} lost in {checked.measure}, {len(held.collapsed)} of"
+        f" them more than half; the worst {len(shown)}:"
+    )
+    rows = _rows(checked, held, shown)
+    return Section(f"Queries that lost: {held.arm} against {held.against}", (Text(said), rows))
+
+
+def _collapses(checked: Checked, most: int) -> Iterator[Section]:
+    """Show every query that lost more than half, where the worst ones are not all of them."""
+    for held in checked.held:
+        if not set(held.collapsed) <= set(held.losses[:most]):
+            title = f"All {many(len(held.collapsed), 'query')} that lost more than half"
+            more = len(held.collapsed) - FULL
+            left = [Text(f"{more} more are in {DETAILS}.")] if more > 0 else []
+            yield Section(
+                f"{title}: {held.arm} against {held.against}",
+                (_rows(checked, held, held.collapsed[:FULL]), *left),
+            )
+
+
+def _rows(checked: Checked, held: Held, losses: Iterable[Loss]) -> Table:
+    return table(
         "",
         ("query", "line", "text", held.against, held.arm),
         (
             (loss.query_id, str(checked.lines.get(loss.query_id, "")), loss.text[:TEXT],
              Num(loss.before), loss.instead if loss.now is None else Num(loss.now))
-            for loss in shown
+            for loss in losses
         ),
     )  # fmt: skip
-    return Section(f"Queries that lost: {held.arm} against {held.against}", (Text(said), rows))
 
 
 ELEMENT = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}

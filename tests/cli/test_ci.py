@@ -16,8 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import application, oneshot
-from harness.corpus.runs import read_scores, write_scores
-from harness.pipeline.report import check
+from harness.core.gate import Verdict
+from harness.pipeline.ci import check
+from harness.pipeline.params import read
+from harness.policy.load import load_policy
 from harness.report.ci import Checked, notes, to_markdown
 from tests.report.test_decision import faults
 from tests.source import ROOT
@@ -71,14 +73,15 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     """Let a project pass on main, and forget a word's case on a branch."""
     root = tmp_path_factory.mktemp("story")
     folder = root / "search"
-    made = CliRunner().invoke(application(), ["init", str(folder), "--github", "a/b@v1"])
+    words = ["init", str(folder), "--control", "fts5", "--github", "a/b@v1"]
+    made = CliRunner().invoke(application(), words)
     assert made.exit_code == 0, made.output
     git(folder, "init", "-q", "-b", "main")
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "begin")
     green = kept(script(folder), root / "green")
     git(folder, "checkout", "-qb", "faster")
-    engine = folder / "engine" / "own.py"
+    engine = folder / "engine.py"
     engine.write_text(engine.read_text().replace("text.lower()", "text"))
     git(folder, "commit", "-qam", "faster")
     red = script(folder, **of_main(green), GITHUB_STEP_SUMMARY=str(root / "summary.md"))
@@ -90,11 +93,18 @@ def of_main(green: Done) -> dict[str, str]:
     return {"BASELINE": str(green.out), "GITHUB_ACTIONS": "true"}
 
 
+def checked(now: Path, then: Path | None, story: Story) -> Checked:
+    """Check a run by the project's own policy."""
+    policy = load_policy(story.folder / "policy" / "regress.toml")
+    return check(now, then, None, policy=policy, params=read(story.folder / "params.yaml").compare)
+
+
 def test_a_new_project_passes_its_own_script(story: Story) -> None:
     assert story.green.code == 0, story.green.said
-    assert "own        PROMOTE  fts5 -> own" in story.green.said
+    assert "engine     PROMOTE  fts5 -> engine" in story.green.said
     comment = (story.green.out / "ci.md").read_text()
-    assert "| own | fts5 → own | PROMOTE | 3 of 3 gates pass |" in comment
+    assert "| engine | fts5 → engine | PROMOTE | 3 of 3 gates pass |" in comment
+    assert "A baseline is missing: this run becomes one where it is kept." in comment
     assert "Queries that lost" not in comment
     assert comment.startswith("<!-- search-harness out -->\n## Search: data\n")
 
@@ -109,10 +119,16 @@ def test_what_is_generated_is_not_committed(story: Story) -> None:
 def test_a_planted_regression_turns_it_red(story: Story) -> None:
     assert story.red.code == 1, story.red.said
     comment = (story.red.out / "ci.md").read_text()
-    assert "| own | fts5 → own | HOLD | PROMOTE | 1 of 3 gates pass |" in comment
-    assert "- FAIL own, Quality of the first ten" in comment
-    assert "Other than in the baseline: the engine own." in comment
+    assert "## Search: WORSE than the baseline (data)" in comment
+    assert "| engine | nDCG@10 | 1.000 | 0.4942 |" in comment
+    assert "- FAIL engine, Quality of the first ten" in comment
+    assert "- FAIL engine, Queries that collapse: 150 of 240 queries lost over 50%" in comment
+    assert "- code: engine.py\n- index of engine: code of the engine" in comment
     assert f"| {LOST} | 2 | How do I rename a board? | 1.000 | 0.3155 |" in comment
+    worst, *every = comment.split("### All ")
+    assert len(every) == 2
+    assert worst.count("| q-") == 10, "the five worst of each comparison"
+    assert "| engine | fts5 → engine | HOLD | 1 of 3 gates pass |" in comment
     assert (story.folder.parent / "summary.md").read_text() == comment
 
 
@@ -124,12 +140,64 @@ def test_taken_back_it_is_green_again(story: Story, tmp_path: Path) -> None:
     mended = script(folder, **of_main(story.green))
     assert mended.code == 0, mended.said
     comment = (mended.out / "ci.md").read_text()
-    assert "| own | fts5 → own | PROMOTE | PROMOTE | 3 of 3 gates pass |" in comment
-    assert "Other than in the baseline: nothing." in comment
+    assert "## Search: no worse than the baseline (data)" in comment
+    assert "The answers are the same, hit for hit." in comment
+    assert "Changed since" not in comment
     assert "Queries that lost" not in comment
     assert "::" not in mended.said
     assert json.loads((mended.out / "gl-code-quality-report.json").read_text()) == []
     assert comment.splitlines()[0] == (story.green.out / "ci.md").read_text().splitlines()[0]
+
+
+def test_the_baseline_is_reached_where_a_step_is_open(
+    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that nothing decides ended the script before main was ever looked at."""
+    out = shutil.copytree(story.red.out, tmp_path / "out")
+    path = out / "decision.json"
+    decided = json.loads(path.read_text())
+    for finding in decided["datasets"][0]["steps"][0]["findings"]:
+        finding |= {"verdict": "inconclusive", "cause": "interval_holds_bound", "settle": "more"}
+    decided["datasets"][0]["steps"][0] |= {"verdict": "inconclusive", "outcome": "hold"}
+    path.write_text(json.dumps(decided))
+    monkeypatch.chdir(story.folder)
+    words = ["ci", "--from", str(out), "--inconclusive"]
+    for more, code in (
+        (["warn"], 0),
+        (["fail"], 3),
+        (["warn", "--baseline", str(story.green.out)], 1),
+        (["warn", "--baseline", str(story.red.out)], 0),
+    ):
+        done = CliRunner().invoke(application(), [*words, *more])
+        assert done.exit_code == code, (more, done.output)
+    assert "hit for hit" in done.output
+
+
+def test_machines_read_the_verdict(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(story.folder)
+    words = ["ci", "--from", "out", "--baseline", str(story.green.out), "--json"]
+    done = CliRunner().invoke(application(), words)
+    assert done.exit_code == 1
+    assert "WORSE than the baseline" in json.dumps(json.loads(done.stdout))
+
+
+def test_the_report_is_linked_where_a_server_keeps_it(
+    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shutil.copytree(story.red.out, tmp_path / "out")
+    monkeypatch.chdir(story.folder)
+    server = {"GITHUB_SERVER_URL": "https://g", "GITHUB_REPOSITORY": "a/b", "GITHUB_RUN_ID": "7"}
+    for more, env, link in (
+        ([], server, "(https://g/a/b/actions/runs/7#artifacts)"),
+        ([], {"CI_JOB_URL": "https://l/j/3"}, "(https://l/j/3/artifacts/browse)"),
+        (["--report", "https://r/x"], server, "(https://r/x)"),
+    ):
+        with monkeypatch.context() as here:
+            for name, value in env.items():
+                here.setenv(name, value)
+            done = CliRunner().invoke(application(), ["ci", "--from", str(out), *more])
+        assert done.exit_code == 1, done.output
+        assert link in (out / "ci.md").read_text()
 
 
 def test_each_comment_is_found_again_by_its_first_line(story: Story) -> None:
@@ -158,20 +226,8 @@ def test_what_the_action_keeps_is_a_baseline(
         said = CliRunner().invoke(application(), words)
         assert said.exit_code == code, said.output
     assert "WORSE" in said.output
-    with_before = check(story.red.out, before, None)
-    assert with_before == check(story.red.out, story.green.out, None)
-
-
-@pytest.mark.whole("test_what_the_action_keeps_is_a_baseline")
-def test_the_last_line_of_the_script_holds_it_against_its_past(
-    story: Story, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(story.folder, tmp_path / "search")
-    path = folder / "ci.sh"
-    path.write_text(path.read_text().replace("# [ -z", "[ -z"))
-    done = script(folder, BASELINE=str(story.green.out))
-    assert done.code == 0, done.said
-    assert f"each arm compared with itself in {story.green.out}" in done.said.replace("\n", "")
+    with_before = checked(story.red.out, before, story)
+    assert with_before == checked(story.red.out, story.green.out, story)
 
 
 def test_gates_are_cases_that_servers_read(story: Story) -> None:
@@ -190,28 +246,21 @@ def test_gates_are_cases_that_servers_read(story: Story) -> None:
 
 def test_lines_of_lost_queries_are_noted(story: Story) -> None:
     said = [line for line in story.red.said.splitlines() if line.startswith("::")]
-    assert len(said) == 20
-    assert said[0].startswith("::error file=data/queries.jsonl,line=2,title=own loses nDCG@10")
+    assert len(said) == 10
+    assert said[0].startswith("::error file=data/queries.jsonl,line=2,title=engine loses nDCG@10")
     assert LOST in said[0]
-    assert {line.split()[0] for line in said[10:]} == {"::warning"}
+    assert {line.split()[0] for line in said} == {"::error"}, "gates fail on both comparisons"
     lines = (story.folder / "data" / "queries.jsonl").read_text().splitlines()
     report = json.loads((story.red.out / "gl-code-quality-report.json").read_text())
-    assert len(report) == 20
+    assert len(report) == 10
     for row in report:
         asked = json.loads(lines[row["location"]["lines"]["begin"] - 1])
         assert asked["_id"] in row["description"]
-    assert len({row["fingerprint"] for row in report}) == 20
+    assert len({row["fingerprint"] for row in report}) == 10
 
 
 def test_away_from_github_nothing_is_noted(story: Story) -> None:
     assert "::" not in story.green.said
-
-
-def spoilt(story: Story, to: Path, name: str) -> Path:
-    """Copy what the red run left, and spoil one file."""
-    shutil.copytree(story.red.out, to, ignore=shutil.ignore_patterns("work"))
-    (to / name).write_bytes((story.green.out / name).read_bytes())
-    return to
 
 
 def test_a_summary_that_is_no_file_is_refused_before_a_word(
@@ -225,24 +274,24 @@ def test_a_summary_that_is_no_file_is_refused_before_a_word(
     assert "::" not in done.output
 
 
-def test_values_of_another_run_are_refused(story: Story, tmp_path: Path) -> None:
-    out = spoilt(story, tmp_path / "out", "per_query.parquet")
+def test_a_decision_of_another_run_is_refused(story: Story, tmp_path: Path) -> None:
+    out = shutil.copytree(story.red.out, tmp_path / "out")
+    (out / "decision.json").write_bytes((story.green.out / "decision.json").read_bytes())
     said = CliRunner().invoke(application(), ["ci", "--from", str(out)])
-    assert "not the values that" in said.output
+    assert "decision.json: is not of the run beside it" in said.output
 
 
-def test_values_without_an_arm_are_refused(story: Story, tmp_path: Path) -> None:
-    out = spoilt(story, tmp_path / "out", "ci.md")
-    values = read_scores(out / "per_query.parquet", ["arm"])
-    del values["own",]
-    write_scores(out / "per_query.parquet", ["arm"], values)
+def test_values_that_were_changed_are_refused(story: Story, tmp_path: Path) -> None:
+    out = shutil.copytree(story.red.out, tmp_path / "out")
+    scores = "work/build/data/scores/per_query.parquet"
+    (out / scores).write_bytes((story.green.out / scores).read_bytes())
     said = CliRunner().invoke(application(), ["ci", "--from", str(out)])
-    assert "not the values that" in said.output
+    assert (said.exit_code, "per_query.parquet" in said.output) == (2, True), said.output
 
 
-def test_a_run_without_a_decision_is_bad_input(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_bad_input(tmp_path: Path) -> None:
     said = CliRunner().invoke(application(), ["ci", "--from", str(tmp_path)])
-    assert "decision.json: no decision" in said.output
+    assert "holds the evidence of none" in said.output
 
 
 def test_queries_of_another_file_are_refused(story: Story, tmp_path: Path) -> None:
@@ -253,23 +302,31 @@ def test_queries_of_another_file_are_refused(story: Story, tmp_path: Path) -> No
 
 
 def test_a_baseline_of_other_data_is_not_compared(story: Story, tmp_path: Path) -> None:
-    shutil.copytree(story.green.out, tmp_path / "then", ignore=shutil.ignore_patterns("work"))
-    path = tmp_path / "then" / "decision.json"
-    found = json.loads(path.read_text())
-    found["datasets"][0]["provenance"]["sha256"]["qrels"] = "0" * 64
-    path.write_text(json.dumps(found))
-    checked = check(story.red.out, tmp_path / "then", None)
-    said = to_markdown(checked, 3)
-    assert "Other than in the baseline: the engine own, other judgements." in said
-    assert "not compared" in said
-    assert "own before" not in said
-    assert {note.level for note in notes(checked, 3)} == {"error"}
+    then = shutil.copytree(story.green.out, tmp_path / "then")
+    path = then / "work" / "build" / "data" / "data" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "qrels_sha256": "0" * 64}))
+    found = checked(story.red.out, then, story)
+    said = to_markdown(found, 3)
+    assert "## Search: not sure whether it is worse than the baseline" in said
+    assert "has other judgements" in said
+    assert "engine before" not in said
+    assert found.against
+    assert found.against.verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_baseline_without_a_record_says_so(story: Story, tmp_path: Path) -> None:
+    then = shutil.copytree(story.green.out, tmp_path / "then")
+    (then / "inputs.json").unlink()
+    found = checked(story.red.out, then, story)
+    assert found.against
+    assert found.against.changed == ("index of engine: code of the engine",)
+    assert found.against.recorded.startswith("indexes alone")
 
 
 def test_a_comment_is_small_whatever_the_texts_hold(story: Story) -> None:
-    checked: Checked = check(story.red.out, story.green.out, None)
-    assert len(to_markdown(checked, 10)) < 10_000
-    assert {note.file for note in notes(checked, 10)} == {""}
+    found = checked(story.red.out, story.green.out, story)
+    assert len(to_markdown(found, 10)) < 30_000
+    assert {note.file for note in notes(found, 10)} == {""}
 
 
 def test_what_breaks_leaves_no_old_answer(story: Story, tmp_path: Path) -> None:
@@ -293,17 +350,16 @@ def test_a_terminal_is_asked_what_no_option_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "mine"
-    said = answered(monkeypatch, [str(folder), "--github", ""], "tantivy\na/b@v2\n", there=True)
-    assert "The arm that serves today [fts5]:" in said
+    said = answered(monkeypatch, [str(folder), "--github", ""], "a/b@v2\n", there=True)
+    assert "The harness on GitLab" in said
     assert "GitHub" not in said
-    assert "--control tantivy" in (folder / "ci.sh").read_text()
     assert 'project: "a/b"' in (folder / ".gitlab-ci.yml").read_text()
 
 
 def test_nobody_is_asked_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = answered(monkeypatch, [str(tmp_path / "mine")], "", there=False)
     assert ":" not in said.replace("Next:", "")
-    assert "--control fts5" in (tmp_path / "mine" / "ci.sh").read_text()
+    assert "--control" not in (tmp_path / "mine" / "ci.sh").read_text()
 
 
 def test_an_arm_that_is_none_leaves_nothing(tmp_path: Path) -> None:

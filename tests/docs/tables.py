@@ -251,6 +251,7 @@ BEFORE = {
     "docs/ci.md": (
         IMPORTED,
         f"{RUN} mine --arms fts5,tantivy --control fts5 --out out/mine",
+        "cp -r out/mine out/before",
     ),
     "docs/judging.md": (IMPORTED,),
     "docs/load.md": (MAIL,),

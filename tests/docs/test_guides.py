@@ -224,19 +224,20 @@ LONG = "Alpha. " + "So it goes on. " * 20 + "omega"
 def changed(at: int) -> str:
     """Give the engine of ``harness init`` with the line that a step of the tutorial writes."""
     lines = re.findall(r"^```python\n(.*)\n```", page("docs/tutorial.md").text, re.MULTILINE)
-    engine = (TEMPLATE / "engine" / "own.py").read_text("utf-8")
+    engine = (TEMPLATE / "engine.py").read_text("utf-8")
     (old,) = get_close_matches(lines[at], engine.splitlines(), n=1, cutoff=0.8)
     assert old != lines[at]
     return engine.replace(old, lines[at])
 
 
 def found_by(source: str, folder: Path, text: str) -> list[str]:
-    """Ask an engine of this source, over three documents."""
-    (folder / "own.py").write_text(source, "utf-8")
-    shutil.copy(TEMPLATE / "engine" / "own.toml", folder)
-    (folder / "index").mkdir()
-    engine = arms.load(str(folder / "own.toml"), folder).engine
+    """Ask an engine of this source, over two documents."""
     documents = (Document("a", "", "a params.yaml and a read_csv"), Document("b", "", LONG))
+    rows = [{"_id": one.doc_id, "title": one.title, "text": one.text} for one in documents]
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    (folder / "engine.py").write_text(source, "utf-8")
+    engine = arms.load(f"{folder / 'engine.py'}:search", folder).engine
     engine.build(documents, folder / "index")
     with engine.open(folder / "index") as searcher:
         return [hit.doc_id for hit in searcher.search(text, 10).hits]
@@ -252,8 +253,7 @@ def test_a_step_of_the_tutorial_changes_the_engine_so(
 
 
 def test_the_engine_of_the_tutorial_begins_without_them(tmp_path: Path) -> None:
-    source = (TEMPLATE / "engine" / "own.py").read_text("utf-8")
-    (tmp_path / "again").mkdir()
+    source = (TEMPLATE / "engine.py").read_text("utf-8")
     assert found_by(source, tmp_path, "csv") == []
     assert found_by(source, tmp_path / "again", "omega") == ["b"]
 

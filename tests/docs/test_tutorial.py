@@ -40,7 +40,7 @@ class Reader:
 
     def change(self, line: str) -> str:
         """Put the line in the place of the one that it resembles, and give that one."""
-        path = self.folder / "my-search" / "engine" / "own.py"
+        path = self.folder / "my-search" / "engine.py"
         text = path.read_text("utf-8")
         (old,) = get_close_matches(line, text.splitlines(), n=1, cutoff=0.8)
         path.write_text(text.replace(old, line), "utf-8")

@@ -27,12 +27,12 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_repository_keeps_its_files_and_gets_those_of_a_project(repository: Path) -> None:
-    made = begin_project(Begun(repository, "fts5", GITHUB, GITLAB))
+    made = begin_project(Begun(repository, github=GITHUB, gitlab=GITLAB))
     assert {BESIDE, "ci.sh", "data/corpus.jsonl", WORKFLOW, INIT_PIPELINE} <= set(made)
     assert set(made) == {*files(repository)} - {"README.md", ".gitignore"}
     assert (repository / "README.md").read_text() == "# Ours\n"
     assert (repository / ".gitignore").read_text().split() == [
-        "*.log", "out/", ".cache/", ".harness/", "__pycache__/",
+        "*.log", "out/", ".cache/", ".harness/", "__pycache__/", "*.looks.jsonl",
     ]  # fmt: skip
     assert (repository / "ci.sh").stat().st_mode & 0o111
     workflow = yaml.safe_load((repository / WORKFLOW).read_text())
@@ -49,7 +49,7 @@ def test_workflows_stand_at_the_root_and_name_the_folder(
     for name in others:
         folder.mkdir(parents=True)
         (folder / name).write_text("x")
-    made = begin_project(Begun(folder, "fts5", GITHUB, GITLAB))
+    made = begin_project(Begun(folder, github=GITHUB, gitlab=GITLAB))
     assert {f"../../{WORKFLOW}", f"../../{INIT_PIPELINE}", "README.md", ".gitignore"} <= set(made)
     assert not (folder / ".github").exists()
     step = yaml.safe_load((repository / WORKFLOW).read_text())["jobs"]["search"]["steps"][-1]
@@ -64,7 +64,7 @@ def test_what_is_there_is_named_and_nothing_is_written(repository: Path, name: s
     (repository / name).write_text("ours")
     before = files(repository)
     with pytest.raises(HarnessError, match=r"is there already\. Move it") as told:
-        begin_project(Begun(repository, "fts5", GITHUB, GITLAB))
+        begin_project(Begun(repository, github=GITHUB, gitlab=GITLAB))
     assert str(repository / name) in str(told.value)
     assert files(repository) == before
 

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from harness.core.errors import HarnessError
-from harness.core.records import Document
 from harness.corpus import beir
 from harness.pipeline import init
 from harness.pipeline.init import Begun, begin_project
@@ -22,7 +21,8 @@ from harness_engines import registry as arms
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     to = tmp_path / "mine"
-    begin_project(Begun(to, "tantivy", "acme/search-harness@v1", "acme/tools/search-harness@v1.2"))
+    github, gitlab = "acme/search-harness@v1", "acme/tools/search-harness@v1.2"
+    begin_project(Begun(to, "tantivy", github=github, gitlab=gitlab, dvc=True))
     return to
 
 
@@ -46,10 +46,11 @@ def test_the_sample_is_the_same_each_time(tmp_path: Path) -> None:
 
 
 def test_what_is_written_can_be_read(folder: Path) -> None:
-    assert read(folder / "params.yaml").arms == ("tantivy", "engine/own.toml")
-    assert len(load_policy(folder / "policy" / "pairwise.toml").steps) == 1
+    assert read(folder / "params.yaml").arms == ("tantivy", "engine.py:search")
+    for name in ("pairwise", "regress"):
+        assert len(load_policy(folder / "policy" / f"{name}.toml").steps) == 1
     script = (folder / "ci.sh").read_text()
-    assert "--arms tantivy,engine/own.toml --control tantivy" in script
+    assert "--dataset data --engine engine.py:search --arms tantivy --control tantivy" in script
     assert subprocess.run(["bash", "-n", folder / "ci.sh"], check=False).returncode == 0
     assert (folder / "ci.sh").stat().st_mode & 0o111
     for file in ("README.md", "ci.sh", "params.yaml"):
@@ -59,23 +60,51 @@ def test_what_is_written_can_be_read(folder: Path) -> None:
 
 
 def test_the_engine_answers_by_words(folder: Path, tmp_path: Path) -> None:
-    engine = arms.load(str(folder / "engine" / "own.toml"), tmp_path).engine
-    documents = (Document("a", "Labels", "many of them"), Document("b", "", "budget"))
+    engine = arms.load(f"{folder / 'engine.py'}:search", tmp_path).engine
+    documents = tuple(beir.Beir(folder / "data", "test").documents())
     made = engine.build(documents, tmp_path / "index")
     with engine.open(tmp_path / "index") as searcher:
-        found = searcher.search("A LABEL", 10)
-    assert [hit.doc_id for hit in found.hits] == ["a"]
+        found = searcher.search("BOARDS, archived: ARCHIVE", 2)
+    assert [hit.doc_id for hit in found.hits] == ["archive-board", "export-board"]
     assert found.served_by == made.fingerprint
 
 
-def test_another_text_of_the_engine_is_another_engine(folder: Path, tmp_path: Path) -> None:
-    path = folder / "engine" / "own.py"
-    prints = []
-    for at in range(2):
-        engine = arms.load(str(folder / "engine" / "own.toml"), tmp_path).engine
-        prints.append(engine.build((Document("a", "", "x"),), tmp_path / str(at)).fingerprint)
-        path.write_text(path.read_text() + "# changed\n")
-    assert prints[0] != prints[1]
+def test_an_engine_and_data_of_ones_own_are_named_from_the_folder(tmp_path: Path) -> None:
+    init.write_sample(tmp_path / "ours")
+    (tmp_path / "tools").mkdir()
+    wanted = Begun(
+        tmp_path / "eval", engine=f"{tmp_path / 'tools' / 'it.py'}:find", data=tmp_path / "ours"
+    )
+    assert begin_project(wanted) == (
+        ".gitignore", "README.md", "ci.sh", "params.yaml", "policy/regress.toml",
+    )  # fmt: skip
+    script = (tmp_path / "eval" / "ci.sh").read_text()
+    assert "run --dataset ../ours --engine ../tools/it.py:find --out out" in script
+    assert "--queries ../ours/queries.jsonl --inconclusive=warn" in script
+    assert "--control" not in script
+    found = read(tmp_path / "eval" / "params.yaml")
+    assert (found.arms, found.policy) == (("../tools/it.py:find",), "policy/regress.toml")
+
+
+@pytest.mark.parametrize("engine", ["shop.search", "a b:", "own.toml", "x:y:z"])
+def test_what_is_no_function_is_refused(tmp_path: Path, engine: str) -> None:
+    with pytest.raises(HarnessError, match=r"is not a function\. Give MODULE:FUNCTION"):
+        begin_project(Begun(tmp_path / "mine", engine=engine))
+    assert not (tmp_path / "mine").exists()
+
+
+def test_data_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"has no corpus\.jsonl"):
+        begin_project(Begun(tmp_path / "mine", data=tmp_path))
+
+
+def test_dvc_reads_the_pipeline(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src" / "shop").mkdir(parents=True)
+    begin_project(Begun(tmp_path / "eval", engine="shop.search:search", dvc=True))
+    (stage,) = yaml.safe_load((tmp_path / "eval" / "dvc.yaml").read_text())["stages"].values()
+    assert stage["deps"] == ["data", "../src/shop", "policy", "params.yaml", "ci.sh"]
+    assert all((tmp_path / "eval" / one).exists() for one in stage["deps"])
 
 
 def test_a_workflow_and_a_pipeline_name_the_harness(folder: Path) -> None:
@@ -86,10 +115,11 @@ def test_a_workflow_and_a_pipeline_name_the_harness(folder: Path) -> None:
 
 
 def test_without_a_place_there_is_neither(tmp_path: Path) -> None:
-    made = begin_project(Begun(tmp_path / "mine", "fts5"))
+    made = begin_project(Begun(tmp_path / "mine"))
     assert {name.split("/")[0] for name in made} == {
-        ".gitignore", "README.md", "ci.sh", "data", "engine", "params.yaml", "policy",
+        ".gitignore", "README.md", "ci.sh", "data", "engine.py", "params.yaml", "policy",
     }  # fmt: skip
+    assert "policy/pairwise.toml" not in made
 
 
 def test_a_folder_that_is_no_repository_keeps_to_itself(tmp_path: Path) -> None:
@@ -116,7 +146,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["acme", "acme/x", "acme@v1", "a/b@v1\nrun: x", "a/b@${{ x }}"])
 def test_a_place_that_is_none_leaves_nothing(tmp_path: Path, place: str) -> None:
     with pytest.raises(HarnessError, match="OWNER/REPO@REF"):
-        begin_project(Begun(tmp_path / "mine", "fts5", place))
+        begin_project(Begun(tmp_path / "mine", github=place))
     assert not (tmp_path / "mine").exists()
 
 
@@ -126,7 +156,7 @@ def test_every_file_of_the_template_has_a_place() -> None:
         for path in init.TEMPLATE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert names == {*init.ALWAYS, "github.yml", "gitlab.yml"}
+    assert names == {*init.ALWAYS, *init.SOMETIMES, "github.yml", "gitlab.yml"}
     assert names > init.FILLED
 
 

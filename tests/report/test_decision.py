@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
@@ -19,11 +18,13 @@ from harness.core.errors import BadFile
 from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict, together
 from harness.core.scores import Estimate
 from harness.report.ci import (
+    Against,
     Annotation,
     Checked,
     Held,
     Level,
     Loss,
+    Moved,
     github,
     gitlab,
     notes,
@@ -34,7 +35,6 @@ from harness.report.decision.decision_json import from_json, schema, to_json, wi
 from harness.report.files import to_markdown, write_reports
 from harness.report.inputs import ReportInput
 from harness.report.rounding import markdown
-from harness.report.trends import Entry, Interval, StepKept
 from tests.make import report_inputs
 
 PATH = Path("decision.json")
@@ -252,22 +252,6 @@ def test_the_same_bytes_in_every_file(tmp_path: Path) -> None:
         assert left.read_bytes() == right.read_bytes()
 
 
-ENTRY = Entry(
-    decision_sha256="0" * 64,
-    decided_at=datetime(2026, 1, 1, tzinfo=UTC),
-    dataset="pages",
-    commit="",
-    code="c",
-    python="3.12",
-    packages={},
-    data={"corpus": "1", "queries": "2", "qrels": "3"},
-    policy=None,
-    measure="nDCG@10",
-    steps=(),
-    means={"own": {"nDCG@10": Interval(value=0.5, low=0.4, high=0.6, n=9)}, "none": {}},
-)
-
-
 LOSS = Loss("q1", "two words", 0.75, 0.25, "")
 
 
@@ -289,7 +273,20 @@ def finding(verdict: Verdict) -> Finding:
 def checked(verdict: Verdict, *losses: Loss, blocked_by: str = "") -> Checked:
     decision = StepDecision("own", "fts5", "own", False, (finding(verdict),), blocked_by)  # noqa: FBT003
     held = (Held("own", "fts5", losses or (LOSS,), verdict),)
-    return Checked("out", ENTRY, (decision,), held, file="data/q.jsonl", lines={"q1": 4})
+    means = {"own": 0.5, "none": None}
+    return Checked(
+        "out", "pages", "nDCG@10", means, (decision,), held, file="data/q.jsonl", lines={"q1": 4}
+    )
+
+
+def compared(verdict: Verdict, *losses: Loss, **more: Any) -> Checked:  # noqa: ANN401  fields
+    """Make what came of an arm against itself in a baseline."""
+    decision = StepDecision("own", "own", "own", False, (finding(verdict),))  # noqa: FBT003
+    moved = (Moved("own", "nDCG@10", 0.6, 0.5, Estimate(-0.1, -0.2, 0.0, 9)),)
+    fields = {"changed": (), "recorded": "files, packages and indexes", "same": frozenset(), **more}
+    against = Against(verdict, (decision,), moved, **fields)
+    held = (Held("own", "own before", losses, verdict),)
+    return Checked("out", "pages", "nDCG@10", {"own": 0.5}, (), held, against, "https://ci/run#a_b")
 
 
 @pytest.mark.parametrize(
@@ -329,7 +326,7 @@ def test_a_query_without_a_line_is_noted_without_a_file() -> None:
 
 
 def test_an_arm_without_a_mean_has_no_number() -> None:
-    assert "| none | ∅ |" in to_markdown_ci(checked(Verdict.PASS), 5)
+    assert "| none | nDCG@10 | ∅ |" in to_markdown_ci(checked(Verdict.PASS), 5)
 
 
 def test_only_the_most_are_named() -> None:
@@ -337,8 +334,9 @@ def test_only_the_most_are_named() -> None:
     found = checked(Verdict.FAIL, *many)
     assert [note.message.split()[0] for note in notes(found, 3)] == ["q0", "q1", "q2"]
     said = to_markdown_ci(found, 3)
-    assert "30 in nDCG@10; shown: 3." in said
-    assert "q3" not in said
+    assert "30 queries lost in nDCG@10, 30 of them more than half; the worst 3:" in said
+    worst, every = said.split("All 30 queries that lost more than half")
+    assert ("q2" in worst, "q3" in worst, "q29" in every) == (True, False, True)
 
 
 def test_no_text_of_strangers_is_markup() -> None:
@@ -351,26 +349,75 @@ def test_no_text_of_strangers_is_markup() -> None:
     assert "<img" not in said
 
 
-def test_a_step_that_was_not_there_is_said() -> None:
-    old = StepKept(
-        step="own", control="fts5", candidate="own", verdict=Verdict.FAIL, outcome=Outcome.HOLD,
-        gates={}, ratios={},
-    )  # fmt: skip
-    found = replace(checked(Verdict.PASS), baseline=ENTRY)
-    assert "| own | fts5 → own | PROMOTE | not there | 1 of 1 gates pass |" in to_markdown_ci(
-        found, 5
+def test_the_comment_leads_with_the_verdict_means_and_the_worst_queries() -> None:
+    losses = (LOSS, replace(LOSS, query_id="q2", before=1.0, now=0.9))
+    found = compared(Verdict.FAIL, *losses, changed=("code: shop/rank.py",))
+    lines = to_markdown_ci(found, 1).splitlines()
+    assert lines[1] == "## Search: WORSE than the baseline (pages)"
+    said = "\n".join(lines)
+    order = (
+        "[The report, with every query](https://ci/run#a_b)",
+        "| own | nDCG@10 | 0.6000 | 0.5000 | \N{MINUS SIGN}0.1000",
+        "- FAIL own, quality: it lost",
+        "2 queries lost in nDCG@10, 1 of them more than half; the worst 1:",
+        "| q1 |",
+        "Changed since the baseline:",
+        "- code: shop/rank.py",
     )
-    was = replace(found, baseline=ENTRY.model_copy(update={"steps": (old,)}))
-    assert "| own | fts5 → own | PROMOTE | HOLD | 1 of 1 gates pass |" in to_markdown_ci(was, 5)
+    assert [said.index(one) for one in order] == sorted(said.index(one) for one in order)
+    assert "q2" not in said, "neither among the worst one, nor more than half"
 
 
-def test_a_difference_of_means_is_signed() -> None:
-    then = ENTRY.model_copy(
-        update={"means": {"own": {"nDCG@10": Interval(value=0.4, low=None, high=None, n=9)}}}
+@pytest.mark.parametrize(
+    ("same", "said", "other"),
+    [
+        (frozenset(), "No change was found in files, packages and indexes, and yet", "hit for hit"),
+        (frozenset({"own"}), "The answers are the same, hit for hit.", "No change was found"),
+    ],
+)
+def test_nothing_found_is_not_nothing_changed(same: frozenset[str], said: str, other: str) -> None:
+    text = to_markdown_ci(compared(Verdict.PASS, same=same), 5)
+    assert "## Search: no worse than the baseline" in text
+    assert said in text
+    assert other not in text
+    assert "nothing" not in text
+
+
+def test_what_cannot_be_compared_says_why() -> None:
+    text = to_markdown_ci(
+        replace(
+            compared(Verdict.INCONCLUSIVE),
+            against=Against(
+                Verdict.INCONCLUSIVE, (), (), frozenset(), (), "files", "other judgements"
+            ),
+        ),
+        5,
     )
-    said = to_markdown_ci(replace(checked(Verdict.PASS), baseline=then, changed=("the code",)), 5)
-    assert "| own | 0.5000 | 0.4000 | +0.1000 |" in said
-    assert "Other than in the baseline: the code." in said
+    assert "## Search: not sure whether it is worse" in text
+    assert "other judgements" in text
+    assert "A baseline is missing" not in text
+
+
+def test_without_a_baseline_nothing_is_called_worse_or_not() -> None:
+    text = to_markdown_ci(checked(Verdict.PASS), 5)
+    assert "A baseline is missing: this run becomes one where it is kept." in text
+    assert replace(checked(Verdict.PASS), decisions=()).verdict is None
+
+
+@pytest.mark.parametrize(
+    ("step", "since", "whole"),
+    [
+        (Verdict.INCONCLUSIVE, Verdict.FAIL, Verdict.FAIL),
+        (Verdict.FAIL, Verdict.PASS, Verdict.FAIL),
+        (Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE),
+        (Verdict.PASS, Verdict.PASS, Verdict.PASS),
+    ],
+)
+def test_an_open_step_keeps_no_regression_back(
+    step: Verdict, since: Verdict, whole: Verdict
+) -> None:
+    found = replace(checked(step), against=compared(since).against)
+    assert found.verdict is whole
 
 
 NOTE = Annotation(Level.ERROR, "own loses", "q1: 1 → 0", "data\nq1", "data/queries.jsonl", 7)

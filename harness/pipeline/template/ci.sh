@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the build server runs, and what you can run: 0 promote, 1 hold, 2 bad input, 3 inconclusive.
+# What the build server runs, and what you can run: 0 no worse, 1 worse, 2 bad input, 3 inconclusive.
 # HARNESS is how the harness is called here, quoted as in a shell. Without it: the command harness, or that of .venv.
 # BASELINE is the folder out/ of the base branch, if there is one.
 set -euo pipefail
@@ -15,7 +15,5 @@ if [ -z "$${HARNESS:-}" ] && ! command -v harness >/dev/null; then
   fi
 fi
 eval "harness=($${HARNESS:-harness})"
-"$${harness[@]}" run --dataset data --arms $control,engine/own.toml --control $control --out out
-"$${harness[@]}" ci --from out --queries data/queries.jsonl $${BASELINE:+--baseline "$$BASELINE"}
-# To hold every arm against itself on the base branch as well, add this line without its #:
-# [ -z "$${BASELINE:-}" ] || "$${harness[@]}" regress --baseline "$$BASELINE" --from out
+"$${harness[@]}" run --dataset $data --engine $engine$control --out out
+"$${harness[@]}" ci --from out --queries $queries --inconclusive=warn $${BASELINE:+--baseline "$$BASELINE"}

@@ -1,4 +1,4 @@
-"""``stages.ci``: which queries lost, and what a file is called in its repository."""
+"""Which queries lost, and what a file is called in its repository."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import BadFile
 from harness.core.records import Query
-from harness.pipeline.report import lost, read, seen_from_root
+from harness.pipeline.ci import _decided, lost, seen_from_root
 from tests.make.runs import scores_of
 
 TEXTS = {name: Query(name, f"text of {name}") for name in "abcdef"}
@@ -59,4 +59,4 @@ def test_a_file_is_called_as_its_repository_does(
 def test_what_is_no_decision_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "decision.json").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(BadFile, match=r"decision\.json"):
-        read(tmp_path)
+        _decided(tmp_path / "decision.json", {}, "nDCG@10")

@@ -1,0 +1,1 @@
+"""Tests of harness.pipeline.ci and of the inputs that it records."""
