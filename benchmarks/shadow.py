@@ -9,8 +9,7 @@ two, and each way has one block a round, in an order that moves on by one each t
 next block everything is compared and written. All ways ask the same open control. A percentile is
 of a block, a ratio is to the control alone of the same round, and what stands in the table is the
 median over rounds with the lowest and the highest. "alone, again" is the same as "alone": no ratio
-says more than that one lets it. The last line is what the caller's path adds where the control
-does nothing at all.
+says more than that one lets it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from time import perf_counter_ns, sleep
 
 import numpy as np
 
-from harness.core.engine import Answer, Manifest, Searcher
+from harness.core.engine import Searcher
 from harness.corpus.prepared import Prepared
 from harness.shadow.comparison import Comparison, Shadowed
 from harness.shadow.settings import MILLION, Sampling, read_settings
@@ -70,49 +69,21 @@ def block(searcher: Searcher | Shadowed, texts: Sequence[str], gap_s: float) -> 
     return found
 
 
-class Nothing:
-    """A control that takes no time."""
-
-    manifest = Manifest("nothing", "1", 0, "", "")
-    _answer = Answer((), manifest.fingerprint)
-
-    def search(self, _: str, __: int) -> Answer:
-        return self._answer
-
-
-def path_ns(comparison: Comparison, calls: int) -> float:
-    """Median of what a call costs more in the shadow than without it."""
-    bare = Nothing()
-    shadowed = Shadowed(bare, comparison)
-    times = {False: list[int](), True: list[int]()}
-    for number in range(calls):
-        for way in (False, True) if number % 2 else (True, False):
-            searcher: Searcher | Shadowed = shadowed if way else bare
-            start = perf_counter_ns()
-            searcher.search("red fox", K)
-            times[way].append(perf_counter_ns() - start)
-        sleep(0.0005)
-    return statistics.median(times[True]) - statistics.median(times[False])
-
-
 def cell(ratios: Sequence[float]) -> str:
     """Median, lowest and highest."""
     return f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
 
 
-def report(times: dict[str, list[list[int]]], comparisons: dict[str, Comparison]) -> None:
+def report(times: dict[str, list[list[int]]]) -> None:
     """Print the ratios to the control alone."""
-    lines = ["| way | p50 | p99 | compared | shed |", "| --- | --- | --- | ---: | ---: |"]
+    lines = ["| way | p50 | p99 |", "| --- | --- | --- |"]
     for name in list(times)[1:]:
         ratios = [
             cell([np.percentile(own, part) / np.percentile(alone, part) for own, alone in
                   zip(times[name], times[ALONE], strict=True)])
             for part in (50, 99)
         ]  # fmt: skip
-        counts = comparisons[name].counts if name in comparisons else None
-        shed = sum(counts.shed.values()) if counts else 0
-        compared = counts.attempted - shed if counts else 0
-        lines.append(f"| {name} | {ratios[0]} | {ratios[1]} | {compared} | {shed} |")
+        lines.append(f"| {name} | {ratios[0]} | {ratios[1]} |")
     alone = np.concatenate(times[ALONE]) / 1e3
     last = f"\nalone: p50 {np.percentile(alone, 50):.0f} us, p99 {np.percentile(alone, 99):.0f} us"
     print(*lines, last, sep="\n")  # noqa: T201  the output
@@ -151,9 +122,7 @@ def main() -> None:
                     one.drain(60)
                 if number:
                     times[name].append(found)
-        report(times, comparisons)
-        added = path_ns(comparisons["every query"], 2_000)
-        print(f"added to the caller's path: {added / 1e3:.1f} us")  # noqa: T201
+        report(times)
 
 
 if __name__ == "__main__":

@@ -234,7 +234,8 @@ def mail_server(
         live, may_change = part("shadow", "commands"), switch_file is not None
         place = live.log_folder(project, served, shadow_log, switch(), may_change=may_change)
         if place is not None:
-            log = live.log_of(place, shadow_settings, layout)
+            log = live.log_of(place, shadow_settings, layout.root, layout.cache)
+            tell(f"what is served under shadow is compared in {place}")
             observed = partial(part("shadow", "mail").watched, log=log)
     serving = mail_service(layout, arm, project.cache, switch, observed, budget_ms=budget_ms)
     with ExitStack() as until_closed:

@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,18 +117,6 @@ class Alarm:
     note: str = ""
 
 
-class Monitor(Protocol):
-    """Looks at every attempt, in its order."""
-
-    def see(self, observation: Observation) -> None:
-        """Take one attempt."""
-        ...
-
-    def alarm(self) -> Alarm:
-        """Return how things stand."""
-        ...
-
-
 class Share:
     """The alarm on the mean of what attempts tell, which lies between ``least`` and 1."""
 
@@ -223,8 +211,7 @@ NO_SLICE = "(no slice)"
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """By how much two windows differ, and how often chance alone does as much."""
 
     size: float
@@ -318,6 +305,9 @@ def mix(bound: WindowBound, watch: Watched) -> Windows[str]:
         lambda observation: " + ".join(sorted(observation.slices)) or NO_SLICE,
         change,
     )
+
+
+Monitor = Share | Windows[float] | Windows[str]
 
 
 def monitors(bounds: Bounds) -> tuple[Monitor, ...]:

@@ -24,7 +24,7 @@ from harness.shadow.page import Both, side_by_side
 from harness.shadow.record import Divergence, Observation, Seen
 from harness.shadow.settings import read_bounds, read_suppressions
 from harness.shadow.summary import Summary
-from harness.shadow.words import LogState, troubles
+from harness.shadow.words import LogState
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,16 +147,7 @@ class Watched(Shown):
 
     def blocks(self) -> Iterable[Block]:
         """Return the headline, and the tables that are not empty."""
-        yield Text(f"{shadow_words.headline(self.found)} {shadow_words.span(self.kept)}")
-        tables = (
-            shadow_words.tally(self.kept),
-            shadow_words.estimates(self.kept),
-            shadow_words.classes(self.kept, by_slice=True),
-            shadow_words.alarms(self.found),
-            shadow_words.divergences(self.found, LISTED, text=QUERY),
-            troubles(self.kept),
-        )
-        yield from (table for table in tables if table.rows)
+        return shadow_words.overview(self.found, LISTED, text=QUERY, narrow=False)
 
 
 ATTEMPT = ("number", "writer", "at", "query", "slices", "outcome", "reason")

@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from time import sleep
@@ -37,8 +36,7 @@ from harness.core.printable import counted, one_line
 from harness.core.printable import many as count_of
 
 if TYPE_CHECKING:
-    from harness.pipeline.layout import Layout
-    from harness.report.doc import Block, Section, Table
+    from harness.report.doc import Block, Section
     from harness.shadow.comparison import ShadowLog
     from harness.shadow.divergences import Again, Standing
     from harness.shadow.stage import Ran
@@ -67,14 +65,6 @@ ReadingFile = Annotated[
 Server = Annotated[str, typer.Option(help="Address of a server; of MCP, or a command.")]
 BOUNDS, REGISTER = Path("policy", "watch.toml"), Path("policy", "accepted.toml")
 SETTINGS = Path("policy", "shadow.toml")
-
-
-def own_log(folder: Path, *reads: Path | None) -> None:
-    """Make ``folder`` one of a log, which may be there and grow, and refuse any other."""
-    from harness.core.folders import SHADOW_LOG
-    from harness.shadow.log import is_log
-
-    own(folder, SHADOW_LOG, *reads, known=is_log)
 
 
 def bounds_file(given: Path | None) -> Path:
@@ -114,14 +104,15 @@ def log_folder(
     return project.place / FOLDER / arm.name
 
 
-def log_of(folder: Path, settings: Path | None, layout: Layout) -> ShadowLog:
+def log_of(folder: Path, settings: Path | None, *reads: Path | None) -> ShadowLog:
     """Make the folder one of a log, and read what the comparison may cost."""
+    from harness.core.folders import SHADOW_LOG
     from harness.shadow.comparison import ShadowLog
+    from harness.shadow.log import is_log
     from harness.shadow.settings import read_settings
 
     given = settings_file(settings)
-    own_log(folder, layout.root, layout.cache, given)
-    tell(f"what is served under shadow is compared in {folder}")
+    own(folder, SHADOW_LOG, *reads, given, known=is_log)
     return ShadowLog(folder, read_settings(given))
 
 
@@ -159,20 +150,18 @@ def receive(
     Example: harness shadow receive --control http://127.0.0.1:9200 --candidate
     http://127.0.0.1:9201 --reading examples/shadow/http.toml --out out/shadow --port 9400
     """
-    from harness.shadow.comparison import ShadowLog
     from harness.shadow.receiver import Asking, shadow_receive
-    from harness.shadow.settings import http_reading, read_settings
+    from harness.shadow.settings import http_reading
 
-    settings_of = settings_file(shadow_settings)
-    how, settings = http_reading(reading), read_settings(settings_of)
-    own_log(to, reading, candidate_reading, settings_of)
+    how = http_reading(reading)
+    log = log_of(to, shadow_settings, reading, candidate_reading)
     counts, dropped = shadow_receive(
         control,
         candidate,
         readings=(how, http_reading(candidate_reading) if candidate_reading else how),
         address=(host, port),
-        asking=Asking(per_second, workers, repeat, client_header, settings.sampling),
-        log=ShadowLog(to, settings),
+        asking=Asking(per_second, workers, repeat, client_header, log.settings.sampling),
+        log=log,
         ready=lambda url: tell(f"serving {url}"),
     )
     return said(
@@ -210,13 +199,10 @@ def mcp(
     Example: harness shadow mcp --control http://127.0.0.1:8765/mcp --candidate
     http://127.0.0.1:8766/mcp --reading examples/shadow/mcp.toml --out out/shadow --http 8080
     """
-    from harness.shadow.comparison import ShadowLog
     from harness.shadow.mcp import McpServer, shadow_mcp, token_for
-    from harness.shadow.settings import read_reading, read_settings
+    from harness.shadow.settings import read_reading
 
-    settings_of = settings_file(shadow_settings)
-    own_log(to, reading, settings_of)
-    how, log = read_reading(reading), ShadowLog(to, read_settings(settings_of))
+    how, log = read_reading(reading), log_of(to, shadow_settings, reading)
     tokens = (
         token_for(control_token, os.environ.get("HARNESS_CONTROL_TOKEN")),
         token_for(candidate_token, os.environ.get("HARNESS_CANDIDATE_TOKEN")),
@@ -269,29 +255,26 @@ def run(
     from harness.corpus import beir
     from harness.corpus.prepared import Prepared
     from harness.shadow import stage
-    from harness.shadow.comparison import ShadowLog
     from harness.shadow.http import recorded
-    from harness.shadow.settings import http_reading, read_settings
+    from harness.shadow.settings import http_reading
 
     project = Project.here()
     layout = project.layout(dataset)
     if titles and queries:
         raise HarnessError("--titles and --queries exclude each other; leave one of them out")
-    settings_of = settings_file(shadow_settings)
-    own_log(to, layout.root, layout.cache, queries, reading, settings_of)
-    settings = read_settings(settings_of)
+    log = log_of(to, shadow_settings, layout.root, layout.cache, queries, reading)
     if queries and reading:
         asked = tuple(recorded(queries, http_reading(reading)))
     elif queries:
         asked = tuple(beir.queries(queries))
     else:
         own = stage.titles(layout) if titles else Prepared.open(layout.data).queries()
-        asked = stage.mixed(own, settings.sampling.seed)
+        asked = stage.mixed(own, log.settings.sampling.seed)
     ran = stage.shadow_run(
         layout,
         (control, candidate),
         project.cache,
-        ShadowLog(to, settings),
+        log,
         asked,
         count=count or len(asked),
         k=k or project.params.replay.k,
@@ -505,31 +488,12 @@ def code(shadowed: LogState) -> int:
     return CODES["inconclusive"] if shadowed.early else 0
 
 
-def screen(shadowed: LogState, *, top: int) -> Section:
+def screen(state: LogState, *, top: int) -> Section:
     """Show how things stand; ``top`` is the number of diverging queries shown."""
-    from harness.report.doc import Section, Text
-    from harness.shadow import words as shadow_words
+    from harness.report.doc import Section
+    from harness.shadow.words import overview
 
-    summary = shadowed.summary
-    bad = "bad" if shadowed.raised else "open" if shadowed.judged.blocking else "good"
-    tables = [
-        shadow_words.tally(summary),
-        shadow_words.estimates(summary),
-        _without_notes(shadow_words.alarms(shadowed)),
-        shadow_words.classes(summary, by_slice=False),
-        shadow_words.divergences(shadowed, top, text=WATCH_QUERY),
-        *(wrong for wrong in (shadow_words.troubles(summary),) if wrong.rows),
-    ]
-    first = Text(shadow_words.headline(shadowed), bad)
-    return Section("", (first, Text(shadow_words.span(summary), "about"), *tables))
-
-
-def _without_notes(found: Table) -> Table:
-    """Leave out what stands beside the names of rows, so that a narrow terminal has room."""
-    from harness.report.doc import Cell
-
-    rows = tuple((Cell(row[0].text), *row[1:]) for row in found.rows)
-    return replace(found, rows=rows)
+    return Section("", tuple(overview(state, top, text=WATCH_QUERY, narrow=True)))
 
 
 @command(live)

@@ -378,7 +378,7 @@ class Shadowed:
             raise
         except BaseException as exc:  # a panic of a Rust engine is no Exception
             elapsed_ns = perf_counter_ns() - start
-            self._offer(Served(text, k, params, None, _said(exc), elapsed_ns, generation, client))
+            self._offer(Served(text, k, params, None, told(exc), elapsed_ns, generation, client))
             raise
         elapsed_ns = perf_counter_ns() - start
         self._offer(Served(text, k, params, answer, "", elapsed_ns, generation, client))
@@ -399,14 +399,6 @@ class _Careful:
             return self._generation()
         except Exception:  # noqa: BLE001  must not reach who is served
             return ""
-
-
-def _said(exc: BaseException) -> str:
-    """Name an exception, also one that cannot be told."""
-    try:
-        return told(exc)
-    except Exception:  # noqa: BLE001  must not reach who is served
-        return type(exc).__name__
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,18 +133,14 @@ class Suppressions(BaseModel):
             found.setdefault(entry.query, []).append(entry)
         return found
 
-    def fitting(self, kind: Class, slices: Collection[str], query: str) -> Iterable[Accepted]:
-        """Return the entries that are about a divergence, those of its query first."""
-        known = self._by_query
-        named = known.get(query, []) if query else []
-        return (e for e in [*named, *known.get("", [])] if e.fits(kind, slices, query))
-
     def standing(
         self, kind: Class, slices: Collection[str], query: str, *, today: date
     ) -> Standing:
         """Return whether a divergence is accepted on the day ``today`` (UTC)."""
         said = Standing.OPEN
-        for entry in self.fitting(kind, slices, query):
+        known = self._by_query
+        about = [*(known.get(query, []) if query else []), *known.get("", [])]
+        for entry in (one for one in about if one.fits(kind, slices, query)):
             if today <= entry.until:
                 return Standing.ACCEPTED
             said = Standing.EXPIRED

@@ -32,6 +32,7 @@ from harness.shadow.server import (
     RequestTable,
     Told,
     Unreadable,
+    known,
     unit,
 )
 from harness_engines import registry
@@ -309,9 +310,7 @@ class ArmReading(Reading):
             found = self._reader.generation_of(answer)
         except NoAnswer as exc:
             raise Unreadable(str(exc)) from None
-        if not isinstance(found, int | str) or isinstance(found, bool) or found == "":
-            raise Unreadable(f"the answer's generation is {found!r}, no number and no text")
-        return found
+        return known(found)
 
     def headers(self) -> Mapping[str, str]:
         return filled(self.settings.headers).values

@@ -15,6 +15,8 @@ from time import monotonic_ns
 from typing import Generic, NamedTuple, Self
 from uuid import uuid4
 
+from pydantic import TypeAdapter
+
 from harness.agreement import Tally, tally
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
@@ -64,15 +66,12 @@ def read_engines(folders: Sequence[Path]) -> Between:
 
 
 def _read_engines(file: Path) -> Between:
-    hint = "Remove it: the pages then name no engine"
     try:
-        known = json_file(file)
-        between = Between(known["control"], known["candidate"])
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise BadFile(file, f"does not name two engines ({exc!r})", hint) from exc
-    if not all(isinstance(name, str) for name in between):
-        raise BadFile(file, "does not name two engines", hint)
-    return between
+        known = TypeAdapter(dict[str, str]).validate_python(json_file(file), strict=True)
+        return Between(known["control"], known["candidate"])
+    except (OSError, ValueError, KeyError) as exc:
+        hint = "Remove it: the pages then name no engine"
+        raise BadFile(file, f"does not name two engines ({type(exc).__name__})", hint) from exc
 
 
 class Once:

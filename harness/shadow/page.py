@@ -15,7 +15,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from harness.core.printable import counted, one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.report import html
 from harness.report.doc import (
     Block,
     Card,
@@ -213,24 +212,6 @@ WORST = (
 )
 
 
-def to_page(
-    shadowed: LogState,
-    divergences: Mapping[tuple[str, int], Divergence],
-    percentiles: Percentiles,
-    *,
-    today: date,
-    top: int,
-    commands: Sequence[str],
-) -> str:
-    """Write the page; the same bytes for the same log, register and day.
-
-    ``divergences`` holds those of the first ``top`` queries at least, by writer and number;
-    ``percentiles`` by arm and name, nanoseconds.
-    """
-    sides = side_by_side(shadowed.judged.standing[:top], divergences)
-    return html.to_page(document(shadowed, sides, percentiles, today, commands))
-
-
 def document(
     shadowed: LogState,
     sides: Sequence[Both],
@@ -238,7 +219,10 @@ def document(
     today: date,
     commands: Sequence[str],
 ) -> Section:
-    """Describe the state of a log, the answer first."""
+    """Describe the state of a log, the answer first; the same for the same log, register and day.
+
+    ``percentiles`` are by arm and name, nanoseconds.
+    """
     summary, words = shadowed.summary, shadow_words
     tracks = sequences("sequences", {name: one.points for name, one in summary.tracks.items()})
     timed = {arm: summary.elapsed_ns(arm) for arm in ALARM_ARMS}

@@ -146,8 +146,11 @@ def clean(text: str) -> str:
 
 
 def told(exc: BaseException) -> str:
-    """Name an exception and what it says."""
-    return clean(f"{type(exc).__name__}: {exc}")[:LONGEST]
+    """Name an exception and what it says, where that can be said."""
+    try:
+        return clean(f"{type(exc).__name__}: {exc}")[:LONGEST]
+    except Exception:  # noqa: BLE001  must not reach who is served
+        return type(exc).__name__
 
 
 def trouble(

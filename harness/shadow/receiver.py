@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from functools import partial
-from itertools import chain
-from queue import SimpleQueue
+from queue import Full, Queue
 from threading import Lock, Thread
 from time import monotonic, perf_counter_ns
 from typing import Any, NamedTuple
@@ -33,8 +32,8 @@ from harness.shadow.pair import Served, told
 from harness.shadow.server import Reading
 from harness.shadow.settings import MILLION, Sampling
 
-MOST_ITEMS = 10_000
-MOST_BYTES = 64 << 20
+MOST_WAITING = 1_000
+"""Requests that wait to be asked about; with the bound on each, of their memory too."""
 DRAIN_S = 10.0
 FULL = "too many requests wait"
 TOO_FAST = "above the limit of requests a second"
@@ -59,48 +58,6 @@ class Mirrored(NamedTuple):
     def name(self) -> str:
         """Method and path, as a file names the requests that are compared."""
         return f"{self.method} {unquote(self.target.partition('?')[0])}"
-
-    @property
-    def size(self) -> int:
-        """Bytes that it takes while it waits."""
-        return len(self.body) + len(self.target) + sum(map(len, chain(*self.headers.items())))
-
-
-class Backlog:
-    """Takes requests without waiting, and gives them in order."""
-
-    def __init__(self, items: int = MOST_ITEMS, size: int = MOST_BYTES) -> None:
-        self._most_items, self._most_bytes = items, size
-        self._queue: SimpleQueue[Mirrored | None] = SimpleQueue()
-        self._items = self._bytes = 0
-        self._lock = Lock()
-
-    def put(self, request: Mirrored) -> bool:
-        """Take a request; False without room for it.
-
-        One that is larger than all the room is taken while nothing else waits.
-        """
-        with self._lock:
-            crowded = self._items and self._bytes + request.size > self._most_bytes
-            if crowded or self._items >= self._most_items:
-                return False
-            self._items += 1
-            self._bytes += request.size
-        self._queue.put(request)
-        return True
-
-    def end(self) -> None:
-        """Make ``get`` return None after all that waits."""
-        self._queue.put(None)
-
-    def get(self) -> Mirrored | None:
-        """Wait for the next request; None is the end."""
-        request = self._queue.get()
-        if request is not None:
-            with self._lock:
-                self._items -= 1
-                self._bytes -= request.size
-        return request
 
 
 class Asking(NamedTuple):
@@ -132,7 +89,7 @@ class Receiver:
         self._compared = frozenset(reading.request.compared)
         self._forwarded = frozenset(map(str.lower, reading.request.forwarded))
         self._pace = Pace(asking.per_second)
-        self._backlog = Backlog()
+        self._waiting: Queue[Mirrored | None] = Queue(MOST_WAITING)
         self._counting = Lock()
         self._received = self._asked = 0
         self.dropped: Counter[str] = Counter()
@@ -143,11 +100,8 @@ class Receiver:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve as an ASGI application: 204 for every request, before any work."""
-        if scope["type"] == "lifespan":
-            await _live(receive, send)
-            return
         if scope["type"] != "http":
-            return
+            return  # nothing is opened and closed with the server
         request = await _read(scope, receive, self._reading.bounds.request_bytes)
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
@@ -165,13 +119,16 @@ class Receiver:
             self._drop(f"a request of more than {most} bytes")
         elif not self._pace.takes():
             self._drop(TOO_FAST)
-        elif not self._backlog.put(request):
-            self._drop(FULL)
+        else:
+            try:
+                self._waiting.put_nowait(request)
+            except Full:
+                self._drop(FULL)
 
     def close(self) -> None:
         """Ask about what waits, and end."""
         for _ in self._threads:
-            self._backlog.end()
+            self._waiting.put(None)
         for thread in self._threads:
             thread.join()
 
@@ -184,7 +141,7 @@ class Receiver:
         self._comparison.fault(EvidenceError(why))
 
     def _work(self) -> None:
-        while (request := self._backlog.get()) is not None:
+        while (request := self._waiting.get()) is not None:
             try:
                 self._ask(request)
             except Exception as exc:  # noqa: BLE001  counted in the log with its cause
@@ -309,11 +266,3 @@ async def _read(scope: Scope, receive: Receive, most: int) -> Mirrored:
     raw = scope["raw_path"] + (b"?" + query if query else b"")
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     return Mirrored(scope["method"], quote_from_bytes(raw, PRINTABLE), headers, bytes(body))
-
-
-async def _live(receive: Receive, send: Send) -> None:
-    while True:
-        kind = (await receive())["type"]
-        await send({"type": f"{kind}.complete"})
-        if kind == "lifespan.shutdown":
-            return

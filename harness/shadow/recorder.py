@@ -63,10 +63,8 @@ class _Both(NamedTuple):
     """What moved during the pair; empty where nothing did."""
 
 
-class _Verdict(NamedTuple):
-    outcome: Class
-    jaccard: float | None
-    rbo: float | None
+Verdict = tuple[Class, float | None, float | None]
+"""Class, Jaccard and RBO; both None where the two were not compared."""
 
 
 def judged(
@@ -79,7 +77,8 @@ def judged(
     found = Judged([], [], [])
     for k, group in by_k.items():
         again = _repeated(group, k, persistence)
-        for both, verdict in zip(group, _verdicts(group, k, persistence), strict=True):
+        verdicts = _verdicts(group, k, persistence)
+        for both, (outcome, shared, order) in zip(group, verdicts, strict=True):
             attempt, served = both.attempt, both.attempt.served
             same: dict[str, Any] = {
                 "number": attempt.number,
@@ -87,23 +86,23 @@ def judged(
                 "at": attempt.at,
                 "served": attempt.order,
                 "slices": tuple(slices(served.text, served.params)) if slices else (),
-                "outcome": verdict.outcome,
+                "outcome": outcome,
                 "k": k,
             }
             found.observations.append(
                 Observation(
                     **same,
                     query=query_key(clean(served.text), served.params),
-                    reason=_reason(both, verdict.outcome)[:SHORT],
+                    reason=_reason(both, outcome)[:SHORT],
                     control=_seen(both.control),
                     candidate=_seen(both.candidate),
-                    jaccard=verdict.jaccard,
-                    rbo=verdict.rbo,
+                    jaccard=shared,
+                    rbo=order,
                     client=served.client,
                     again=again.get(attempt.number),
                 )
             )
-            if verdict.outcome in DIVERGING:
+            if outcome in DIVERGING:
                 found.divergences.append(
                     Divergence(
                         **same,
@@ -113,7 +112,7 @@ def judged(
                         params=served.params,
                     )
                 )
-            found.degradations.extend(_degradations(both, verdict.outcome, writer))
+            found.degradations.extend(_degradations(both, outcome, writer))
     found.degradations.extend(_shed(attempts, writer))
     return found
 
@@ -129,7 +128,7 @@ def _both(attempt: Attempt) -> _Both:
     return _Both(attempt, control, candidate, "; ".join(moved))
 
 
-def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[_Verdict]:
+def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[Verdict]:
     ids = [str(both.attempt.number) for both in group]
     control = Run.of("control", map(_row, ids, (both.control for both in group)))
     candidate = Run.of("candidate", map(_row, ids, (both.candidate for both in group)))
@@ -140,7 +139,7 @@ def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[_Verdi
     overlaps = _each(jaccard(runs, k))
     orders = _each(rbo(runs, k, persistence))
     return [
-        _Verdict(outcome, None, None) if outcome in UNCOMPARED else _Verdict(outcome, a, b)
+        (outcome, None, None) if outcome in UNCOMPARED else (outcome, a, b)
         for outcome, a, b in zip(classes, overlaps, orders, strict=True)
     ]
 
@@ -154,7 +153,7 @@ def _repeated(group: Sequence[_Both], k: int, persistence: float) -> dict[int, C
             second = of_control(served._replace(answer=served.again), attempt.after)
             twice.append(_Both(attempt._replace(shed=""), both.control, second, stale=""))
     found = _verdicts(twice, k, persistence) if twice else []
-    return {both.attempt.number: one.outcome for both, one in zip(twice, found, strict=True)}
+    return {both.attempt.number: outcome for both, (outcome, *_) in zip(twice, found, strict=True)}
 
 
 def _row(query_id: str, side: LoggedAnswer) -> Row:

@@ -168,9 +168,7 @@ class Reading(_Table):
             found = pointed(answer, self.answer.generation)
         except UnresolvedPointer as exc:
             raise Unreadable(f"the answer's generation: {exc}") from None
-        if not isinstance(found, int | str) or isinstance(found, bool) or found == "":
-            raise Unreadable(f"the answer's generation is {found!r}, no number and no text")
-        return found
+        return known(found)
 
     def _list(self, answer: Any, k: int) -> list[Any]:  # noqa: ANN401  any JSON
         found = pointed(answer, self.answer.hits)
@@ -212,6 +210,13 @@ class Reading(_Table):
     def manifest(self, kind: str, server: str) -> Manifest:
         """Name a server that is read in this way; no one knows what it holds."""
         return Manifest(kind, server, 0, "", of_json(self.model_dump()))
+
+
+def known(generation: object) -> int | str:
+    """Check what a server says of the state of its index."""
+    if isinstance(generation, bool) or not isinstance(generation, int | str) or generation == "":
+        raise Unreadable(f"the answer's generation is {generation!r}, no number and no text")
+    return generation
 
 
 def unit(raw: float) -> float:

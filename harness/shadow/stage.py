@@ -26,6 +26,7 @@ from harness.pipeline.index import check_index
 from harness.pipeline.layout import Layout
 from harness.pipeline.receipts import check_corpus, check_same, read_manifest
 from harness.replay.drive import observe
+from harness.report import html
 from harness.report.rounding import estimate_for_json
 from harness.shadow import log
 from harness.shadow.alarms import ARMS
@@ -41,7 +42,7 @@ from harness.shadow.divergences import (
     questions,
 )
 from harness.shadow.log import Between, Follower, records
-from harness.shadow.page import to_page
+from harness.shadow.page import document, side_by_side
 from harness.shadow.pair import clean
 from harness.shadow.record import Divergence, query_key
 from harness.shadow.recorder import Slices
@@ -263,7 +264,8 @@ def shadow_report(
     wanted = {(trace.writer, trace.number) for trace, _ in found.judged.standing[:top]}
     written = Written(out / "index.html", out / "shadow.json", found)
     times = _percentiles(found.summary)
-    page = to_page(found, _those(folders, wanted), times, today=today, top=top, commands=commands)
+    sides = side_by_side(found.judged.standing[:top], _those(folders, wanted))
+    page = html.to_page(document(found, sides, times, today, commands))
     said = {
         arm: {name: estimate_for_json(value) for name, value in row.items()}
         for arm, row in times.items()

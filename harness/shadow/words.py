@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 from harness.core.printable import counted, one_line
 from harness.core.scores import Estimate
-from harness.report.doc import Cell, Num, Table, Value, table
+from harness.report.doc import Block, Cell, Num, Table, Text, Value, table
 from harness.report.rounding import estimate_for_json, for_json, moved, number, share, watched
 from harness.shadow.alarms import ARMS, Alarm, State
 from harness.shadow.divergences import BLOCKING, Judged, Standing, Suppressions, Trace
@@ -71,6 +71,23 @@ class LogState:
         """Whether nothing was compared yet, or an alarm has too little to go by."""
         states = {one.state for one in self.summary.alarms}
         return State.EARLY in states or not self.summary.tally.compared
+
+
+def overview(state: LogState, top: int, *, text: int, narrow: bool) -> Iterator[Block]:
+    """Show how things stand, with the worst ``top`` queries, of each so many characters."""
+    summary = state.summary
+    tone = "bad" if state.raised else "open" if state.judged.blocking else "good"
+    yield Text(headline(state), tone)
+    yield Text(span(summary), "about")
+    tables = (
+        tally(summary),
+        estimates(summary),
+        alarms(state, narrow=narrow),
+        classes(summary, by_slice=not narrow),
+        divergences(state, top, text=text),
+        troubles(summary),
+    )
+    yield from (one for one in tables if one.rows)
 
 
 def moment(at: int) -> str:
@@ -183,15 +200,15 @@ def classes(summary: Summary, *, by_slice: bool) -> Table:
     )  # fmt: skip
 
 
-def alarms(shadowed: LogState) -> Table:
-    """Show every alarm, the raised ones first."""
+def alarms(shadowed: LogState, *, narrow: bool = False) -> Table:
+    """Show every alarm, the raised ones first; without what it is about on a narrow terminal."""
     order = (State.RAISED, State.EARLY, State.QUIET)
     return table(
         "Alarms",
         ("alarm", "state", "measured", "bound", "since attempt"),
         (
             (
-                Cell(f"{one.name} {one.arm}".strip(), one.about),
+                Cell(f"{one.name} {one.arm}".strip(), "" if narrow else one.about),
                 one.state.upper() if one.state is State.RAISED else one.state,
                 _measured(one), Num(one.bound), "" if one.since is None else one.since,
             )

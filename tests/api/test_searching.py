@@ -433,8 +433,8 @@ def test_the_denominators_add_up_and_come_first(log: Watched) -> None:
     order = [
         "Request accounting",
         "How sure",
-        "Attempts by class",
         "Alarms",
+        "Attempts by class",
         "that diverge",
     ]
     assert sorted(order, key=page.index) == order

@@ -162,11 +162,11 @@ ELSEWHERE = {
     ),
     "harness shadow receive": Elsewhere(
         SERVER + "two servers and clients over sockets",
-        "tests/cli/test_shadow.py::test_mirrored_queries_are_in_the_log_and_a_stop_loses_none",
+        "tests/cli/test_shadow_servers.py::test_mirrored_queries_are_in_the_log_and_a_stop_loses_none",
     ),
     "harness shadow mcp": Elsewhere(
         SERVER + "two servers and a client",
-        "tests/cli/test_shadow.py::test_over_http_a_client_sees_the_control_and_the_log_sees_both",
+        "tests/cli/test_shadow_servers.py::test_over_http_a_client_sees_the_control_and_the_log_sees_both",
     ),
     "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": BESIDE,
     "harness run --dataset python-docs --arms fts5,examples/http_engine/http.toml": BY_FILE,

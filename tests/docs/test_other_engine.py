@@ -95,7 +95,7 @@ def test_it_keeps_the_contract_as_tests_of_ones_own(tmp_path: Path, collection: 
 
 
 @pytest.mark.whole(
-    "tests/cli/test_shadow.py::test_mirrored_queries_are_in_the_log_and_a_stop_loses_none"
+    "tests/cli/test_shadow_servers.py::test_mirrored_queries_are_in_the_log_and_a_stop_loses_none"
 )
 def test_it_is_shadowed_from_the_same_file(tmp_path: Path, collection: Path) -> None:
     half = tmp_path / "half.jsonl"

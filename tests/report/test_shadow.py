@@ -13,12 +13,13 @@ import pytest
 from harness.agreement import Class
 from harness.core.run import Status
 from harness.core.scores import Estimate
+from harness.report import html
 from harness.report.doc import Table, Text
 from harness.shadow import page as shadow_page
 from harness.shadow import words as shadow_words
 from harness.shadow.divergences import Accepted, Judged, Standing, Suppressions
 from harness.shadow.log import Between
-from harness.shadow.page import side_by_side, to_page
+from harness.shadow.page import document, side_by_side
 from harness.shadow.record import Degradation, Divergence, Kind
 from harness.shadow.summary import Point, Summary
 from harness.shadow.words import LogState, to_json, troubles
@@ -62,7 +63,8 @@ def divergences() -> dict[tuple[str, int], Divergence]:
 
 def page(shown: LogState) -> str:
     times = {"control": {"p50": Estimate(1e6, 0.9e6, 1.1e6, 102), "p99": None}}
-    return to_page(shown, divergences(), times, today=TODAY, top=5, commands=(HOSTILE,))
+    sides = side_by_side(shown.judged.standing, divergences())
+    return html.to_page(document(shown, sides, times, TODAY, (HOSTILE,)))
 
 
 def empty() -> LogState:
@@ -107,7 +109,7 @@ def test_the_same_log_gives_the_same_bytes() -> None:
 
 
 def test_an_empty_log_makes_a_page_that_says_so() -> None:
-    text = Reader(to_page(empty(), {}, {}, today=TODAY, top=5, commands=())).text
+    text = Reader(html.to_page(document(empty(), (), {}, TODAY, ()))).text
     assert "No attempt was written down yet." in text
     assert "Nothing was compared yet." in text
     assert "No pair was timed yet." in text
@@ -177,10 +179,8 @@ def test_an_arm_without_hits_says_why(status: Status, error: str, says: str) -> 
 def test_a_divergence_that_is_not_in_the_log_is_no_error() -> None:
     (first, *_) = side_by_side(found().judged.standing, {})
     assert first.divergence is None
-    assert (
-        "The log does not hold this divergence."
-        in Reader(to_page(found(), {}, {}, today=TODAY, top=1, commands=())).text
-    )
+    (_, missing) = first.shown().blocks
+    assert missing == Text("The log does not hold this divergence.", "instead")
 
 
 def test_sequences_are_drawn_with_unbounded_ends() -> None:

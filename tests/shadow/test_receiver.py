@@ -21,6 +21,7 @@ from harness.shadow import receiver
 from harness.shadow.comparison import Comparison, Counts, ShadowLog
 from harness.shadow.http import SENT_BY_US, check_address, http_candidate, http_searcher
 from harness.shadow.receiver import (
+    FULL,
     LOOPED,
     NOT_COMPARED,
     NOT_SAMPLED,
@@ -348,6 +349,32 @@ def test_what_is_dropped_is_counted_exactly(made: Comparison) -> None:
     assert found.tally.attempted + dropped[TOO_FAST] == 20
     assert sum(one.times for one in found.degradations
                if one.kind is Kind.NOT_TAKEN) == dropped[TOO_FAST]  # fmt: skip
+
+
+def test_more_than_may_wait_is_dropped_and_what_waits_is_asked(
+    made: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver, "MOST_WAITING", 3)
+    asked, go_on = Event(), Event()
+
+    def waits(sent: Sent) -> Sent:
+        asked.set()
+        go_on.wait(30)
+        return sent
+
+    with (
+        listening(Server(waits)) as url,
+        http_searcher(url, READING, {}) as control,
+    ):
+        receives = Receiver(READING, control, made, ALL._replace(workers=1))
+        receives.take(SEARCH)
+        assert asked.wait(30)
+        for _ in range(5):
+            receives.take(SEARCH)
+        go_on.set()
+        receives.close()
+        assert settled(made, attempts=4).tally.attempted == 4
+    assert receives.dropped == {FULL: 2}
 
 
 def test_a_pace_keeps_its_rate() -> None:
