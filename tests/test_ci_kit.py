@@ -1,11 +1,14 @@
-"""The action for GitHub and the template for GitLab, read as their servers would, without one."""
+"""The kit of CI: templates, and their steps in a shell."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -149,3 +152,212 @@ def test_what_is_kept_is_enough_to_compare_with() -> None:
     reports = job["artifacts"]["reports"]
     assert reports["junit"].endswith("/out/junit.xml")
     assert reports["codequality"].endswith(f"/out/{QUALITY}")
+
+
+BY_DIGEST = re.compile(r"uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
+AS_GITHUB_DOES = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
+GH = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >> "$CALLS"
+case "$*" in
+  *--paginate*) printf '%s' "$OLD" ;;
+  "run list"*) printf '%s' "$RUN" ;;
+  "run download"*) mkdir -p "${!#}" && touch "${!#}/decision.json" ;;
+esac
+exit "${GH_FAILS:-0}"
+"""
+GIT = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >> "$CALLS"
+"""
+PYTHON = """#!/usr/bin/env bash
+if [ "$1 $2" = "-m pip" ]; then printf '%s\\n' "$*" >> "$CALLS"; else exec "$REAL" "$@"; fi
+"""
+CURL = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >> "$CALLS"
+[ -n "$ARCHIVE" ] && cp "$ARCHIVE" before.zip
+"""
+
+
+class Ran(NamedTuple):
+    """What a step did."""
+
+    code: int
+    said: str
+    calls: str
+    """Command lines that reached a stand-in."""
+    output: str
+    """What the step wrote for later ones."""
+
+
+def ran(folder: Path, text: str, **env: str) -> Ran:
+    """Run a script in ``folder``, where ``gh``, ``git``, ``curl`` and pip are stand-ins."""
+    tools = folder / "tools"
+    tools.mkdir(exist_ok=True)
+    for name, body in {"gh": GH, "git": GIT, "curl": CURL, "python3": PYTHON}.items():
+        (tools / name).write_text(body)
+        (tools / name).chmod(0o755)
+    for name in ("calls", "output"):
+        (folder / name).write_text("")
+    given = {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "CALLS": str(folder / "calls"),
+        "REAL": sys.executable,
+        "GITHUB_OUTPUT": str(folder / "output"),
+        **dict.fromkeys(("OLD", "RUN", "ARCHIVE"), ""),
+        **env,
+    }
+    done = subprocess.run(
+        [*AS_GITHUB_DOES, text], cwd=folder, env=given, capture_output=True, text=True, check=False
+    )
+    said = done.stdout + done.stderr
+    return Ran(
+        done.returncode, said, (folder / "calls").read_text(), (folder / "output").read_text()
+    )
+
+
+def step(saying: str) -> str:
+    """Give the script of the one step of the action that says this."""
+    (found,) = [s["run"] for s in action()["runs"]["steps"] if saying in s.get("run", "")]
+    return str(found)
+
+
+def project(folder: Path, script: str) -> Path:
+    """Put a project into ``folder`` whose ``ci.sh`` is this."""
+    to = folder / "mine"
+    to.mkdir(exist_ok=True)
+    (to / "ci.sh").write_text(f"cd mine\n{script}\n")
+    return to
+
+
+@pytest.mark.parametrize(
+    "path", [GITHUB, ROOT / "harness" / "pipeline" / "template" / "github.yml"]
+)
+def test_what_is_taken_from_others_is_pinned_by_its_digest(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    used = [line.strip(" -") for line in text.splitlines() if "uses:" in line]
+    assert used
+    for line in used:
+        assert BY_DIGEST.fullmatch(line) or line == "uses: $action$inputs", line
+
+
+def test_the_page_shows_the_workflow_that_is_made() -> None:
+    """``docs/ci.md`` names the same digest, permissions and inputs as the template."""
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    (block,) = [b for b in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if ACTION in b]
+    made = yaml.safe_load((GITHUB.parents[2] / "harness/pipeline/template/github.yml").read_text())
+    shown = yaml.safe_load(block)
+    assert shown["permissions"] == made["permissions"]
+    assert shown["steps"][:2] == made["jobs"]["search"]["steps"][:2]
+    assert set(shown["steps"][2]["with"]) <= set(action()["inputs"])
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_the_action_ends_as_the_script_does(tmp_path: Path, code: int) -> None:
+    project(tmp_path, f'echo "$HARNESS, $BASELINE"; exit {code}')
+    env = {"FOLDER": "mine", "SCRIPT": "ci.sh", "BASELINE": "/b"}
+    judged = ran(tmp_path, step('bash "$FOLDER/$SCRIPT"'), **env)
+    assert judged.code == 0
+    assert judged.said == "python3 -m harness, /b\n"
+    assert judged.output == f"code={code}\n"
+    assert ran(tmp_path, step('exit "$CODE"'), CODE=str(code)).code == code
+
+
+@pytest.mark.parametrize(
+    ("install", "given"), [("", "/a/ci/github/../.."), ("search-harness==9", "search-harness==9")]
+)
+def test_the_action_installs_its_own_tag_or_what_is_named(
+    tmp_path: Path, install: str, given: str
+) -> None:
+    done = ran(tmp_path, step("pip install"), ACTION="/a/ci/github", INSTALL=install)
+    assert done.code == 0, done.said
+    assert done.calls == f"-m pip install --quiet --disable-pip-version-check {given}\n"
+
+
+@pytest.mark.parametrize(("old", "sent"), [("", "POST"), ("17", "PATCH")])
+def test_a_comment_is_written_once_and_then_kept_up_to_date(
+    tmp_path: Path, old: str, sent: str
+) -> None:
+    comment = tmp_path / "ci.md"
+    comment.write_text("<!-- search-harness mine/out -->\n## Search\n")
+    env = {"COMMENT": str(comment), "GITHUB_REPOSITORY": "a/b", "NUMBER": "five", "OLD": old}
+    done = ran(tmp_path, step("gh api"), **env)
+    looked, wrote = done.calls.splitlines()
+    assert done.code == 0
+    assert looked.startswith("api repos/a/b/issues/five/comments --paginate")
+    place = "comments/17" if old else "five/comments"
+    assert wrote == (
+        f"api --method {sent} repos/a/b/issues/{place} --field body=@{comment} --silent"
+    )
+
+
+def test_a_comment_that_cannot_be_written_fails_nothing(tmp_path: Path) -> None:
+    (tmp_path / "ci.md").write_text("<!-- x -->\n")
+    env = {"COMMENT": "ci.md", "GITHUB_REPOSITORY": "a/b", "NUMBER": "five", "GH_FAILS": "1"}
+    done = ran(tmp_path, step("gh api"), **env)
+    assert done.code == 0
+    assert "::warning::The comment could not be written" in done.said
+    nothing = ran(tmp_path, step("gh api"), **(env | {"COMMENT": "absent.md"}))
+    assert (nothing.code, nothing.calls) == (0, "")
+    assert "::notice::The run left no comment" in nothing.said
+
+
+@pytest.mark.parametrize(("run", "fails"), [("", "0"), ("8", "1"), ("8", "0")])
+def test_the_base_branchs_run_is_fetched_where_there_is_one(
+    tmp_path: Path, run: str, fails: str
+) -> None:
+    env = {"GITHUB_REPOSITORY": "a/b", "BASE": "main", "GITHUB_WORKFLOW": "search"}
+    env |= {"ARTIFACT": "search", "RUNNER_TEMP": str(tmp_path / "t"), "RUN": run, "GH_FAILS": fails}
+    done = ran(tmp_path, step("gh run list"), **env)
+    assert done.code == 0
+    found = run == "8" and fails == "0"
+    assert done.output == (f"folder={tmp_path / 't'}/search-before\n" if found else "")
+    assert ("::notice::No run of the base branch" in done.said) is not found
+    assert "--branch main --workflow search --status success --limit 1" in done.calls
+
+
+def on_gitlab(folder: Path, **env: str) -> Ran:
+    """Run the template's script as one job, from the root of a repository."""
+    (job,) = template()[1].values()
+    given = {"CI_SERVER_PROTOCOL": "https", "CI_SERVER_HOST": "h", "CI_SERVER_PORT": "443"}
+    given |= {"CI_API_V4_URL": "https://h/api", "CI_PROJECT_ID": "3", "CI_JOB_NAME": "search"}
+    given |= {"CI_JOB_TOKEN": "token", "CI_PROJECT_DIR": str(folder), "FOLDER": "mine"}
+    given |= {"HARNESS_PROJECT": "g/h", "HARNESS_REF": "v1", "SCRIPT": "ci.sh"}
+    return ran(folder, "\n".join(job["script"]), **(given | env))
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_the_job_ends_as_the_script_does(tmp_path: Path, code: int) -> None:
+    project(tmp_path, f'echo "$HARNESS, ${{BASELINE:-none}}"; exit {code}')
+    done = on_gitlab(tmp_path)
+    assert done.code == code
+    assert "python3 -m harness, none" in done.said
+    assert "-m pip install --quiet --disable-pip-version-check ./.harness" in done.calls
+    assert "fetch -q --depth 1 https://gitlab-ci-token:token@h:443/g/h.git v1" in done.calls
+    assert "/jobs/artifacts/" not in done.calls
+
+
+def test_the_target_branchs_run_is_the_baseline(tmp_path: Path) -> None:
+    before = project(tmp_path, 'echo "before: $BASELINE"') / "out"
+    before.mkdir()
+    (before / "decision.json").write_text("{}")
+    archive = tmp_path / "kept.zip"
+    words = ["python3", "-m", "zipfile", "-c", str(archive), "mine"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    branch = {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "a/b"}
+    done = on_gitlab(tmp_path, **branch, ARCHIVE=str(archive))
+    assert done.code == 0
+    assert f"before: {tmp_path}/.before/mine/out" in done.said
+    assert "No run of the target branch" not in done.said
+    assert "projects/3/jobs/artifacts/a%2Fb/download?job=search" in done.calls
+
+
+def test_without_a_run_of_the_target_branch_there_is_no_baseline(tmp_path: Path) -> None:
+    project(tmp_path, 'echo "before: ${BASELINE:-none}"')
+    done = on_gitlab(tmp_path, CI_MERGE_REQUEST_TARGET_BRANCH_NAME="main")
+    assert done.code == 0
+    assert "No run of the target branch to compare with" in done.said
+    assert "before: none" in done.said
+
+
+def test_the_template_is_two_documents() -> None:
+    """GitLab takes a header with ``spec`` and a body, and nothing else."""
+    assert len([*yaml.safe_load_all(GITLAB.read_text(encoding="utf-8"))]) == 2

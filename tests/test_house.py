@@ -1,32 +1,38 @@
-"""The house: who may import whom (``[tool.importlinter]``), and how large it is."""
+"""Rules of the house that a machine checks."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import budget
-from tests.source import ROOT, known
+from tests.source import ROOT, known, parsed
 
-pytestmark = pytest.mark.slow
 MODULE_LINES, TEST_LINES = 600, 800
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
+@pytest.mark.slow
 def test_imports_keep_their_contracts() -> None:
     tool = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([tool], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_nothing_is_larger_than_its_budget() -> None:
     assert budget.over() == []
 
 
+@pytest.mark.slow
 def test_a_file_is_not_endless() -> None:
     most = {module.path: MODULE_LINES for module in known().values()}
     most |= dict.fromkeys(TESTS, TEST_LINES)
@@ -34,6 +40,7 @@ def test_a_file_is_not_endless() -> None:
     assert long == []
 
 
+@pytest.mark.slow
 def test_a_module_runs_nothing_when_it_is_imported() -> None:
     for module in known().values():
         if module.path.stem != "__main__":
@@ -41,3 +48,170 @@ def test_a_module_runs_nothing_when_it_is_imported() -> None:
             assert not [node for node in calls if isinstance(node.value, ast.Call)], module.file
             runs = (ast.For, ast.While, ast.With)
             assert not any(isinstance(node, runs) for node in module.tree.body), module.file
+
+
+VAGUE = ("Give ", "Say ", "Tell ", "Let ", "Put ")
+SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ruff check",
+        "ruff format --check --exclude *.md",
+        pytest.param("mypy", marks=pytest.mark.slow),
+    ],
+)
+def test_is_clean(command: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", *command.split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, f"{command}:\n{result.stdout}{result.stderr}"
+
+
+def test_the_settings_are_strict() -> None:
+    assert SETTINGS["ruff"]["lint"]["select"] == ["ALL"]
+    assert SETTINGS["mypy"]["strict"] is True
+    assert set(SETTINGS["mypy"]["files"]) >= {
+        "harness",
+        "engines/harness_engines",
+        "tests",
+        "run.py",
+    }
+    assert SETTINGS["pytest"]["ini_options"]["filterwarnings"] == ["error"]
+
+
+def test_no_rule_is_left_out_for_our_packages() -> None:
+    ignored = SETTINGS["ruff"]["lint"]["per-file-ignores"]
+    assert not [pattern for pattern in ignored if pattern.startswith("harness")]
+    assert ignored["engines/harness_engines/stacks/*"] == ["D101"]
+
+
+def test_docstrings_of_functions_begin_with_a_verb_of_the_field() -> None:
+    """Return, Compute, Read, Write, Check, Raise and their like: never "Give" or "Say"."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {said.splitlines()[0]}"
+        for room in ("harness", "engines")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (said := ast.get_docstring(node) or "").startswith(VAGUE)
+    ]
+    assert not found, found[:5]
+
+
+BIG_BYTES = 1_000_000
+VECTOR_BYTES = 4 << 20
+GENERATED = {
+    ".venv", ".cache", "build", "perf", "out", ".git", ".mypy_cache", ".pytest_cache",
+    ".ruff_cache", ".hypothesis", "__pycache__",
+}  # fmt: skip
+LOCK = ROOT / "requirements.lock"
+ONE_VERSION = ("numpy", "scipy", "pandas", "matplotlib", "tantivy", "ir-measures")
+FORBIDDEN = {
+    "a host of a package registry": r"py(?:pi)\.|python(?:hosted)|npm(?:js)\.|cra(?:tes)\.io",
+    "a path of one machine": r"(?<![\w.~-])/(?:root|work|home/\w+|Users/\w+|tmp/\w+)\b",
+    "a number of an issue": r"(?i)\b(?:issues?|pull|closes|fixes)[\s/]*#?\d+\b",
+    "who wrote it": r"(?i)\b(?:this|last|next|earlier|previous) session\b",
+}
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    """Every file of the repository, as git knows them, or all that is not generated."""
+    if (ROOT / ".git").exists():
+        command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+        found = [ROOT / name for name in listed.decode().split("\0") if name]
+    else:
+        found = [p for p in ROOT.rglob("*") if not GENERATED & set(p.relative_to(ROOT).parts)]
+    return tuple(sorted(path for path in found if path.is_file()))
+
+
+@cache
+def texts() -> dict[str, str]:
+    found = {}
+    for path in files():
+        try:
+            found[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def test_no_file_is_big() -> None:
+    vectors = ROOT / "reports" / "vectors"
+    most = {path: VECTOR_BYTES if path.parent == vectors else BIG_BYTES for path in files()}
+    assert [str(path) for path, size in most.items() if path.stat().st_size > size] == []
+    assert len(files()) > 200
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_names(what: str) -> None:
+    found = [
+        f"{name}:{number}: {line.strip()[:100]}"
+        for name, text in texts().items()
+        if name != "requirements.lock" or what != "a number of an issue"
+        for number, line in enumerate(text.splitlines(), start=1)
+        if re.search(FORBIDDEN[what], line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("a host of a package registry", "https://py" + "pi.org/simple"),
+        ("a host of a package registry", "files.py" + "thonhosted.org"),
+        ("a path of one machine", "see /ro" + "ot/x"),
+        ("a path of one machine", '"/wo' + 'rk/main"'),
+        ("a number of an issue", "as in iss" + "ue #12"),
+        ("a number of an issue", "clo" + "ses #123"),
+        ("who wrote it", "in an earlier ses" + "sion"),
+    ],
+)
+def test_what_is_looked_for_would_be_found(what: str, line: str) -> None:
+    assert re.search(FORBIDDEN[what], line)
+
+
+@pytest.mark.parametrize(
+    "line", ['scope="session"', "the framework/rooted", "a#12", "https://x/work"]
+)
+def test_what_is_harmless_is_left_alone(line: str) -> None:
+    assert not [what for what, pattern in FORBIDDEN.items() if re.search(pattern, line)]
+
+
+def test_the_lock_pins_with_hashes_and_names_no_address() -> None:
+    text = LOCK.read_text()
+    assert "://" not in text
+    entries = re.split(r"\n(?=[A-Za-z0-9])", text)
+    pinned = [entry for entry in entries if not entry.startswith("#")]
+    assert len(pinned) > 100
+    for entry in pinned:
+        assert re.match(r"[A-Za-z0-9._-]+(\[[\w,-]+\])?==", entry), entry[:80]
+        assert "--hash=sha256:" in entry, entry[:80]
+
+
+@pytest.mark.parametrize("name", ONE_VERSION)
+def test_the_lock_has_one_version_on_every_python(name: str) -> None:
+    versions = re.findall(rf"^{re.escape(name)}==(\S+)", LOCK.read_text(), re.MULTILINE)
+    assert len(versions) == 1, versions
+
+
+def test_what_is_generated_is_not_tracked() -> None:
+    ignored = (ROOT / ".gitignore").read_text().split()
+    assert {".venv", ".cache/", "build/", "perf/", "reports/*", "__pycache__/"} <= set(ignored)
+    names = [path.relative_to(ROOT).parts[0] for path in files()]
+    assert not GENERATED & set(names)
+
+
+def test_the_ci_runs_the_tests_and_stops_at_the_first_error() -> None:
+    path = ROOT / ".ci" / "run"
+    assert path.stat().st_mode & 0o111
+    lines = path.read_text().splitlines()
+    assert lines[:2] == ["#!/usr/bin/env bash", "set -euo pipefail"]
+    assert lines[-1] == "python3 run.py test"

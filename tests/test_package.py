@@ -234,7 +234,7 @@ def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
     assert "gate@python-docs" in listed.stdout, listed.stderr
 
 
-@pytest.mark.whole("tests/test_style.py::test_is_clean")
+@pytest.mark.whole("tests/test_house.py::test_is_clean")
 @pytest.mark.slow
 def test_types_are_there_for_who_installs_it(site: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TYPED)

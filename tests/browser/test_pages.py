@@ -1,4 +1,4 @@
-"""Pages in a browser: what they show, print, and refuse to run."""
+"""Pages in a browser."""
 
 from __future__ import annotations
 
@@ -43,17 +43,10 @@ from tests.report.test_load import load_report
 from tests.report.test_trends import entry
 
 pytestmark = pytest.mark.slow
-
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-
-
 A4 = {"width": 718, "height": 1000}
 """Between the margins of a sheet, in CSS pixels."""
-
-
 UNFOLD = "for (const one of document.querySelectorAll('details')) one.open = true"
-
-
 FOCUSABLE = """() => [...document.querySelectorAll(
   'a[href], summary, input, select, textarea, button, [tabindex="0"]')]
   .filter(one => one.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true}))"""
@@ -231,8 +224,6 @@ def test_on_paper_a_page_is_light_and_no_table_is_cut(
 
 OURS = re.compile(r"[qd]\d+|[0-9a-f]{40,}|p[\d.]+|mean|max|ns|\w+@\d+|tau|")
 """Ids, digests, and names of measures: they are ours, and are looked up."""
-
-
 KEPT = (Qrels, Scores, Run, Histogram, Manifest)
 
 
@@ -371,8 +362,6 @@ def test_a_page_that_is_not_there_is_named(chromium: Browser, tmp_path: Path) ->
 
 
 RUNS = "window.executed = true"
-
-
 HOSTILE = (
     f"<script>{RUNS}</script>",
     f"</script><script>{RUNS}</script>",
@@ -549,3 +538,43 @@ def test_texts_are_cut_and_nothing_leaves_its_packing(file: Path) -> None:
     assert len(page) < 400_000
     assert gzip.compress(page.encode())
     assert not {chr(at) for at in (0, 7, 27, 0x202E, 0x2067, 0xD83D)} & set(page)
+
+
+HEAD = '<!doctype html><html lang="en"><title>page</title><main><h1>page</h1>'
+FAULTS = {
+    "a request": '<script>new Image().src = "https://example.org/x.png"</script>',
+    "a line on the console": "<script>console.log('hello')</script>",
+    "an error": "<script>throw new Error('no')</script>",
+    "a dialog": "<script>setTimeout(() => alert('hello'))</script>",
+    "a script of the data": "<script>window.executed = true</script>",
+}
+
+
+def opened(watched: Watched, folder: Path, body: str) -> Watched:
+    file = folder / "page.html"
+    file.write_text(HEAD + body, encoding="utf-8")
+    watched.open(file).wait_for_timeout(50)
+    return watched
+
+
+def test_a_page_that_does_nothing_is_quiet(watched: Watched, tmp_path: Path) -> None:
+    assert opened(watched, tmp_path, "<p>text").quiet()
+    assert watched.grave() == []
+    assert watched.overflow() == 0
+
+
+@pytest.mark.parametrize("body", FAULTS.values(), ids=FAULTS)
+def test_what_a_page_does_is_seen(watched: Watched, tmp_path: Path, body: str) -> None:
+    assert not opened(watched, tmp_path, body).quiet()
+
+
+def test_what_cannot_be_read_is_found(watched: Watched, tmp_path: Path) -> None:
+    body = '<p style="color:#eee;background:#fff">faint</p><input>'
+    found = opened(watched, tmp_path, body).grave()
+    assert [one.split(":")[0] for one in found] == ["color-contrast", "label"]
+    assert [one.split(":")[0] for one in watched.grave("label")] == ["label"]
+
+
+def test_what_is_too_wide_is_measured(watched: Watched, tmp_path: Path) -> None:
+    body = '<div style="width:2000px;height:1px"></div>'
+    assert opened(watched, tmp_path, body).overflow() > 500

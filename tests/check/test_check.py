@@ -1,24 +1,29 @@
-"""Each check of the contract finds the engine that breaks its promise."""
+"""The contract check of an arm, of a process and of a mapping."""
 
 from __future__ import annotations
 
 import errno
+import io
+import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import current_thread, main_thread
+from typing import Any
 
 import pytest
 
 from harness.check import answers, checks
-from harness.check.checks import CONTRACT_CHECKS
+from harness.check.checks import CONTRACT_CHECKS, Sample, check
 from harness.check.subject import (
     LISTED,
     LONGEST,
     Check,
+    Finding,
+    Named,
     NotChecked,
     Outcome,
     Subject,
@@ -29,8 +34,11 @@ from harness.check.subject import (
 )
 from harness.core.engine import Answer, Engine, Hit
 from harness.core.errors import RunError
+from harness_engines import registry
 from tests.docs.pages import page
+from tests.make.search_server import DOCUMENTS, Served, serving
 from tests.make.toy_engine import FILE, Answers, Toy, ToySearcher, keeps
+from tests.source import ROOT
 
 BY_NAME = {check.name: check for check in CONTRACT_CHECKS}
 
@@ -255,8 +263,8 @@ def test_what_is_quoted_of_an_engine_is_short_and_printable(tmp_path: Path) -> N
 
 def test_the_page_lists_every_check_with_its_promise() -> None:
     text = page("docs/how-to/check-engine.md").section("What is checked")
-    for check in CONTRACT_CHECKS:
-        assert f"| `{check.name}` | {check.promise} |\n" in text
+    for known in CONTRACT_CHECKS:
+        assert f"| `{known.name}` | {known.promise} |\n" in text
     assert text.count("\n| `") == len(CONTRACT_CHECKS)
 
 
@@ -268,3 +276,168 @@ def test_an_engine_that_answers_nothing_is_told_so_once(tmp_path: Path) -> None:
     assert {(one.outcome, one.reason) for one in rest} == {
         (Outcome.NOT_CHECKED, "no query was answered")
     }
+
+
+SAMPLE = Sample(DOCUMENTS, ("red cone", "blue cone", "green ball"), own=False)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with serving() as running:
+        yield running
+
+
+def findings(
+    served: Served, folder: Path, sample: Sample | None = SAMPLE, **changed: str | None
+) -> dict[str, Finding]:
+    path = folder / "mine.toml"
+    path.write_text(served.toml(**changed), encoding="utf-8")
+    found = check(str(path), folder / "cache", sample).findings
+    assert [one.check for one in found] == list(checks.MAPPING_CHECKS)
+    return {one.check.name: one for one in found}
+
+
+@pytest.mark.slow
+def test_a_file_that_fits_keeps_all_promises(served: Served, tmp_path: Path) -> None:
+    found = findings(served, tmp_path)
+    assert {one.outcome for one in found.values()} == {Outcome.HOLDS}, found
+
+
+def ascending(answer: dict[str, Any]) -> None:
+    for at, hit in enumerate(answer["hits"]):
+        hit["score"] = float(at)
+
+
+def alternating() -> Callable[[dict[str, Any]], None]:
+    """Turn equal scores around in every second answer."""
+    turn = count()
+
+    def change(answer: dict[str, Any]) -> None:
+        if next(turn) % 2:
+            hits = answer["hits"]
+            hits.sort(key=lambda hit: (-hit["score"], [-ord(c) for c in hit["id"]]))
+
+    return change
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("answers", lambda a: a.pop("hits"), "hits: nothing matches 'hits' | Correct the key"),
+        ("answers", lambda a: [hit.pop("id") for hit in a["hits"]], "hit 1 has no id"),
+        ("finds", lambda a: a["hits"].clear(), "none of 3 queries of the data set | --dataset"),
+        ("once", lambda a: a.update(hits=a["hits"][:1] * 2), "is shown 2 times | collapse"),
+        ("descending scores", ascending, "hit 2 scores 1, the one above 0 | no distance"),
+        ("order of ties", alternating(), "instead of | sort by score and then by id"),
+        ("total", lambda a: a.update(total=1), "total is 1, and 4 hits are shown | of a page"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(
+    served: Served, tmp_path: Path, name: str, change: Callable[..., object], words: str
+) -> None:
+    served.change = change
+    broken = findings(served, tmp_path)[name]
+    assert broken.outcome is Outcome.BROKEN
+    for said in words.split(" | "):
+        assert said in str(broken)
+
+
+@pytest.mark.slow
+def test_ids_that_the_data_set_lacks_are_named(served: Served, tmp_path: Path) -> None:
+    served.change = lambda answer: [hit.update(id=f"x{hit['id']}") for hit in answer["hits"]]
+    kept = findings(served, tmp_path, unknown_ids='"keep"')["ids"]
+    assert "no hit is a document of the data set, the first has the id 'xd0'" in kept.violations[0]
+    refused = findings(served, tmp_path)["answers"]
+    assert "is the id of no document of the data set. Correct id" in refused.violations[0]
+
+
+@pytest.mark.slow
+def test_a_number_of_hits_that_is_ignored_is_named(served: Served, tmp_path: Path) -> None:
+    sent = """'{"text": "${text}", "limit": "${k}"}'"""
+    broken = findings(served, tmp_path, body=sent)["k"]
+    assert "4 hits were shown, 1 were requested" in broken.violations[0]
+    assert "such as size, limit or rows" in broken.check.hint
+
+
+@pytest.mark.slow
+def test_without_a_data_set_ids_are_not_checked(served: Served, tmp_path: Path) -> None:
+    found = findings(served, tmp_path, None)
+    assert found["ids"].outcome is Outcome.NOT_CHECKED
+    assert "--dataset" in found["ids"].reason
+    assert found["processes"].outcome is Outcome.NOT_CHECKED
+    assert "queries of the harness has a hit" in str(found["finds"])
+
+
+@pytest.mark.slow
+def test_what_the_file_does_not_read_is_not_checked(served: Served, tmp_path: Path) -> None:
+    found = findings(served, tmp_path, score=None, total=None)
+    assert found["total"].reason == "the file reads no total"
+    assert found["descending scores"].reason == "the file reads no score"
+
+
+(CHECK,) = answers.PROCESS_CHECKS
+RETURN = "return Answer(by_best(named, k), self.manifest.fingerprint)"
+HASHED = (
+    "return Answer(tuple(hit._replace(score=1 / (1 + hash(hit.doc_id) % 10**6))"
+    " for hit in by_best(named, k)), self.manifest.fingerprint)"
+)
+
+
+def examined(folder: Path, after: str, *, later: str = "") -> Finding:
+    """Check the example with another last line; ``later`` replaces it once the index is open."""
+    for file in (ROOT / "examples" / "own_engine").glob("own.*"):
+        shutil.copy(file, folder)
+    own = folder / "own.py"
+    text = own.read_text("utf-8")
+    assert RETURN in text
+    own.write_text(text.replace(RETURN, after), "utf-8")
+    arm = Named(str(folder / "own.toml"), folder / "cache")
+    with standing(registry.load(*arm), folder, arm=arm) as subject:
+        if later:
+            own.write_text(text.replace(RETURN, later), "utf-8")
+        return examine(CHECK, subject)
+
+
+@pytest.mark.slow
+def test_an_engine_whose_answers_rest_on_its_documents_passes(tmp_path: Path) -> None:
+    printing = f"print('searching', end='')\n        {RETURN}"
+    assert examined(tmp_path, printing).outcome is Outcome.HOLDS
+
+
+@pytest.mark.slow
+def test_an_engine_whose_answers_rest_on_hashes_is_named(tmp_path: Path) -> None:
+    finding = examined(tmp_path, HASHED)
+    assert finding.broken
+    assert finding.violations[0].endswith(", in another process")
+    assert "To fix: Sort what comes out of a set" in str(finding)
+
+
+@pytest.mark.slow
+def test_a_process_that_fails_is_a_violation(tmp_path: Path) -> None:
+    finding = examined(tmp_path, RETURN, later="return ((")
+    assert finding.violations[0].startswith("the other process failed: ")
+    assert "own.py cannot be imported: SyntaxError" in finding.violations[0]
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_an_object_is_not_checked(tmp_path: Path) -> None:
+    with standing(Toy(), tmp_path) as subject:
+        finding = examine(CHECK, subject)
+    assert (finding.outcome, "TOML file" in finding.reason) == (Outcome.NOT_CHECKED, True)
+
+
+@pytest.mark.slow
+def test_the_other_end_answers_what_stands_on_its_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arm = Named("fts5", tmp_path / "cache")
+    with standing(registry.load(*arm), tmp_path) as subject:
+        given = {"arm": "fts5", "cache": str(arm.cache), "index": str(subject.index)}
+        asked = {**given, "queries": [["honey bees hive", 2], ["zzz", 2]]}
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(asked)))
+        answers.answer()
+    found, nothing = json.loads(capsys.readouterr().out)
+    assert found == ["", [["bees", 1.0]]]
+    assert nothing == ["", []]

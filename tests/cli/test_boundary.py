@@ -38,7 +38,7 @@ from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
-from tests.docs.test_commands import parse
+from tests.docs.test_reference import parse
 from tests.make.toy import Toy
 from tests.programs import PYTHON, Program
 from tests.source import ROOT as ROOT_OF_PROJECT

@@ -15,7 +15,7 @@ from harness.cli import application, exit_codes
 from harness.cli.command import Plain
 from harness.cli.exit_codes import CALLED, as_called, failed
 from harness.core.errors import HarnessError
-from tests.docs.test_commands import cli
+from tests.docs.test_reference import cli
 from tests.source import known, modules
 
 pytestmark = pytest.mark.slow

@@ -29,8 +29,8 @@ from harness.policy.pins import read
 from tests.cli.conftest import Harness
 from tests.make.decisions import of_gate
 from tests.make.toy import CONTROL, GATES, HEAD, NAME, RACED, STEP, Toy
-from tests.pipeline.regress.test_stage import GATES as GATES_OF_REGRESS
-from tests.pipeline.regress.test_stage import LOST, spoil
+from tests.pipeline.test_regress import GATES as GATES_OF_REGRESS
+from tests.pipeline.test_regress import LOST, spoil
 
 pytestmark = pytest.mark.slow
 

@@ -1,28 +1,41 @@
-"""Migration from the command line."""
+"""Commands of migrations, drills and mail."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from harness.cli.project import by
-from harness.migrate.ledger import decided, evidence
+from harness.cli.project import Project, by
+from harness.core.errors import UnknownName
+from harness.migrate import ledger
+from harness.migrate import moves as migrate
+from harness.migrate.drill import opened
+from harness.migrate.ledger import SWITCH_FILE, decided, evidence
+from harness.pipeline.index import index
+from harness.pipeline.mail import in_mailbox, mail_box, mail_service
+from harness.pipeline.receipts import read_manifest
+from harness_engines.contract import EngineError
+from harness_engines.mcp_server import resolved
 from harness_engines.stacks.agent_mail.budget import value_in
-from tests.cli.conftest import Harness
+from harness_engines.stacks.agent_mail.ingest import Draft
+from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from tests.cli.conftest import Harness, Said
 from tests.docs.shell import Shell
+from tests.make.decisions import POLICY, day, decision
+from tests.make.decisions import evidence as evidence_drill
 from tests.make.forging import forge, promoted
+from tests.make.mail.project import ARM, command, listening, write
+from tests.make.mail.project import NAME as NAME_DRILL
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
-pytestmark = pytest.mark.slow
-
 SWITCHED = STEP + 'switch = "tantivy"\n'
-
-
 DATA = ("--dataset", NAME)
 
 
@@ -48,6 +61,7 @@ def serves(project: Toy) -> str:
     return value_in(project.root / "migration" / "switch.env")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_a_step_is_taken_by_its_decision_and_taken_back_at_once(
     begun: Toy, harness: Harness
@@ -75,6 +89,7 @@ def test_a_step_is_taken_by_its_decision_and_taken_back_at_once(
     assert serves(begun) == "fts5"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) -> None:
     begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
@@ -87,6 +102,7 @@ def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) 
     assert serves(begun) == "fts5"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 @pytest.mark.whole(
     "tests/cli/test_migrate.py::test_a_step_is_taken_by_its_decision_and_taken_back_at_once"
@@ -99,6 +115,7 @@ def test_status_as_json_says_the_same(begun: Toy, harness: Harness) -> None:
     assert [ask["action"] for ask in found["asks"]] == ["drill", "done"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_without_a_promote_nothing_is_taken(begun: Toy, harness: Harness) -> None:
     begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
@@ -114,6 +131,7 @@ def test_without_a_promote_nothing_is_taken(begun: Toy, harness: Harness) -> Non
     assert serves(begun) == "fts5"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_one_changed_byte_below_the_decision_refuses_it(begun: Toy, harness: Harness) -> None:
     path = begun.layout.run("tantivy")
@@ -127,6 +145,7 @@ def test_one_changed_byte_below_the_decision_refuses_it(begun: Toy, harness: Har
     assert serves(begun) == "fts5"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_a_policy_that_was_changed_since_refuses_the_decision(begun: Toy, harness: Harness) -> None:
     path = begun.root / "policy" / "toy.toml"
@@ -137,6 +156,7 @@ def test_a_policy_that_was_changed_since_refuses_the_decision(begun: Toy, harnes
     assert serves(begun) == "fts5"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_an_override_is_done_and_shown_for_ever(begun: Toy, harness: Harness) -> None:
     begun.layout.decision.unlink()
@@ -152,6 +172,7 @@ def test_an_override_is_done_and_shown_for_ever(begun: Toy, harness: Harness) ->
     assert "set aside: nothing was decided yet" in said.out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_a_step_in_force_that_fails_asks_for_its_rollback(
     begun: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
@@ -172,6 +193,7 @@ def test_a_step_in_force_that_fails_asks_for_its_rollback(
     assert "MEASURE    of tantivy: evidence of" in said.out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_a_switch_set_by_hand_is_noticed_and_mended(begun: Toy, harness: Harness) -> None:
     path = begun.root / "migration" / "switch.env"
@@ -186,6 +208,7 @@ def test_a_switch_set_by_hand_is_noticed_and_mended(begun: Toy, harness: Harness
     assert harness("migrate", "status").code == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_a_torn_ledger_is_refused_and_the_way_back_is_open_all_the_same(
     begun: Toy, harness: Harness
@@ -201,6 +224,7 @@ def test_a_torn_ledger_is_refused_and_the_way_back_is_open_all_the_same(
     assert serves(begun) == "fts5"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
@@ -222,6 +246,7 @@ def test_bad_input_is_one_line(
     assert serves(begun) == "fts5"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_who_typed_is_noted_even_where_the_system_has_no_name(
     monkeypatch: pytest.MonkeyPatch,
@@ -235,6 +260,7 @@ def test_who_typed_is_noted_even_where_the_system_has_no_name(
     assert by() == f"user {os.getuid()}"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_evidence_says_why_it_is_not_believed(begun: Toy) -> None:
     policy = begun.root / "policy" / "toy.toml"
@@ -253,6 +279,7 @@ def test_evidence_says_why_it_is_not_believed(begun: Toy) -> None:
     assert not Path(begun.layout.decision).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_days_are_counted_by_the_arms_that_were_compared(project: Toy, harness: Harness) -> None:
     """Two steps that were compared on one day were "2 days of comparison"."""
@@ -271,6 +298,7 @@ def test_days_are_counted_by_the_arms_that_were_compared(project: Toy, harness: 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("derived_once")
 def test_a_policy_with_a_step_that_no_switch_takes_is_refused_before_it_begins(
     project: Toy, harness: Harness
@@ -280,3 +308,191 @@ def test_a_policy_with_a_step_that_no_switch_takes_is_refused_before_it_begins(
     said = harness("migrate", "begin", "--serving", "fts5").error
     assert "names no switch for tantivy, so they could never be taken; write switch = " in said
     assert not (project.root / "migration" / "ledger.json").exists()
+
+
+FTS5 = "mail-fts5"
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Make a project with mail, indexed for the arm that is served and for the old one."""
+    project = write(tmp_path_factory.mktemp("letters"))
+    for arm in (ARM, FTS5):
+        index(project.layout(NAME_DRILL), arm, project.cache)
+    return project
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Take Tantivy at once, so that the step before it is FTS5 alone."""
+    folder = tmp_path / "migration"
+    migrate.begin(folder, POLICY, "fts5", now=day(1), by="a test")
+    steps = [step for step in POLICY.steps if step.name == "tantivy"]
+    alone = replace(POLICY, steps=tuple(steps))
+    found = evidence_drill(decision(1))
+    migrate.advance(folder, alone, found, now=day(1), by="a test", reason="a test")
+    assert value_in(folder / SWITCH_FILE) == "tantivy"
+    return folder
+
+
+@pytest.fixture
+def project_drill(letters: Project) -> Toy:
+    """Type commands in the folder of the mail."""
+    return Toy(letters)
+
+
+def drilled(harness: Harness, *words: str | Path) -> Said:
+    return harness("migrate", "drill", "--dataset", NAME_DRILL, "--arm", ARM, *words)
+
+
+@pytest.mark.slow
+def test_it_is_proven_in_this_process(letters: Project, folder: Path, harness: Harness) -> None:
+    said = drilled(harness, "--at", folder)
+    assert said.code == 0, said
+    own = read_manifest(letters.layout(NAME_DRILL), ARM).fingerprint[:12]
+    old = read_manifest(letters.layout(NAME_DRILL), FTS5).fingerprint[:12]
+    assert f"fts5 by fts5 {old} and tantivy by tantivy {own}" in said.out
+    assert value_in(folder / SWITCH_FILE) == "tantivy"
+    assert ledger.read(folder).state.taken[-1].drilled_at is not None
+
+
+@pytest.mark.slow
+def test_a_running_server_follows_the_file_without_a_restart(
+    letters: Project, folder: Path, harness: Harness
+) -> None:
+    words = command("--http", "0", "--switch-file", str(folder / SWITCH_FILE))
+    with listening(words, letters.root) as (url, _):
+        said = drilled(harness, "--at", folder, "--url", url, "--questions", "5")
+        assert said.code == 0, said
+        assert "PROVEN 5 queries" in said.out
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_read_the_file_fails_the_drill(
+    letters: Project, folder: Path, harness: Harness
+) -> None:
+    with listening(command("--http", "0"), letters.root) as (url, _):
+        said = drilled(harness, "--at", folder, "--url", url, "--patience-s", "0.2")
+    assert said.code == 1
+    assert "FAILED after the switch to fts5, tantivy" in said.out
+    assert value_in(folder / SWITCH_FILE) == "fts5"
+    assert ledger.read(folder).state.step == ""
+
+
+@pytest.mark.slow
+def test_a_broken_index_of_the_old_engine_fails_the_drill(
+    letters: Project, folder: Path, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FTS5 cannot answer any more, LIKE does: the fingerprint and the engine are others."""
+
+    def broken(*_given: object) -> object:
+        raise EngineError("the table is gone")
+
+    monkeypatch.setattr("harness_engines.stacks.agent_mail.sqlite.search.Fts5Engine.search", broken)
+    said = drilled(harness, "--at", folder, "--patience-s", "0.2")
+    assert said.code == 1, said
+    assert "FAILED after the switch to fts5, like" in said.out
+    assert value_in(folder / SWITCH_FILE) == "fts5"
+    assert letters.root.is_dir()
+
+
+@pytest.mark.slow
+def test_nobody_at_the_address_is_bad_input_and_changes_nothing(
+    folder: Path, harness: Harness
+) -> None:
+    said = drilled(harness, "--at", folder, "--url", "http://127.0.0.1:9/mcp", "--patience-s", "1")
+    assert said.code == 2
+    assert "no MCP server answers" in said.err
+    assert value_in(folder / SWITCH_FILE) == "tantivy"
+
+
+@pytest.mark.slow
+def test_the_service_names_whom_it_means(letters: Project, folder: Path) -> None:
+    layout = letters.layout(NAME_DRILL)
+    with opened(layout, ARM, letters.cache, folder, url="", timeout_s=1) as here:
+        assert here.ask("review") == here.who("tantivy") != here.who("fts5")
+        for value in ("lucene", ""):
+            with pytest.raises(UnknownName, match="SEARCH_ENGINE"):
+                here.who(value)
+    with mail_service(layout, ARM, letters.cache, lambda: None) as service:
+        meant = service.who(KillSwitch.FTS5)
+    assert meant == (read_manifest(layout, FTS5).fingerprint, "fts5")
+
+
+MAIL = """From {name} Thu Jan  1 00:00:00 2026
+Message-ID: <{name}@x>
+From: {name}@corp.example
+To: all@corp.example
+Subject: {subject}
+
+{text}
+
+"""
+
+
+def written(folder: Path, name: str, *mails: tuple[str, str, str]) -> Path:
+    path = folder / f"{name}.mbox"
+    parts = (MAIL.format(name=who, subject=about, text=text) for who, about, text in mails)
+    path.write_text("".join(parts), encoding="utf-8")
+    return path
+
+
+def found(box: Path, query: str, switch: KillSwitch | None = None) -> tuple[list[str], str]:
+    """Search every project; give the subjects, and the engine that answered."""
+    cache = Project.here().cache
+    with mail_service(in_mailbox(box), "mail-tantivy", cache, lambda: switch) as service:
+        given = {"project_key": "*", "query": query}
+        answer = service.now.search(resolved(InProject, given))
+    return [one.subject for one in answer.result], answer.served_by.engine
+
+
+@pytest.fixture
+def box(project: Toy, harness: Harness, tmp_path: Path) -> Path:
+    del project
+    work = written(tmp_path, "work", ("ann", "Heat pump", "The pump is noisy."))
+    home = written(tmp_path, "home", ("bob", "Pump", "Straw."), ("ann", "Bees", "Two hives."))
+    said = harness("mail", "index", str(work), str(home), "--out", str(tmp_path / "box"))
+    assert (said.code, said.out.split()[0]) == (0, "3")
+    return tmp_path / "box"
+
+
+def test_a_file_is_a_project_and_needs_no_queries(box: Path, harness: Harness) -> None:
+    assert sorted(found(box, "pump")[0]) == ["Heat pump", "Pump"]
+    assert found(box, "pump project:home") == (["Pump"], "tantivy")
+    other = written(box.parent, "later", ("cid", "Pump house", "Rent."))
+    assert harness("mail", "index", str(other), "--out", str(box)).code == 0
+    assert found(box, "pump")[0] == ["Pump house"]
+
+
+def test_fts5_is_dropped_for_good_once_tantivy_has_all(box: Path, harness: Harness) -> None:
+    layout, cache = in_mailbox(box), Project.here().cache
+    with mail_box(layout, "mail-tantivy", cache) as letters:
+        (late,) = letters.insert(Draft(1, "late", "", "Ann")).message_ids
+        said = harness("mail", "drop-fts5", "--mailbox", str(box))
+        assert "Tantivy is not ready" in said.error
+        letters.delete(late)
+    assert found(box, "pump", KillSwitch.FTS5)[1] == "fts5"
+    assert harness("mail", "drop-fts5", "--mailbox", str(box)).code == 0
+    assert found(box, "pump project:home") == (["Pump"], "tantivy")
+    assert found(box, "pump project:home", KillSwitch.FTS5) == (["Pump"], "like")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("mail", "index", "absent.mbox"), "missing file"),
+        (("mail", "index", "BOX", "BOX"), "has the name of another file"),
+        (("mail", "index", "BOX", "--arm", "fts5"), "only arms of the stack mail"),
+        (("mail", "drop-fts5"), "--mailbox"),
+        (("mail-server", "--mailbox", "nowhere", "--dataset", "toy"), "not both"),
+        (("mail-server", "--mailbox", "."), "harness mail"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    project: Toy, harness: Harness, tmp_path: Path, given: tuple[str, ...], says: str
+) -> None:
+    del project
+    own = str(written(tmp_path, "work", ("ann", "Heat pump", "The pump is noisy.")))
+    said = harness(*(own if one == "BOX" else one for one in given))
+    assert said.code == 2
+    assert says in said.error

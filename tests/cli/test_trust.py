@@ -34,7 +34,7 @@ from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
 from tests.make.forging import forge
 from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
-from tests.pipeline.custody.test_signature import allowed, key
+from tests.pipeline.test_custody import allowed, key
 
 pytestmark = pytest.mark.slow
 

@@ -96,11 +96,11 @@ OTHER = Elsewhere(
 )
 POSTGRES = Elsewhere(
     "it needs the extra postgres",
-    "tests/engines/postgres/test_live.py::test_it_keeps_the_contract",
+    "tests/engines/test_postgres.py::test_it_keeps_the_contract",
 )
 LUCENE = Elsewhere(
     "it needs the extra lucene, Java and jars",
-    "tests/engines/lucene/test_lucene.py::test_it_keeps_the_contract",
+    "tests/engines/test_lucene.py::test_it_keeps_the_contract",
 )
 TYPESENSE = Elsewhere(
     "it needs nodes of Typesense",
@@ -118,11 +118,11 @@ ELSEWHERE = {
     "demo": Elsewhere("minutes", "tests/cli/test_runs.py::test_the_decision_is_printed"),
     "dvc metrics show": Elsewhere(
         "it reads a pipeline of DVC's",
-        "tests/pipeline/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
+        "tests/pipeline/test_score.py::test_dvc_shows_its_metrics_and_plots",
     ),
     "dvc plots show": Elsewhere(
         "it reads a pipeline of DVC's",
-        "tests/pipeline/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
+        "tests/pipeline/test_score.py::test_dvc_shows_its_metrics_and_plots",
     ),
     "hatchling build": Elsewhere(
         "it builds this project, from its root",
@@ -138,7 +138,7 @@ ELSEWHERE = {
     ),
     "harness import ir-datasets": Elsewhere(
         "it downloads a collection",
-        "tests/pipeline/imports/test_ir_datasets.py::test_what_is_written_for_it_comes_back",
+        "tests/pipeline/test_imports.py::test_what_is_written_for_it_comes_back",
     ),
     "harness load --dataset python-docs --arm fts5 --arm tantivy --find": Elsewhere(
         "dozens of trials, each with processes of its own",
@@ -146,7 +146,7 @@ ELSEWHERE = {
     ),
     "harness docs serve": Elsewhere(
         SERVER + "its answers follow the folder",
-        "tests/cli/kept/test_folders.py::test_over_http_a_client_needs_the_token_and_sees_the_folder_as_it_is",
+        "tests/cli/test_kept.py::test_over_http_a_client_needs_the_token_and_sees_the_folder_as_it_is",
     ),
     "harness mail-server": Elsewhere(
         SERVER + "its answers are those in process",
@@ -187,7 +187,7 @@ ELSEWHERE = {
     "python benchmarks/node_failures.py": KILLED,
     "harness measure FOLDER": Elsewhere(
         "there is one run of many files",
-        "tests/pipeline/score/test_partitioned.py::test_two_processes_give_the_same_values",
+        "tests/pipeline/test_score.py::test_two_processes_give_the_same_values",
     ),
     "mypy": SUITE,
     "pytest": SUITE,
@@ -202,7 +202,7 @@ ELSEWHERE = {
     ),
     "./ci.sh": Elsewhere("the same, with a baseline", "tests/cli/test_ci.py::story"),
     "python -m tests.docs.reference": Elsewhere(
-        "it writes into docs", "tests/docs/test_reference_made.py"
+        "it writes into docs", "tests/docs/test_reference.py"
     ),
     "python -m mkdocs build": Elsewhere("it writes a folder", "tests/docs/test_site.py"),
     "python examples/http_engine/server.py": BESIDE,

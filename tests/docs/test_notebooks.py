@@ -95,9 +95,7 @@ def test_a_loss_is_taken_apart_down_to_its_cause(
     assert rare == ["share"]  # the others are what the last page says of them
 
 
-@pytest.mark.whole(
-    "tests/docs/test_own_engine.py::test_a_run_with_it_is_judged_against_the_control"
-)
+@pytest.mark.whole("tests/docs/test_guides.py::test_a_run_with_it_is_judged_against_the_control")
 def test_an_engine_of_ones_own_is_held_mended_and_promoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from harness_engines import registry as arms
 from harness_engines.mcp_server import PATH
 from harness_engines.stacks.remote.mcp import Remote
 from tests.docs.pages import ROOT, page
-from tests.docs.test_commands import check
+from tests.docs.test_reference import check
 
 FILES = sorted((ROOT / "examples" / "remote_mcp").glob("*.toml"))
 

@@ -21,7 +21,7 @@ BLOCKS = [(page.name, block) for page in pages() for block in PYTHON.findall(pag
 CHANGE = Elsewhere("a line to be changed in a file", "tests/docs/test_guides.py")
 SKETCHES = {
     ("docs/engines.md", "def engine("): Elsewhere(
-        "two protocols, without their code", "tests/docs/test_own_engine.py"
+        "two protocols, without their code", "tests/docs/test_guides.py"
     ),
     ("docs/shadow.md", "from functools import partial"): Elsewhere(
         "its numbers are left out", "tests/shadow/test_shadowed.py"

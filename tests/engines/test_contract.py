@@ -1,4 +1,4 @@
-"""What stacks share: settings, manifests, lines of a file, code of an arm, and rebuilds."""
+"""Contracts of engines, and every arm against them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -15,11 +16,24 @@ from shutil import rmtree
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from benchmarks.rebuilds import ARMS, WHOLE, WORDS, build, seen, watched
+from harness.check.answers import every_answer
+from harness.check.checks import CONTRACT_CHECKS
+from harness.check.subject import (
+    DOCUMENTS,
+    OBVIOUS,
+    Check,
+    Named,
+    Outcome,
+    Subject,
+    ask,
+    examine,
+)
+from harness.check.subject import standing as standing_of
 from harness.core.digest import of_documents, of_json
 from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import (
@@ -41,6 +55,8 @@ from harness_engines.contract import (
     sort_by_id,
 )
 from tests.docs.pages import ROOT
+from tests.engines.conftest import Standing
+from tests.thinned import examples
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 
@@ -409,3 +425,79 @@ def test_a_reader_of_two_indexes_would_be_seen(tmp_path: Path) -> None:
     assert seen(arm, other.parent, made) == "of alder it has 40 documents instead of 0"
     rmtree(other.parent)
     assert seen(arm, other.parent, made) == "it is refused: IndexNotReady"
+
+
+def stack_of(arm: str) -> str:
+    return str(tomllib.loads(arms.path_of(arm).read_text(encoding="utf-8"))["stack"])
+
+
+LONGEST, LONG, LONG_ENOUGH = 10_000, 3_000, 1_000
+FIRSTS = {
+    *{stack_of(name): name for name in reversed(arms.names())}.values(),
+    "code-tantivy", "documents-pro", "hybrid", "mail-rerank", "mail-tantivy",
+}  # fmt: skip
+"""The first arm of each stack, and those with most parts: they get the longest texts of a run
+(under ``--all`` the first number of words), their sisters the last number."""
+STARTED = ("code-tantivy", "documents-free", "fts5", "mail-tantivy", "writing-best")
+"""Arms with sets and mappings of their own, which are opened in another process too."""
+
+
+@pytest.fixture(scope="session")
+def subject(standing: Standing, pytestconfig: pytest.Config) -> Subject:
+    longest = LONGEST if pytestconfig.getoption("--all") else LONG
+    words = longest if standing.arm.name in FIRSTS else LONG_ENOUGH
+    return Subject(
+        standing.arm, standing.built, standing.index, standing.searcher, long_words=words
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(400)
+@pytest.mark.parametrize("check", [one for one in CONTRACT_CHECKS if not one.by_name], ids=str)
+def test_it_keeps_the_contract(subject: Subject, check: Check) -> None:
+    finding = examine(check, subject)
+    assert finding.outcome is Outcome.HOLDS, str(finding)
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", STARTED)
+def test_another_process_gets_the_same_answers(name: str, tmp_path: Path) -> None:
+    arm = Named(name, tmp_path / "cache")
+    with standing_of(arms.load(*arm), tmp_path, arm=arm) as subject:
+        (found,) = (examine(check, subject) for check in CONTRACT_CHECKS if check.by_name)
+    assert found.outcome is Outcome.HOLDS, str(found)
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=examples(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    text=st.one_of(
+        st.text(max_size=60),
+        st.text('ab "+-NOTANDR(:*_', max_size=40),
+        st.lists(st.sampled_from(["water", "the", '"', "+", "-", "NOT", "sea"])).map(" ".join),
+    ),
+    k=st.integers(1, 20),
+)
+def test_any_text_keeps_the_contract(subject: Subject, text: str, k: int) -> None:
+    assert list(every_answer(ask(subject.searcher, text, k), subject)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "doc_id"), OBVIOUS.items())
+def test_the_obvious_document_comes_first(standing: Standing, text: str, doc_id: str) -> None:
+    assert standing.searcher.search(text, 3).hits[0].doc_id == doc_id
+
+
+@pytest.mark.slow
+def test_no_two_arms_share_an_identity(tmp_path: Path) -> None:
+    made = {}
+    for name in arms.names():
+        (tmp_path / name).mkdir()
+        engine = arms.load(name, tmp_path / "cache").engine
+        made[name] = engine.build(DOCUMENTS[:1], tmp_path / name).fingerprint
+    assert len(set(made.values())) == len(made)

@@ -1,14 +1,24 @@
-"""What fuzzing found stays fixed, and each reader stands a few files that nobody would write."""
+"""Readers under random and hostile files."""
 
 from __future__ import annotations
 
+import gzip
+import os
 import random
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import repeat
+from pathlib import Path
 
 import pytest
+import yaml
 
+from harness.core.formats import MAX_DEPTH, MAX_DIGITS
+from harness.core.reading import MAX_LINE_BYTES, Malformed
 from tests.fuzz.__main__ import FINDS, TOKENS, changed, seeds
 from tests.fuzz.readers import READERS
-from tests.fuzz.trying import PLANTED, fault_of, faults
+from tests.fuzz.trying import PLANTED, Input, fault_of, faults
 
 FEW = 30
 
@@ -40,3 +50,147 @@ def test_what_is_kept_is_of_a_reader() -> None:
     known = {name.replace(" ", "-") for name in READERS}
     assert {path.name for path in FINDS.iterdir()} <= known | {"README.md"}
     assert len(TOKENS) > 50
+
+
+BYTES = {"run", "scores", "times", "packed documents"}
+"""Files that are no text."""
+ANY_TEXT = {"mbox", "query log"}
+"""Whatever a mail or a line of a log holds, it ends no import."""
+TEXTS = sorted(READERS.keys() - BYTES - ANY_TEXT)
+LINES = {"trec qrels", "trec run", "beir qrels", "topics", "topic table", "switch", "pool"}
+"""Texts that are no JSON, TOML or YAML."""
+ADDED = {
+    "json": [
+        '"zz":' + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1) + ",",
+        '"zz":' + "[" * 50_000,
+        '"zz":' + "9" * (MAX_DIGITS + 1) + ",",
+        '"zz":1e999,',
+        '"zz":NaN,',
+        '"zz":1,"zz":1,',
+        '"zz":"\\ud800",',
+        '"zz":"\udc80",',
+    ],
+    "toml": [
+        "zz=" + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1) + "\n",
+        "zz=" + "[" * 50_000,
+        ".".join("z" * 9_999) + "=1\n",
+        "zz=" + "9" * 5_000 + "\n",
+        "zz=1e999\n",
+        "zz=1\nzz=1\n",
+        'zz="\udc80"\n',
+    ],
+    "yaml": [
+        "zz: " + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1) + "\n",
+        "zz: " + "[" * 5_000,
+        "zz: " + "9" * (MAX_DIGITS + 1) + "\n",
+        "zz: 1.0e+999\n",
+        "zz: 1\nzz: 1\n",
+        "zz: &a [x]\nyy: *a\n",
+        'zz: "\udc80"\n',
+    ],
+}
+"""What no file of a form may hold, as it stands before the rest of the file."""
+
+
+def endless(path: Path) -> None:
+    """Make a file of a terabyte that takes no room."""
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def form(name: str) -> str:
+    """Say what a reader's file is written in."""
+    text = READERS[name][1].decode()
+    if text.startswith("{"):
+        return "json"
+    with suppress(tomllib.TOMLDecodeError):
+        tomllib.loads(text)
+        return "toml"
+    assert isinstance(yaml.safe_load(text), dict)
+    return "yaml"
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(11)
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_no_regular_file_or_has_no_end_is_refused(name: str) -> None:
+    nowhere: list[Input] = [
+        os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero"), endless
+    ]  # fmt: skip
+    assert faults(name, nowhere, refused=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEXTS)
+def test_another_encoding_is_refused(name: str) -> None:
+    data = READERS[name][1]
+    text, end = data.decode(), data.index(b"\n") if b"\n" in data else len(data)
+    others = [text.encode(code) for code in ("utf-16", "utf-16-le", "utf-32")]
+    within = [data[:end] + bad + data[end:] for bad in (b"\xe9", b"\0", b"\xed\xa0\x80", b"\xff")]
+    assert faults(name, [*others, *within], refused=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_line_that_is_too_long_is_refused(name: str) -> None:
+    data = READERS[name][1]
+    found = [data + b"\n" + b" " * (MAX_LINE_BYTES * 5)]
+    assert faults(name, found, refused=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", [name for name in TEXTS if name not in LINES])
+def test_what_no_form_may_hold_is_refused(name: str) -> None:
+    text, kind = READERS[name][1].decode(), form(name)
+    at = 1 if kind == "json" else 0
+    found = [text[:at] + bad + text[at:] for bad in ADDED[kind]]
+    assert faults(name, [one.encode("utf-8", "surrogatepass") for one in found], refused=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("score", ["1e999", "-1e999", "nan", "inf", "1" * 5_000, "", "0x1", "1;"])
+def test_a_score_that_is_no_finite_number_is_refused(score: str) -> None:
+    line = f"q Q0 d 1 {score} tag\n".encode()
+    assert faults("trec run", [line], refused=True) == []
+    assert faults("trec qrels", [f"q 0 d {score}\n".encode()], refused=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", [b"\0" * (1 << 26), b'{"_id":"1"}\n' * 8_000_000])
+def test_an_archive_that_unpacks_to_much_more_is_refused(what: bytes) -> None:
+    packed = gzip.compress(what)
+    assert len(packed) < 1 << 18
+    broken = [packed[:-9], packed[:100], b"no archive", packed[:50] + b"\xff" + packed[51:]]
+    assert faults("packed documents", [packed, *broken], refused=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(BYTES - {"packed documents"}))
+def test_a_table_that_is_cut_or_of_another_kind_is_refused(name: str) -> None:
+    data = READERS[name][1]
+    others: list[Input] = [READERS[other][1] for other in BYTES - {name}]
+    cut: list[Input] = [data[:at] for at in (0, 4, 40, len(data) // 2, len(data) - 1)]
+    assert faults(name, [*others, *cut], refused=True) == []
+
+
+@pytest.mark.slow
+def test_a_reader_without_bounds_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: dict[str, Callable[[Path], object]] = {
+        "waits": Path.read_bytes,
+        "works": lambda _: all(repeat(1)),
+        "says nothing": str,
+        "leaves": lambda path: (_ for _ in ()).throw(KeyError(path)),
+        "refuses": lambda _: (_ for _ in ()).throw(Malformed("no")),
+    }
+    for name, read in readers.items():
+        monkeypatch.setitem(READERS, name, (read, b""))
+    monkeypatch.setattr("tests.fuzz.trying.SECONDS", 0.2)
+    monkeypatch.setattr("tests.fuzz.trying.WAITING_S", 5)
+    seen = {name: [said for _, said in faults(name, [os.mkfifo], refused=True)] for name in readers}
+    assert seen["waits"] == ["it waited for more than 5 s"]
+    assert seen["works"] == ["it took more than 0.2 s"]
+    assert seen["says nothing"] == ["it was read"]
+    assert seen["leaves"][0].startswith("KeyError")
+    assert seen["refuses"] == []

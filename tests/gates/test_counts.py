@@ -1,4 +1,4 @@
-"""failure_rate, duplicates, agreement_floor and identity, and what was not compared."""
+"""Gates of counts and of slices."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from harness.agreement import Class
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Evidence
-from harness.core.gate import Cause, Verdict
+from harness.core.evidence import ArmResult, Evidence
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.run import Row, Run, Status
 from harness.gates.base.queries import class_of, share_of
 from tests.make import gate_inputs
-
-pytestmark = pytest.mark.slow
 
 FLOOR = {"measure": "Jaccard@50", "floor": 0.8, "min_queries": 20}
 
@@ -36,6 +35,7 @@ def failing(new: int, old: int = 0, count: int = 1_000, how: Status = Status.FAI
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [Status.FAILED, Status.TIMED_OUT, Status.NOT_ASKED])
 @pytest.mark.parametrize(
     ("new", "verdict"), [(0, Verdict.PASS), (8, Verdict.INCONCLUSIVE), (40, Verdict.FAIL)]
@@ -47,12 +47,14 @@ def test_failure_rate(how: Status, new: int, verdict: Verdict) -> None:
     assert finding.estimate.value == new / 1_000
 
 
+@pytest.mark.slow
 def test_failures_of_the_control_are_named_and_count() -> None:
     finding = gate_inputs.judge("failure_rate", failing(0, old=40), max_share=0.01)
     assert finding.verdict is Verdict.FAIL
     assert "old: 40 of 1000 went unanswered (40 failed)" in finding.reason
 
 
+@pytest.mark.slow
 def test_queries_of_one_cluster_fail_together_and_are_no_more_witnesses() -> None:
     evidence = failing(0, count=800)
     pairs = {q: f"like {at // 8}" for at, q in enumerate(gate_inputs.ids(800))}
@@ -66,6 +68,7 @@ def test_queries_of_one_cluster_fail_together_and_are_no_more_witnesses() -> Non
     assert alone.estimate.high < finding.estimate.high < 1.1 * alone.estimate.high
 
 
+@pytest.mark.slow
 def test_a_cluster_that_fails_whole_counts_by_its_size() -> None:
     """Where two groups of eight fail whole, an effective number of queries passed 13 %."""
     rng = np.random.default_rng(7)
@@ -78,12 +81,14 @@ def test_a_cluster_that_fails_whole_counts_by_its_size() -> None:
     assert passed <= 0.045 * 400
 
 
+@pytest.mark.slow
 def test_no_failure_among_few_proves_little_and_says_how_many_would() -> None:
     finding = gate_inputs.judge("failure_rate", failing(0, count=100), max_share=0.01)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.remedy.startswith("368 independent queries")
 
 
+@pytest.mark.slow
 def test_an_empty_answer_is_no_failure() -> None:
     evidence = gate_inputs.evidence(1_000)
     rows = [Row(q, Status.ANSWERED, (), "f") for q in gate_inputs.ids(1_000)]
@@ -94,6 +99,7 @@ def test_an_empty_answer_is_no_failure() -> None:
     assert finding.verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row",
     [
@@ -108,12 +114,14 @@ def test_an_error_taken_for_an_answer_is_refused(row: Row) -> None:
         gate_inputs.judge("failure_rate", replace(evidence, candidate=spoiled), max_share=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["failure_rate", "duplicates"])
 def test_shares_of_no_queries_never_pass(rule: str) -> None:
     finding = gate_inputs.judge(rule, gate_inputs.evidence(0), max_share=0.01)
     assert finding.verdict is Verdict.INCONCLUSIVE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("doubled", "verdict"), [(0, Verdict.PASS), (8, Verdict.INCONCLUSIVE), (40, Verdict.FAIL)]
 )
@@ -137,6 +145,7 @@ def classed(classes: Sequence[str], **changes: object) -> Evidence:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", ["skipped", "stale", "shed", "error"])
 def test_what_was_passed_over_is_not_taken_for_equal(why: str) -> None:
     said = rf"10 queries that both arms answered were not compared \(.*: {why}\)"
@@ -144,12 +153,14 @@ def test_what_was_passed_over_is_not_taken_for_equal(why: str) -> None:
         class_of(classed(["exact"] * 90 + [why] * 10))
 
 
+@pytest.mark.slow
 def test_queries_that_were_never_compared_are_refused() -> None:
     few = gate_inputs.agreement(50, "Jaccard@50", None)
     with pytest.raises(EvidenceError, match=r"50 queries .* not compared \(.*: never tried\)"):
         class_of(replace(gate_inputs.evidence(100), agreement=few))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [Status.FAILED, Status.TIMED_OUT, Status.NOT_ASKED])
 def test_what_an_arm_did_not_answer_is_a_failure_and_no_missing_comparison(status: Status) -> None:
     compared = classed([Class.ERROR] * 50 + [Class.EXACT] * 950)
@@ -160,18 +171,21 @@ def test_what_an_arm_did_not_answer_is_a_failure_and_no_missing_comparison(statu
     assert "50 of 1000" in finding.reason.replace(",", "")
 
 
+@pytest.mark.slow
 def test_a_query_that_failed_cannot_have_been_compared() -> None:
     evidence = failing(3, count=100)
     with pytest.raises(EvidenceError, match="new did not answer 3 queries that count as compared"):
         class_of(evidence)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [["exact", "equalish"], ["exact", ""]])
 def test_an_unknown_class_is_refused(classes: Sequence[str]) -> None:
     with pytest.raises(EvidenceError, match="no such class"):
         class_of(classed(classes))
 
 
+@pytest.mark.slow
 def test_a_query_compared_twice_is_refused() -> None:
     twice = replace(gate_inputs.agreement(2, "Jaccard@50", None), query_ids=("q0000", "q0000"))
     with pytest.raises(EvidenceError, match="twice"):
@@ -188,6 +202,7 @@ def agreeing(mean: float, spread: float = 0.05, noise: float = 1.0) -> Evidence:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mean", "spread", "verdict"),
     [(0.9, 0.03, Verdict.PASS), (0.7, 0.05, Verdict.FAIL), (0.81, 0.2, Verdict.INCONCLUSIVE)],
@@ -198,12 +213,14 @@ def test_agreement_floor(mean: float, spread: float, verdict: Verdict) -> None:
     assert "control against itself 1.0000" in finding.reason
 
 
+@pytest.mark.slow
 def test_a_control_that_differs_from_itself_blames_nobody() -> None:
     finding = gate_inputs.judge("agreement_floor", agreeing(0.7, noise=0.75), **FLOOR)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "agrees with itself" in finding.remedy
 
 
+@pytest.mark.slow
 def test_undefined_agreement_is_counted_and_never_zero() -> None:
     evidence = agreeing(0.9)
     both_empty = gate_inputs.scores(
@@ -221,6 +238,7 @@ def test_undefined_agreement_is_counted_and_never_zero() -> None:
     assert finding.estimate.n == 90
 
 
+@pytest.mark.slow
 def test_a_skipped_comparison_with_a_perfect_score_is_refused() -> None:
     evidence = agreeing(1.0, spread=0.0)
     skipped = replace(evidence.agreement, classes=("skipped",) * 100)
@@ -228,6 +246,7 @@ def test_a_skipped_comparison_with_a_perfect_score_is_refused() -> None:
         gate_inputs.judge("agreement_floor", replace(evidence, agreement=skipped), **FLOOR)
 
 
+@pytest.mark.slow
 def test_an_agreement_that_is_nan_never_passes() -> None:
     evidence = agreeing(0.9)
     evidence.agreement.scores["Jaccard@50"].values[3] = np.nan
@@ -235,6 +254,7 @@ def test_an_agreement_that_is_nan_never_passes() -> None:
         gate_inputs.judge("agreement_floor", evidence, **FLOOR)
 
 
+@pytest.mark.slow
 def test_agreement_of_no_queries_never_passes() -> None:
     empty = gate_inputs.agreement(0, "Jaccard@50", np.empty(0))
     evidence = gate_inputs.evidence(0, agreement=empty, noise=empty)
@@ -251,10 +271,12 @@ def served(by: Mapping[str, str], count: int = 20) -> Evidence:
     return replace(evidence, candidate=replace(evidence.candidate, run=Run.of("new", rows)))
 
 
+@pytest.mark.slow
 def test_identity_passes_where_each_arm_answered_for_itself() -> None:
     assert gate_inputs.judge("identity", served({})).verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 def test_one_answer_of_another_engine_fails() -> None:
     fallback = gate_inputs.manifest("old").fingerprint
     finding = gate_inputs.judge("identity", served({"q0003": fallback}))
@@ -262,12 +284,14 @@ def test_one_answer_of_another_engine_fails() -> None:
     assert f"1 of 20 answers of new were served by {fallback[:12]}" in finding.reason
 
 
+@pytest.mark.slow
 def test_an_answer_without_a_name_fails() -> None:
     finding = gate_inputs.judge("identity", served({"q0003": ""}))
     assert finding.verdict is Verdict.FAIL
     assert "an engine without a name" in finding.reason
 
 
+@pytest.mark.slow
 def test_arms_over_different_documents_fail() -> None:
     evidence = gate_inputs.evidence(10)
     other = gate_inputs.manifest("new", corpus="decade")
@@ -281,12 +305,14 @@ def test_arms_over_different_documents_fail() -> None:
     assert "searched other documents" in finding.reason
 
 
+@pytest.mark.slow
 def test_an_arm_that_never_answered_proves_nothing() -> None:
     finding = gate_inputs.judge("identity", failing(10, count=10))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.UNANSWERED
 
 
+@pytest.mark.slow
 def test_who_answered_is_its_own_word_where_no_index_was_counted() -> None:
     evidence = gate_inputs.evidence(10)
     elsewhere = replace(evidence.candidate, index_sha256=None)
@@ -296,6 +322,7 @@ def test_who_answered_is_its_own_word_where_no_index_was_counted() -> None:
     assert finding.reason.startswith("no index of new was counted")
 
 
+@pytest.mark.slow
 def test_equal_lists_accuse_no_one() -> None:
     evidence = alike(200)
     assert gate_inputs.judge("identity", evidence).verdict is Verdict.PASS
@@ -315,6 +342,7 @@ def alike(count: int) -> Evidence:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "keys"),
     [
@@ -330,6 +358,7 @@ def test_the_same_ranking_passes_once_there_are_queries_enough(
     assert gate_inputs.judge(rule, alike(10), **keys).verdict is Verdict.INCONCLUSIVE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [10, 200])
 def test_the_same_ranking_gains_nothing(count: int) -> None:
     finding = gate_inputs.judge("superior", alike(count), measure="nDCG@10", margin=0)
@@ -338,9 +367,221 @@ def test_the_same_ranking_gains_nothing(count: int) -> None:
     assert not finding.remedy
 
 
+@pytest.mark.slow
 def test_other_lists_of_equal_value_may_still_gain() -> None:
     values = gate_inputs.levels(30)
     finding = gate_inputs.judge(
         "superior", gate_inputs.scored(values, values), measure="nDCG@10", margin=0
     )
     assert finding.verdict is Verdict.INCONCLUSIVE
+
+
+SETTINGS = {"measure": "nDCG@10", "margin": 0.1}
+
+
+def sliced(*by: float, size: int = 60) -> Evidence:
+    """Give one slice of ``size`` queries for each mean difference."""
+    control = gate_inputs.levels(size * len(by))
+    parts = [
+        gate_inputs.shifted(control[at * size : (at + 1) * size], mean, 0.05, seed=at)
+        for at, mean in enumerate(by)
+    ]
+    names = gate_inputs.ids(len(control))
+    slices = {f"kind{at}": frozenset(names[at * size : (at + 1) * size]) for at in range(len(by))}
+    return gate_inputs.scored(control, np.concatenate(parts), slices=slices)
+
+
+def losing(*lost: int, size: int) -> Evidence:
+    """Give one slice of ``size`` queries for each number of queries that lose all they had."""
+    control = np.ones(size * len(lost))
+    candidate = control.copy()
+    for at, count in enumerate(lost):
+        candidate[at * size : at * size + count] = 0.0
+    names = gate_inputs.ids(len(control))
+    slices = {f"kind{at}": frozenset(names[at * size : (at + 1) * size]) for at in range(len(lost))}
+    return gate_inputs.scored(control, candidate, slices=slices)
+
+
+def test_harm_to_one_slice_is_found_behind_a_good_mean() -> None:
+    evidence = sliced(0.2, 0.2, -0.3)
+    whole = gate_inputs.judge("non_inferior", evidence, **SETTINGS)
+    finding = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS)
+    assert whole.verdict is Verdict.PASS
+    assert finding.verdict is Verdict.FAIL
+    assert "kind2 -0.3000" in finding.reason
+    assert finding.reason.count("harmed") == 1
+    assert finding.estimate is not None
+    assert finding.estimate.value == pytest.approx(-0.3)
+
+
+def test_no_harm_passes() -> None:
+    finding = gate_inputs.judge("no_slice_harmed", sliced(0.0, 0.01, -0.01), **SETTINGS)
+    assert finding.verdict is Verdict.PASS
+
+
+def test_absence_of_evidence_is_not_green() -> None:
+    """Four queries that lose everything, and a slice that loses everything on a part of twenty."""
+    for lost, size in ((4, 4), (0, 4), (4, 20), (6, 20), (8, 20), (0, 20)):
+        evidence = losing(lost, 0, 0, size=size)
+        finding = gate_inputs.judge("no_slice_harmed", evidence, measure="nDCG@10", margin=0.05)
+        assert finding.verdict is not Verdict.PASS, (lost, size)
+        assert "kind0" in finding.reason
+
+
+def test_a_small_slice_is_named_with_the_queries_that_it_lacks() -> None:
+    evidence = losing(0, 0, size=80)
+    few = dict(evidence.slices) | {"rare": frozenset(gate_inputs.ids(5))}
+    finding = gate_inputs.judge(
+        "no_slice_harmed", replace(evidence, slices=few), measure="nDCG@10", margin=0.05
+    )
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.remedy.startswith("rare: about 74 judged queries (now 5)")
+    assert "kind" not in finding.remedy
+
+
+def test_fewer_than_the_policy_asks_for_is_not_green() -> None:
+    finding = gate_inputs.judge("no_slice_harmed", sliced(0.0, 0.0), **SETTINGS, min_queries=61)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "2 slices, none with 61 independent queries" in finding.reason
+    assert finding.cause is Cause.TOO_FEW
+
+
+def test_a_slice_may_have_a_margin_of_its_own() -> None:
+    evidence = losing(0, 0, size=40)
+    tight = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS | {"margin": 0.05})
+    own = {"margin": 0.05, "margins": {"kind0": 0.1, "kind1": 0.1}}
+    wide = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS | own)
+    assert tight.verdict is Verdict.INCONCLUSIVE
+    assert wide.verdict is Verdict.PASS
+    assert "kind1 less than 0.1" in wide.bound
+    assert (tight.limit, wide.limit) == (-0.05, None)
+
+
+def test_a_margin_of_a_slice_that_is_not_looked_at_is_refused() -> None:
+    with pytest.raises(ValidationError, match="kind9"):
+        gate_inputs.judge(
+            "no_slice_harmed", sliced(0.0), **SETTINGS, slices=["kind0"], margins={"kind9": 0.2}
+        )
+
+
+def test_without_slices_or_queries_nothing_passes() -> None:
+    empty = gate_inputs.scored(np.empty(0), np.empty(0), slices={"kind0": frozenset()})
+    for evidence in (replace(sliced(0.0), slices={}), empty):
+        finding = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS)
+        assert finding.verdict is Verdict.INCONCLUSIVE
+
+
+def test_correction_keeps_many_slices_from_crying_wolf() -> None:
+    alone = gate_inputs.judge("no_slice_harmed", sliced(-0.21), **SETTINGS)
+    among = gate_inputs.judge("no_slice_harmed", sliced(-0.21, *[0.0] * 9), **SETTINGS)
+    assert alone.p_value is not None
+    assert among.p_value == pytest.approx(10 * alone.p_value)
+    assert alone.verdict is Verdict.FAIL
+    assert among.verdict is Verdict.INCONCLUSIVE
+
+
+def test_harm_by_failures_alone_is_left_open() -> None:
+    evidence = sliced(0.0, 0.0)
+    full = evidence.candidate.scores["nDCG@10"]
+    cut = gate_inputs.scores("nDCG@10", full.values[:110], {"failed": gate_inputs.ids(120)[110:]})
+    lossy = replace(evidence, candidate=replace(evidence.candidate, scores={"nDCG@10": cut}))
+    finding = gate_inputs.judge("no_slice_harmed", lossy, **SETTINGS)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "new has no value for 10 queries" in finding.reason
+
+
+def test_a_nan_never_passes() -> None:
+    evidence = sliced(0.0)
+    evidence.candidate.scores["nDCG@10"].values[4] = np.nan
+    with pytest.raises(EvidenceError, match="q0004"):
+        gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS)
+
+
+def test_only_the_slices_that_are_named_are_looked_at() -> None:
+    evidence = sliced(0.0, -0.3)
+    first = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0"])
+    both = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0", "kind1"])
+    assert first.verdict is Verdict.PASS
+    assert "kind1" not in first.reason
+    assert both.verdict is Verdict.FAIL
+
+
+def test_a_named_slice_that_nobody_has_is_not_green() -> None:
+    found = gate_inputs.judge("no_slice_harmed", sliced(0.0), **SETTINGS, slices=["kind0", "kind9"])
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "too small: kind9 (0 of 2 queries)" in found.reason
+    assert found.cause is Cause.TOO_FEW
+
+
+EMPTY = {"measure": "nDCG@10", "depth": 10, "max_more": 0.1, "min_queries": 30}
+NEGATIVE, ANSWERABLE = 40, 10
+
+
+def side(arm: str, hits: Sequence[int | None]) -> ArmResult:
+    """Give an arm that shows so many hits of each query without an answer; None is a failure."""
+    names = gate_inputs.ids(NEGATIVE + ANSWERABLE)
+    who = gate_inputs.manifest(arm).fingerprint
+    rows = [
+        Row(name, Status.FAILED, error="broken pipe")
+        if count is None
+        else Row(name, Status.ANSWERED, tuple(Hit(f"d{at}", -at, -at) for at in range(count)), who)
+        for name, count in zip(names, [*hits, *[5] * ANSWERABLE], strict=True)
+    ]
+    values = np.full(ANSWERABLE, 0.5)
+    found = gate_inputs.scores("nDCG@10", values, {"negative_query": names[:NEGATIVE]})
+    return ArmResult(arm, gate_inputs.manifest(arm), Run.of(arm, rows), {"nDCG@10": found})
+
+
+def shown(control: Sequence[int | None], candidate: Sequence[int | None]) -> Evidence:
+    sides = {"control": side("old", control), "candidate": side("new", candidate)}
+    return gate_inputs.evidence(NEGATIVE + ANSWERABLE, **sides)
+
+
+def judged(control: Sequence[int | None], candidate: Sequence[int | None]) -> Finding:
+    return gate_inputs.judge("negatives", shown(control, candidate), **EMPTY)
+
+
+def test_a_candidate_that_is_as_silent_passes() -> None:
+    finding = judged([0, 3] * 20, [0, 3] * 19 + [1, 3])
+    assert finding.verdict is Verdict.PASS
+    assert finding.bound == "fills less than 0.1 more of the first 10 places"
+    assert finding.unit == "Empty@10"
+
+
+def test_a_candidate_that_fills_the_page_with_anything_fails() -> None:
+    finding = judged([0] * NEGATIVE, [100] * NEGATIVE)
+    assert finding.verdict is Verdict.FAIL
+    assert finding.estimate is not None
+    assert (finding.estimate.value, finding.estimate.n) == (-1.0, NEGATIVE)
+
+
+def test_what_is_below_the_page_does_not_count() -> None:
+    assert judged([10] * NEGATIVE, [100] * NEGATIVE).verdict is Verdict.PASS
+
+
+def test_only_queries_without_an_answer_are_looked_at() -> None:
+    finding = judged([2] * NEGATIVE, [2] * NEGATIVE)
+    assert finding.estimate is not None
+    assert (finding.estimate.value, finding.estimate.n) == (0.0, NEGATIVE)
+
+
+def test_a_failure_is_not_silence() -> None:
+    finding = judged([5] * NEGATIVE, [5] * (NEGATIVE - 8) + [None] * 8)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "new has no value for 8 queries" in finding.reason
+
+
+def test_a_set_that_asks_nothing_unanswerable_passes_nothing() -> None:
+    found = gate_inputs.judge(
+        "negatives",
+        gate_inputs.scored(gate_inputs.levels(60), gate_inputs.levels(60)),
+        **EMPTY,
+    )
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.cause is Cause.TOO_FEW
+
+
+def test_a_measure_that_was_not_scored_is_named() -> None:
+    bare = replace(shown([0] * 40, [0] * 40), control=replace(side("old", [0] * 40), scores={}))
+    with pytest.raises(EvidenceError, match="old has no nDCG@10"):
+        gate_inputs.judge("negatives", bare, **EMPTY)

@@ -1,4 +1,4 @@
-"""Several people judge one pool: a file each, agreement, and a second look."""
+"""Panels of assessors, and judgements taken over."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import BadFile, BadName, HarnessError
+from harness.core.errors import BadFile, BadName, EvidenceError, HarnessError
 from harness.core.files import held
 from harness.core.folders import Change, NotOurs, journal_of
 from harness.corpus import judgements
 from harness.corpus.judgements import Overtaken, Pool
 from harness.judge.panel import Settled, agreement, own_file, read, second_look, settle
+from harness.judge.pool import folder_of, labels_in, samples_in, take_sample
 from tests.make.desk import make_panel, write_pool
+from tests.make.toy import Toy
 
 NAMES = ("ada", "ben", "cyd")
 Files = dict[str, Path]
@@ -247,3 +249,18 @@ def test_disagreements_that_were_cut_off_are_refused(tmp_path: Path) -> None:
     first_lines(second_look(to), 2)
     with pytest.raises(BadFile, match=r"disagreements: 2 of 4 pairs are gone"):
         settled(files, to)
+
+
+def test_a_pool_that_is_no_sample_is_refused(project: Toy, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.qrels"
+    pool.write_text("q00 0 d00 1\n")
+    with pytest.raises((BadFile, EvidenceError), match="pool"):
+        take_sample(project.layout, pool, "ada")
+    assert labels_in(project.layout) == ()
+
+
+def test_a_damaged_file_is_named(project: Toy) -> None:
+    folder_of(project.layout).mkdir()
+    (folder_of(project.layout) / "a.sample.json").write_text('{"query_id": 3}\n')
+    with pytest.raises(BadFile, match=r"a\.sample\.json"):
+        samples_in(project.layout)

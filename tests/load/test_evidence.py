@@ -1,4 +1,4 @@
-"""The last load test is evidence: judged, counted as a look, and derived again."""
+"""Evidence of load: queueing and the summary."""
 
 from __future__ import annotations
 
@@ -7,24 +7,30 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.core.errors import BadFile, EvidenceError
+from harness.core.evidence import AtRate, Load
 from harness.core.gate import Finding, Verdict
 from harness.core.run import Status
 from harness.load import trials as loading
 from harness.load.files import TRIALS, in_system_ns, read_load, trials_of
 from harness.load.stage import load
-from harness.load.trials import LoadRequest
+from harness.load.trial import Histogram, Record
+from harness.load.trials import LoadRequest, noises, points
 from harness.pipeline import experiments
 from harness.pipeline.experiments import note_timed
 from harness.pipeline.verify import verify
 from harness.policy.looks import looks
 from tests.load.test_stage import MS, in_here
+from tests.make import gate_inputs
 from tests.make.toy import GATES, HEAD, STEP, Toy
+from tests.report.test_load import MS as MS_SUMMARY
+from tests.report.test_load import trial
 
-pytestmark = pytest.mark.slow
 WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
 NARROW = HEAD.replace("attempts = 10", "attempts = 1")
 """Of two rounds a median has an interval of 50 %, the whole of one attempt."""
@@ -75,6 +81,7 @@ def changed(project: Toy, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
+@pytest.mark.slow
 def test_a_load_test_is_judged_and_derived_again(project: Toy) -> None:
     said = queueing(project)
     assert said.verdict is Verdict.PASS, said.reason
@@ -87,6 +94,7 @@ def test_a_load_test_is_judged_and_derived_again(project: Toy) -> None:
     assert queueing(project).remedy == "run: harness load --arm fts5 --arm tantivy --rate 40"
 
 
+@pytest.mark.slow
 def test_a_load_that_the_policy_does_not_look_at_changes_no_decision(project: Toy) -> None:
     project.policy(NARROW + STEP + GATES)
     project.decide()
@@ -94,6 +102,7 @@ def test_a_load_that_the_policy_does_not_look_at_changes_no_decision(project: To
     verify(project.layout)
 
 
+@pytest.mark.slow
 def test_each_load_is_a_look(project: Toy) -> None:
     assert queueing(project).verdict is Verdict.PASS
     changed(project, '"busy": 0.0', '"busy": 0.01')
@@ -108,6 +117,7 @@ def test_each_load_is_a_look(project: Toy) -> None:
     assert seen.since == ("another load test",)
 
 
+@pytest.mark.slow
 def test_a_load_is_of_the_runs_and_indexes_at_hand(project: Toy) -> None:
     found = read_load(project.layout)
     assert found is not None
@@ -122,18 +132,21 @@ def test_a_load_is_of_the_runs_and_indexes_at_hand(project: Toy) -> None:
     assert read_load(project.layout) is None
 
 
+@pytest.mark.slow
 def test_trials_of_another_load_are_refused(project: Toy) -> None:
     changed(project, '"load": "', '"load": "x')
     with pytest.raises(BadFile, match="is not of the load"):
         read_load(project.layout)
 
 
+@pytest.mark.slow
 def test_a_load_expires_as_other_evidence_does(project: Toy) -> None:
     changed(project, f'"at": "{datetime.now(UTC).year}', '"at": "2020')
     with pytest.raises(EvidenceError, match="older than"):
         project.decide()
 
 
+@pytest.mark.slow
 def test_what_was_not_answered_took_longer_than_any_budget(project: Toy) -> None:
     trial = next(one.trial for one in TRIALS.read(trials_of(project.layout)) if one.rate)
     assert trial.ends[Status.ANSWERED] == trial.overall.count
@@ -141,3 +154,156 @@ def test_what_was_not_answered_took_longer_than_any_budget(project: Toy) -> None
     missing = replace(trial, arrivals=2 * trial.arrivals)
     assert in_system_ns(missing, 95) == math.inf
     assert in_system_ns(missing, 45) == trial.overall.percentile(90)
+
+
+MS_QUEUEING = 1e6
+QUEUEING_MODEL: dict[str, Any] = {
+    "rate": 10.0,
+    "percent": "p99",
+    "max_ms": 5.0,
+    "reference_ms": 1.0,
+    "max_scale": 2,
+    "max_noise": 1.5,
+    "max_busy": 0.1,
+    "min_arrivals": 100,
+}
+
+
+def at_rate(*p99_ms: float, **changes: Any) -> AtRate:  # noqa: ANN401  fields of AtRate
+    """Six rounds or more; the other percentiles are quicker."""
+    found = np.array(p99_ms) * MS_QUEUEING
+    quiet = AtRate({"p50": found / 9, "p95": found / 3, "p99": found}, np.zeros(6), (), 150)
+    return replace(quiet, **changes)
+
+
+def load_queueing(rounds: AtRate, **changes: Any) -> Load:  # noqa: ANN401  fields of Load
+    quiet = Load(
+        at={"new": {10.0: rounds}},
+        noise={10.0: np.ones(6)},
+        reference_ns=np.full(5, 1_000_000),
+        machine=gate_inputs.MACHINE,
+        loaded_at="2026-11-01T12:00:00+00:00",
+    )
+    return replace(quiet, **changes)
+
+
+def judged(found: Load | None, **settings: object) -> Finding:
+    return gate_inputs.judge(
+        "queueing", gate_inputs.evidence(10, load=found), **QUEUEING_MODEL | settings
+    )
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "verdict"),
+    [
+        ((2, 3, 3, 4, 4, 4.9), Verdict.PASS),
+        ((2, 3, 3, 4, 4, 5.1), Verdict.INCONCLUSIVE),
+        ((5.1, 6, 6, 7, 8, 9), Verdict.FAIL),
+        ((5.1, 6, 6, 7, 8, math.inf), Verdict.FAIL),
+        ((math.inf,) * 6, Verdict.FAIL),
+    ],
+)
+def test_rounds_lie_on_one_side_of_the_budget(p99_ms: tuple[float, ...], verdict: Verdict) -> None:
+    finding = judged(load_queueing(at_rate(*p99_ms)))
+    assert finding.verdict is verdict, finding.reason
+    assert finding.timed
+    assert (finding.unit, finding.limit) == ("ms", 5.0)
+
+
+def test_the_percentile_is_the_one_that_is_asked_for() -> None:
+    rounds = at_rate(*[9.0] * 6)
+    assert judged(load_queueing(rounds)).verdict is Verdict.FAIL
+    assert judged(load_queueing(rounds), percent="p95").verdict is Verdict.PASS
+
+
+def test_a_slower_machine_has_a_longer_budget_up_to_a_point() -> None:
+    rounds = at_rate(*[7.0] * 6)
+    slower = load_queueing(rounds, reference_ns=np.full(5, 1_600_000))
+    finding = judged(slower)
+    assert finding.verdict is Verdict.PASS
+    assert "The budget there is 8 ms" in finding.reason
+    far = judged(load_queueing(rounds, reference_ns=np.full(5, 2_100_000)))
+    assert far.verdict is Verdict.INCONCLUSIVE
+    assert "2.1 times as long" in far.reason
+
+
+COMMAND = "run: harness load --arm old --arm new --rate 10"
+
+
+@pytest.mark.parametrize(
+    ("found", "why", "remedy"),
+    [
+        (None, "no load of these indexes", COMMAND),
+        (load_queueing(at_rate(1), at={}), "the last load had none", COMMAND),
+        (load_queueing(at_rate(*[1.0] * 6), at={"new": {20.0: at_rate(1)}}), "had 20", COMMAND),
+        (load_queueing(at_rate(*[1.0] * 6), noise={}), "was not loaded twice", COMMAND),
+        (
+            load_queueing(at_rate(*[1.0] * 6), noise={10.0: np.array([1, 0.6])}),
+            "1.67 times",
+            COMMAND,
+        ),
+        (load_queueing(at_rate(*[1.0] * 6, busy=np.array([0.0, 0.2]))), "used 20.0%", COMMAND),
+        (
+            load_queueing(at_rate(*[1.0] * 6, arrivals=99)),
+            "a round had 99 arrivals",
+            "--seconds 12",
+        ),
+        (
+            load_queueing(at_rate(*[1.0] * 5, objections=("late",))),
+            "1 rounds do not count: late",
+            "N",
+        ),
+    ],
+)
+def test_what_says_nothing_is_inconclusive_and_names_the_command(
+    found: Load | None, why: str, remedy: str
+) -> None:
+    said = judged(found)
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert why in said.reason
+    assert said.remedy.endswith(remedy)
+
+
+SIX = (1, 2, 3, 4, 5, 6)
+
+
+def record(arm: str, number: int, time_ms: int, *, twin: bool = False, strays: int = 0) -> Record:
+    times = {"short": Histogram.of([time_ms * MS_SUMMARY] * 20)}
+    told = replace(trial(1), response=times, lag_ns=0, strays=strays)
+    return Record(arm, twin=twin, rate=50.0, number=number, purpose="curve", trial=told, about={})
+
+
+def test_a_ratio_is_of_the_same_round() -> None:
+    old = [record("old", number, 10 * number) for number in SIX]
+    new = [record("new", number, 30 * number) for number in reversed(SIX)]
+    new_point, old_point = points([*old, *new], "old", max_lag=0.5, confidence=0.95)
+    assert (new_point.arm, old_point.arm) == ("new", "old")
+    assert new_point.ratio is not None
+    assert (new_point.ratio.low, new_point.ratio.high) == pytest.approx((3, 3), rel=0.01)
+    assert new_point.p99 is not None
+    assert new_point.p99.value == pytest.approx(105 * MS_SUMMARY, rel=0.01)
+    assert new_point.overall.count == 120
+
+
+def test_a_round_that_does_not_count_is_in_no_number() -> None:
+    seven = (*SIX, 7)
+    old = [record("old", number, 10) for number in seven]
+    new = [record("new", number, 30 if number < 7 else 900, strays=number // 7) for number in seven]
+    point = points([*old, *new], "old", max_lag=0.5, confidence=0.95)[0]
+    assert len(point.records) == 6
+    assert point.objections == ("1 answer was not those of the arm's run",)
+    assert point.ratio is not None
+    assert point.ratio.n == 6
+    assert point.ratio.high == pytest.approx(3, rel=0.01)
+    assert point.overall.percentile(100) == pytest.approx(30 * MS_SUMMARY, rel=0.01)
+
+
+def test_noise_is_that_of_the_first_arm_against_itself() -> None:
+    first = [record("old", number, 10) for number in SIX]
+    second = [record("old", number, 10 + number, twin=True) for number in SIX]
+    other = [record("new", number, 99) for number in SIX]
+    found = noises([*first, *second, *other], "old", max_lag=0.5, max_noise=1.5)
+    assert set(found) == {50.0}
+    assert found[50.0].verdict is Verdict.INCONCLUSIVE
+    assert max(found[50.0].ratios) == pytest.approx(1.6, rel=0.01)
+    assert noises([*first, *other], "old", max_lag=0.5, max_noise=1.5) == {}

@@ -1,14 +1,22 @@
-"""A measure by its name: gains, range, and a loss in words."""
+"""Names of measures, their columns and their decomposition."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import ir_measures
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.core.engine import Hit
 from harness.core.errors import DatasetError, HarnessError, UnknownName
 from harness.core.records import Qrels
 from harness.core.run import Row, Run, Status
+from harness.measures.columns import EMPTY, SPARSE, UNKNOWN, EncodedQrels, Lookup, repeats
+from harness.measures.decompose import decompose, decompose_way, reordered
 from harness.measures.name import (
     COMMON,
     LARGEST,
@@ -22,6 +30,7 @@ from harness.measures.name import (
     span_of_difference,
 )
 from harness.measures.quality import score
+from tests.make.runs import qrels_of, random_case, run_of
 
 
 @pytest.mark.parametrize(
@@ -226,3 +235,223 @@ def test_a_correlation_lies_between_minus_1_and_1() -> None:
 def test_a_count_has_no_greatest_value(measure: str) -> None:
     assert span_of(measure) is None
     assert span_of_difference(measure) is None
+
+
+JUDGED = {"q": {"a": 0, "b": 3, "c": -1}, "p": {"b": 1, "d": 2}}
+
+
+def test_columns_are_by_query_with_the_best_grade_first() -> None:
+    coded = EncodedQrels.of(qrels_of(JUDGED))
+    found = [
+        (coded.query_ids[row], coded.vocabulary[doc], grade, place)
+        for row, doc, grade, place in zip(
+            coded.rows.tolist(),
+            coded.docs.tolist(),
+            coded.grades.tolist(),
+            coded.place.tolist(),
+            strict=True,
+        )
+    ]
+    assert found == [
+        ("p", "d", 2, 0), ("p", "b", 1, 1),
+        ("q", "b", 3, 0), ("q", "a", 0, 1), ("q", "c", -1, 2),
+    ]  # fmt: skip
+    assert len(coded) == 2
+    assert coded.relevant(1).tolist() == [2, 1]
+    assert coded.relevant(0).tolist() == [2, 2]
+
+
+def test_every_judgement_is_kept() -> None:
+    _, qrels = random_case(3)
+    coded = EncodedQrels.of(qrels)
+    rows = zip(coded.rows.tolist(), coded.docs.tolist(), coded.grades.tolist(), strict=True)
+    kept = {(coded.query_ids[row], coded.vocabulary[doc], grade) for row, doc, grade in rows}
+    assert kept == {tuple(judgement) for judgement in qrels.rows()}
+
+
+def test_another_vocabulary_is_translated() -> None:
+    coded = EncodedQrels.of(qrels_of(JUDGED))
+    ours = coded.translation(("x", "b", "c"))
+    assert ours[0] == UNKNOWN
+    assert [coded.vocabulary[code] for code in ours[1:]] == ["b", "c"]
+
+
+def test_a_pair_that_comes_twice_is_refused() -> None:
+    ones = np.ones(2, dtype=np.int32)
+    with pytest.raises(DatasetError, match="b is judged twice for query p"):
+        EncodedQrels.of_columns(("q", "p"), ("a", "b"), np.array([1, 1]), ones, ones)
+
+
+def test_no_judgement_is_no_query() -> None:
+    assert len(EncodedQrels.of(Qrels.of(()))) == 0
+
+
+def test_judgements_are_coded_once_and_other_ones_anew() -> None:
+    qrels, same = qrels_of(JUDGED), qrels_of(JUDGED)
+    first = EncodedQrels.of(qrels)
+    assert EncodedQrels.of(qrels) is first
+    assert EncodedQrels.of(same) is not first
+    other = EncodedQrels.of(qrels_of({"q": {"a": 1}}))
+    assert (other.query_ids, other.grades.tolist()) == (("q",), [1])
+    assert EncodedQrels.of(qrels).query_ids == first.query_ids
+
+
+@pytest.mark.parametrize("documents", [3, 50, 100_000])
+@pytest.mark.parametrize("queries", [1, 7, 400])
+def test_finds_what_a_dictionary_finds(queries: int, documents: int) -> None:
+    """Also where one query has most of the pairs, so that slots run out at every level."""
+    rng = np.random.default_rng(queries + documents)
+    crowd = np.zeros(600, dtype=np.int64)
+    rows = np.concatenate([rng.integers(0, queries, 900), crowd])
+    docs = rng.integers(0, documents, len(rows))
+    known = {pair: at for at, pair in enumerate(dict.fromkeys(zip(rows, docs, strict=True)))}
+    pairs = np.array(list(known), dtype=np.int64)
+    lookup = Lookup.of(pairs[:, 0], pairs[:, 1].astype(np.int32), queries)
+    assert queries < 400 or documents < 100_000 or len(lookup.keys) > 0
+    asked_rows = np.concatenate([rng.integers(0, queries, 5000), pairs[:, 0]])
+    asked_docs = np.concatenate([rng.integers(0, documents, 5000), pairs[:, 1]])
+    asked_docs[::17] = UNKNOWN
+    places, found = lookup.find(asked_rows, asked_docs.astype(np.int32))
+    wanted = [known.get(pair) for pair in zip(asked_rows, asked_docs, strict=True)]
+    assert places.tolist() == [at for at, pair in enumerate(wanted) if pair is not None]
+    assert found.tolist() == [pair for pair in wanted if pair is not None]
+
+
+def test_an_empty_slot_is_nobody() -> None:
+    nothing = np.empty(0, dtype=np.int64)
+    empty = Lookup.of(nothing, nothing.astype(np.int32), 2)
+    asked = np.array([0, 1]), np.array([0, UNKNOWN], dtype=np.int32)
+    assert empty.find(*asked)[0].tolist() == []
+    one = Lookup.of(np.array([1]), np.array([0], dtype=np.int32), 2)
+    assert EMPTY in one.levels[0].docs
+    assert one.find(*asked)[0].tolist() == []
+    assert one.find(np.array([1]), np.array([0], dtype=np.int32))[1].tolist() == [0]
+
+
+def test_pairs_without_a_slot_are_searched_for() -> None:
+    docs = np.arange(3000, dtype=np.int32)
+    lookup = Lookup.of(np.zeros(3000, dtype=np.int64), docs, 900)
+    assert len(lookup.keys) > 0
+    asked = np.array([2999, 5, 4000, 17], dtype=np.int32)
+    place, pair = lookup.find(np.array([0, 0, 0, 1]), asked)
+    assert (place.tolist(), pair.tolist()) == ([0, 1], [2999, 5])
+
+
+ROWS = st.lists(st.lists(st.integers(0, 12), max_size=9), max_size=9)
+
+
+def asked(rows: list[list[int]]) -> bool:
+    offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return repeats(np.array([code for row in rows for code in row], dtype=np.int32), offsets)
+
+
+@given(ROWS)
+def test_it_says_what_sets_say(rows: list[list[int]]) -> None:
+    assert asked(rows) == any(len(set(row)) < len(row) for row in rows)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("short", [0, 1, 100 * SPARSE])
+def test_rows_of_one_length_of_two_and_of_very_different_ones(short: int, again: bool) -> None:  # noqa: FBT001  a case
+    long = list(range(50))
+    rows = [long[:-1] if short else long] * 3 + [long, *([[7]] * short)]
+    rows[1] = [*long[1:-1], long[1]] if again else rows[1]
+    assert asked(rows) is again
+
+
+MEASURES = ("nDCG@10", "RR@10", "P@5", "AP@10", "R@20", "nDCG", "nDCG(dcg='exp-log2')@10")
+RANKING = st.lists(st.sampled_from("abcdefghij"), max_size=8, unique=True)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_parts_sum_to_the_difference(measure: str) -> None:
+    control, qrels = random_case(1)
+    candidate, _ = random_case(2)
+    ids = qrels.query_ids
+    parts = decompose(control, candidate, qrels, measure, ids)
+    old, new = (score(run, qrels, [measure], ids)[measure].by_query for run in (control, candidate))
+    difference = [new[q] - old[q] for q in parts.query_ids]
+    np.testing.assert_allclose(parts.total, difference, rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    old=RANKING, new=RANKING, good=st.dictionaries(st.sampled_from("abcdefghij"), st.integers(0, 3))
+)
+def test_the_parts_of_any_two_rankings(
+    old: list[str], new: list[str], good: dict[str, int]
+) -> None:
+    qrels = qrels_of({"q": {"elsewhere": 1, **good}})
+    control, candidate = run_of({"q": old}), run_of({"q": new})
+    parts = decompose(control, candidate, qrels, "nDCG@5", ["q"])
+    values = [score(r, qrels, ["nDCG@5"], ["q"])["nDCG@5"].values for r in (control, candidate)]
+    np.testing.assert_allclose(parts.total, values[1] - values[0], rtol=0, atol=1e-12)
+    back = decompose(candidate, control, qrels, "nDCG@5", ["q"])
+    np.testing.assert_allclose(back.shown, -parts.shown, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(back.order, -parts.order, rtol=0, atol=1e-12)
+    if set(old[:5]) == set(new[:5]):
+        assert parts.shown[0] == 0
+    if [d for d in old[:5] if d in new[:5]] == [d for d in new[:5] if d in old[:5]]:
+        assert parts.order[0] == 0
+
+
+def test_what_entered_is_told_from_what_rose() -> None:
+    """RR@2: b rises from 2 to 1, or enters there."""
+    qrels = qrels_of({"q": {"b": 1}})
+    rose = decompose(run_of({"q": "ab"}), run_of({"q": "ba"}), qrels, "RR@2", ["q"])
+    assert (rose.shown[0], rose.order[0]) == (0, 0.5)
+    entered = decompose(run_of({"q": "ac"}), run_of({"q": "bc"}), qrels, "RR@2", ["q"])
+    assert (entered.shown[0], entered.order[0]) == (1, 0)
+
+
+def test_documents_that_stay_take_each_others_places() -> None:
+    assert reordered("abcd", "dxbz") == ("a", "d", "c", "b")
+    assert reordered("abcd", "") == tuple("abcd")
+    assert reordered("", "abcd") == ()
+
+
+def one_at_a_time(old: list[str], new: list[str], qrels: Qrels) -> tuple[float, float]:
+    """Give shown and order by going both ways by hand, on plain lists."""
+
+    def value(docs: Sequence[str]) -> float:
+        return float(score(run_of({"q": docs}), qrels, ["nDCG@5"], ["q"])["nDCG@5"].values[0])
+
+    def in_order_of(docs: list[str], other: list[str]) -> list[str]:
+        shared = [d for d in other if d in docs]
+        return [shared.pop(0) if d in other else d for d in docs]
+
+    old, new = old[:5], new[:5]
+    first_shown = value(in_order_of(new, old)) - value(old)
+    first_order = value(in_order_of(old, new)) - value(old)
+    shown = (first_shown + value(new) - value(in_order_of(old, new))) / 2
+    return shown, (first_order + value(new) - value(in_order_of(new, old))) / 2
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    rankings=st.lists(RANKING, min_size=2, max_size=5),
+    good=st.dictionaries(st.sampled_from("abcdefghij"), st.integers(0, 3)),
+)
+def test_all_parts_of_a_way_sum_to_the_difference(
+    rankings: list[list[str]], good: dict[str, int]
+) -> None:
+    qrels = qrels_of({"q": {"elsewhere": 1, **good}})
+    control, *way = (run_of({"q": ranking}) for ranking in rankings)
+    parts = decompose_way(control, way, qrels, "nDCG@5", ["q"])
+    ends = [score(run, qrels, ["nDCG@5"], ["q"])["nDCG@5"].values for run in (control, way[-1])]
+    total = sum(part.total[0] for part in parts)
+    np.testing.assert_allclose(total, (ends[1] - ends[0])[0], rtol=0, atol=1e-12)
+    by_hand = [one_at_a_time(old, new, qrels) for old, new in pairwise(rankings)]
+    assert [(part.shown[0], part.order[0]) for part in parts] == [
+        pytest.approx(pair, rel=0, abs=1e-12) for pair in by_hand
+    ]
+
+
+def test_the_step_that_did_it_is_named() -> None:
+    """The words lose b, the fusion brings it back below, and the reranker lifts it."""
+    qrels = qrels_of({"q": {"b": 1}})
+    way = [run_of({"q": docs}) for docs in ("ac", "ab", "ba")]
+    parts = decompose_way(run_of({"q": "ba"}), way, qrels, "RR@2", ["q"])
+    assert [(part.shown[0], part.order[0]) for part in parts] == [(-1, 0), (0.5, 0), (0, 0.5)]

@@ -1,4 +1,4 @@
-"""The ledger only grows: whatever else is done to it is missed, and the hint is named."""
+"""The ledger of a migration, its drill, and mail."""
 
 from __future__ import annotations
 
@@ -9,12 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_mail.generate import Traffic, generate
 
 from harness.core.digest import of_json
+from harness.core.engine import Answer
 from harness.core.errors import BadFile, EvidenceError
+from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.records import Scalar
+from harness.corpus import prepared
 from harness.migrate import ledger
-from harness.migrate.standing import Advanced, Begun, Event, Observed, RolledBack
-from tests.make.decisions import day, decision
+from harness.migrate import moves as migrate
+from harness.migrate.drill import Clock, Service, Who, drill
+from harness.migrate.ledger import SWITCH_FILE
+from harness.migrate.standing import START, Advanced, Begun, Drilled, Event, Observed, RolledBack
+from harness.pipeline import params
+from harness.pipeline.layout import Layout
+from harness.pipeline.oneshot import RunRequest, oneshot
+from harness_engines import registry as arms
+from harness_engines.stacks.agent_mail.arm import MailSearcher
+from harness_engines.stacks.agent_mail.budget import value_in
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from tests.make.decisions import POLICY, day, decision, evidence
+from tests.make.toy import PARAMS
+from tests.source import ROOT
 
 BY = "a test"
 
@@ -147,3 +164,263 @@ def test_a_time_of_the_future_is_refused(tmp_path: Path) -> None:
     ledger.add(tmp_path, Observed(at=late, by=BY, decision=None, days=()), after=head)
     with pytest.raises(BadFile, match=r"ledger\.json: .* from the future .*Bring the file back"):
         ledger.read(tmp_path)
+
+
+QUESTIONS = ["one", "two", "three"]
+
+
+def who(value: str) -> Who:
+    return Who(of_json(value), value)
+
+
+@pytest.fixture
+def folder_drill(tmp_path: Path) -> Path:
+    """Take the step shadow: the way back is to fts5."""
+    folder = tmp_path / "migration"
+    migrate.begin(folder, POLICY, "fts5", now=day(1), by=BY)
+    found = evidence(decision(1))
+    assert migrate.advance(folder, POLICY, found, now=day(1), by=BY, reason="") == ()
+    return folder
+
+
+def walked(folder: Path, answers: Callable[[str, str], Who], patience_ns: int = 50) -> Drilled:
+    """Drill with a service whose answers depend on the switch and the question."""
+    ticks = iter(range(0, 10_000, 10))
+    return drill(
+        folder,
+        Service(lambda text: answers(value_in(folder / SWITCH_FILE), text), who),
+        QUESTIONS,
+        by=BY,
+        clock=Clock(lambda: day(2), lambda: next(ticks), lambda: None),
+        patience_ns=patience_ns,
+    )
+
+
+def test_a_drill_that_is_proven_leaves_the_new_engine_and_notes_its_times(
+    folder_drill: Path,
+) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def answers(value: str, text: str) -> Who:
+        seen.append((value, text))
+        return who(value)
+
+    event = walked(folder_drill, answers)
+    assert event.passed
+    assert (event.back_ns, event.forth_ns) == (10, 10)
+    assert (event.old, event.new, event.questions) == ("fts5", "shadow", 3)
+    for side in (who("fts5"), who("shadow")):
+        assert side.shown in event.said
+    assert value_in(folder_drill / SWITCH_FILE) == "shadow"
+    assert {("fts5", text) for text in QUESTIONS} <= set(seen)
+    assert [value for value, _ in seen] == ["shadow"] * 3 + ["fts5"] * 4 + ["shadow"] * 4
+    (taken,) = ledger.read(folder_drill).state.taken
+    assert taken.drilled_at == day(2)
+
+
+def deaf(_value: str, _text: str) -> Who:
+    """Answer as a service that does not read its switch."""
+    return who("shadow")
+
+
+def old_already(_value: str, _text: str) -> Who:
+    """Answer as one that never served the new engine."""
+    return who("fts5")
+
+
+def one_strays(value: str, text: str) -> Who:
+    """Answer the last question from elsewhere after the switch back."""
+    return who("shadow") if (value, text) == ("fts5", "three") else who(value)
+
+
+def other_index(value: str, _text: str) -> Who:
+    """Answer from the right engine over another index."""
+    return who(value) if value == "shadow" else Who(of_json("other"), "fts5")
+
+
+def breaks(value: str, _text: str) -> Who:
+    """Die of the switch."""
+    if value == "fts5":
+        raise ConnectionError("gone")
+    return who(value)
+
+
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [
+        (deaf, "after the switch to fts5, shadow"),
+        (old_already, "before the drill, fts5"),
+        (one_strays, "after the switch to fts5, shadow"),
+        (other_index, "is meant to"),
+        (breaks, "ConnectionError: gone"),
+    ],
+)
+def test_a_drill_that_fails_leaves_the_old_engine_and_says_why(
+    folder_drill: Path, answers: Callable[[str, str], Who], says: str
+) -> None:
+    event = walked(folder_drill, answers)
+    assert not event.passed
+    assert says in event.said
+    assert value_in(folder_drill / SWITCH_FILE) == "fts5"
+    state = ledger.read(folder_drill).state
+    assert (state.step, state.switch) == ("", "fts5")
+    found = migrate.look(folder_drill, POLICY, evidence(decision(1)), now=day(2, 10))
+    assert "decided before shadow was taken back" in found.hindrances[0]
+
+
+def test_a_service_that_follows_late_is_waited_for_and_timed(folder_drill: Path) -> None:
+    asked: dict[str, int] = {}
+
+    def late(value: str, _text: str) -> Who:
+        asked[value] = asked.get(value, 0) + 1
+        return who("shadow") if value == "fts5" and asked[value] < 4 else who(value)
+
+    assert walked(folder_drill, late, patience_ns=100).back_ns == 40
+    asked.clear()
+    assert not walked(folder_drill, late, patience_ns=20).passed
+
+
+def test_an_interrupted_drill_goes_back_too(folder_drill: Path) -> None:
+    def interrupted(value: str, _text: str) -> Who:
+        if value == "fts5":
+            raise KeyboardInterrupt
+        return who(value)
+
+    with pytest.raises(KeyboardInterrupt):
+        walked(folder_drill, interrupted)
+    assert value_in(folder_drill / SWITCH_FILE) == "fts5"
+    event = ledger.read(folder_drill).events[-1]
+    assert isinstance(event, Drilled)
+    assert event.said == "it was interrupted"
+
+
+def test_two_values_that_sign_alike_prove_nothing(folder_drill: Path) -> None:
+    clock = Clock(lambda: day(2), lambda: 0, lambda: None)
+    same = Service(lambda _: who("shadow"), lambda _: who("shadow"))
+    event = drill(folder_drill, same, QUESTIONS, by=BY, clock=clock, patience_ns=1)
+    assert "no answer can tell them apart" in event.said
+    assert not event.passed
+
+
+def test_there_must_be_a_step_and_a_question(folder_drill: Path) -> None:
+    clock = Clock(lambda: day(2), lambda: 0, lambda: None)
+    with pytest.raises(EvidenceError, match="the query set is empty"):
+        drill(
+            folder_drill,
+            Service(lambda _: who("shadow"), who),
+            [],
+            by=BY,
+            clock=clock,
+            patience_ns=1,
+        )
+    migrate.rollback(folder_drill, to=START, reason="r", now=day(2), by=BY)
+    with pytest.raises(EvidenceError, match="no step is in force"):
+        walked(folder_drill, deaf)
+
+
+POLICY_MAIL = ROOT / "policy" / "mail.toml"
+TRAFFIC = Traffic(messages=1_000, seed=3, queries=12)
+IDENTIFIERS = "Quality on identifiers"
+FILTERS = "Quality with filters"
+
+
+@pytest.fixture(scope="module")
+def mailbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the data set once."""
+    folder = tmp_path_factory.mktemp("mailbox") / "data"
+    made = generate(TRAFFIC)
+    prepared.write(folder, "agent-mail", "test", made.documents, made.queries, made.qrels)
+    return folder
+
+
+def migrate_mail(mailbox: Path, out: Path, until: str) -> tuple[StepDecision, ...]:
+    """Judge the policy of mail up to a step; hashed words, weighted otherwise, are the model."""
+    root = out / "work" / "build"
+    root.mkdir(parents=True)
+    (root / "data").symlink_to(mailbox)
+    hybrid = out / "mail-hybrid.toml"
+    text = arms.path_of("mail-hash").read_text(encoding="utf-8")
+    hybrid.write_text(text.replace("subject_weight = 2", "subject_weight = 3"))
+    policy = out / "mail.toml"
+    bounds = POLICY_MAIL.read_text(encoding="utf-8")
+    policy.write_text(bounds.replace("resamples = 10000", "resamples = 1000 "), encoding="utf-8")
+    settings = out / "params.yaml"
+    settings.write_text(PARAMS)
+    wanted = RunRequest(
+        arms=(str(hybrid),) if until == "hybrid" else (),
+        runs={},
+        control="",
+        policy_file=policy,
+        by_steps=True,
+        until=until,
+        timed=False,
+        licence="Apache-2.0",
+        source="made by a test",
+        command="harness run",
+    )
+    layout = Layout(root, out / "work" / "perf", out / "work" / "cache")
+    return oneshot(
+        layout, wanted, params.read(settings), out=out, cache=out / "cache", tell=lambda _: None
+    )
+
+
+@pytest.fixture(scope="module")
+def honest(
+    mailbox: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, tuple[StepDecision, ...]]:
+    """Judge the stack as it is, and give the folder and the decisions."""
+    out = tmp_path_factory.mktemp("honest")
+    return out, migrate_mail(mailbox, out, "hybrid")
+
+
+def finding(decision: StepDecision, gate: str) -> Finding:
+    return next(found for found in decision.findings if found.gate == gate)
+
+
+@pytest.mark.slow
+@pytest.mark.whole(
+    "tests/migrate/test_evidence.py::test_a_month_with_a_regression_expiry_and_a_way_back"
+)
+def test_every_step_gets_a_verdict_and_every_slice_a_row(
+    honest: tuple[Path, tuple[StepDecision, ...]],
+) -> None:
+    out, (shadow, tantivy, hybrid) = honest
+    assert (shadow.step, tantivy.step, hybrid.step) == ("shadow", "tantivy", "hybrid")
+    assert [found.verdict for found in shadow.findings if found.rule == "identity"] == [
+        Verdict.PASS
+    ]
+    for taken in (tantivy, hybrid):
+        said = {found.gate: found.verdict for found in taken.findings}
+        assert said["Engine identity"] is Verdict.PASS
+        assert taken.outcome is Outcome.HOLD
+    assert "leave room for a loss that none of them shows" in finding(tantivy, IDENTIFIERS).remedy
+    assert finding(hybrid, FILTERS).estimate is not None
+    written = json.loads((out / "decision.json").read_text(encoding="utf-8"))["datasets"][0]
+    assert {"paraphrase", "identifier", "filter-thread", "hostile", "negative"} < set(
+        written["quality"]["slices"]
+    )
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "Candidate minus control by slice, nDCG@10" in page
+    assert "filter-thread" in page
+
+
+@pytest.mark.slow
+@pytest.mark.whole(
+    "tests/migrate/test_evidence.py::test_a_month_with_a_regression_expiry_and_a_way_back"
+)
+def test_a_candidate_that_ignores_filters_is_held(
+    mailbox: Path,
+    honest: tuple[Path, tuple[StepDecision, ...]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answered = MailSearcher.search_with
+
+    def deaf(self: MailSearcher, text: str, k: int, params: dict[str, Scalar]) -> Answer:
+        ignored = self.service.switch is KillSwitch.TANTIVY
+        return answered(self, text, k, {} if ignored else params)
+
+    monkeypatch.setattr(MailSearcher, "search_with", deaf)
+    _, tantivy = migrate_mail(mailbox, tmp_path, "tantivy")
+    assert finding(tantivy, FILTERS).verdict is Verdict.FAIL
+    assert finding(honest[1][1], FILTERS).verdict is not Verdict.FAIL

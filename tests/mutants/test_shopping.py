@@ -1,33 +1,35 @@
-"""Evidence that is trimmed, drawn again or judged by another seed until it passes: it is seen.
-
-Each of these turns a HOLD into a PROMOTE. What was trimmed is named, a pin holds the step, and
-every look counts against the error budget.
-"""
+"""Verdicts that are shopped for: pins, looks and other questions."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from harness.core.engine import Answer
+from harness.core.engine import Answer, Searcher
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Outcome, Verdict
-from harness.pipeline.evidence import evidence_of, measured
+from harness.core.records import Query
+from harness.pipeline.compare import compare
+from harness.pipeline.evidence import evidence_of, measured, pairs_of
 from harness.pipeline.gate import decide_again
 from harness.pipeline.pins import of_decision, pin
 from harness.pipeline.prepare import prepare
+from harness.pipeline.replay import replay
 from harness.pipeline.verify import verify
 from harness.policy.load import load_policy
+from harness.replay import drive
+from harness.replay.drive import TimedOutcome, observe
 from harness.report.page.custody import lines
 from harness_engines.stacks.text.tantivy import TantivySearcher
 from tests.make.planted import HONEST, blocking, measure
-from tests.make.toy import GATES, HEAD, NAME, RACED, STEP, Toy
-
-pytestmark = pytest.mark.slow
+from tests.make.toy import CANDIDATE, GATES, HEAD, NAME, RACED, STEP, Toy
+from tests.mutants.listed import mutants
+from tests.source import ROOT
 
 LOST = 5
 """One query in so many shows nothing but junk."""
@@ -73,6 +75,7 @@ def kept(project: Toy) -> tuple[str, ...]:
     return lines(of_decision(project.layout, subject, arms))
 
 
+@pytest.mark.slow
 def test_deleted_judgements_are_named_on_the_first_screen(losing: Toy) -> None:
     count = trim(losing)
     assert losing.decide().outcome is Outcome.PROMOTE
@@ -87,6 +90,7 @@ def test_deleted_judgements_are_named_on_the_first_screen(losing: Toy) -> None:
     assert kept(losing) == said
 
 
+@pytest.mark.slow
 @pytest.mark.whole("test_deleted_judgements_are_named_on_the_first_screen")
 def test_deleted_judgements_hold_the_step_where_they_were_pinned(losing: Toy) -> None:
     pin(losing.layout, losing.project.policy_file, at=NOW, by="me")
@@ -104,6 +108,7 @@ def test_deleted_judgements_hold_the_step_where_they_were_pinned(losing: Toy) ->
     assert kept(losing)[1].startswith("As pinned on 2026-03-01 (second pin)")
 
 
+@pytest.mark.slow
 @pytest.mark.whole("test_the_same_pin_stands_for_the_same_evidence")
 def test_another_policy_meets_the_same_pin(losing: Toy) -> None:
     file = losing.project.policy_file
@@ -115,6 +120,7 @@ def test_another_policy_meets_the_same_pin(losing: Toy) -> None:
     assert [finding.rule for finding in said.blocking] == ["pinned"]
 
 
+@pytest.mark.slow
 def test_attempts_beyond_the_error_budget_hold_the_step(losing: Toy) -> None:
     """The policy plans one attempt; judging the same evidence again is none."""
     trim(losing)
@@ -126,6 +132,7 @@ def test_attempts_beyond_the_error_budget_hold_the_step(losing: Toy) -> None:
     verify(losing.layout)
 
 
+@pytest.mark.slow
 @pytest.mark.whole("test_a_new_race_alone_does_not_change_what_was_found")
 def test_a_race_until_it_is_fast_is_counted(project: Toy) -> None:
     """A race that no gate judged may have been looked at all the same."""
@@ -146,6 +153,7 @@ def test_a_race_until_it_is_fast_is_counted(project: Toy) -> None:
     assert said.endswith("Changed since the last look: another race.")
 
 
+@pytest.mark.slow
 def test_judging_by_another_policy_is_an_attempt_too(losing: Toy) -> None:
     loose = losing.root / "policy" / "other.toml"
     loose.write_text(HEAD.replace('"toy"', '"other"') + STEP + LOOSE)
@@ -155,6 +163,7 @@ def test_judging_by_another_policy_is_an_attempt_too(losing: Toy) -> None:
     assert "tantivy: second look" in kept(losing)[-1]
 
 
+@pytest.mark.slow
 def test_a_blank_after_the_name_of_the_policy_hides_no_look(losing: Toy) -> None:
     name = losing.project.policy().name
     text = losing.project.policy_file.read_text()
@@ -177,6 +186,7 @@ def edited(text: list[str]) -> list[str]:
     return [text[0], text[1].replace('"race":5', '"race":6'), *text[2:]]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("spoil", "error", "says"),
@@ -198,6 +208,7 @@ def test_a_line_that_was_taken_out_is_missed(
         verify(losing.layout)
 
 
+@pytest.mark.slow
 def test_a_new_race_alone_does_not_change_what_was_found(project: Toy) -> None:
     """What the record says rests on a place, so it is no part of the findings."""
     project.decide()
@@ -207,6 +218,7 @@ def test_a_new_race_alone_does_not_change_what_was_found(project: Toy) -> None:
     assert project.layout.findings.read_bytes() == first
 
 
+@pytest.mark.slow
 def test_other_race_settings_are_named(project: Toy) -> None:
     project.policy(HEAD + STEP + WIDE + RACED)
     pin(project.layout, project.project.policy_file, at=NOW, by="me")
@@ -217,8 +229,85 @@ def test_other_race_settings_are_named(project: Toy) -> None:
     assert drift.reason == "since the pin of 2026-03-01: race processes is 4, pinned 3"
 
 
+@pytest.mark.slow
 def test_the_same_pin_stands_for_the_same_evidence(planted: Toy) -> None:
     planted.policy(HEAD + STEP + WIDE)
     pin(planted.layout, planted.project.policy_file, at=NOW, by="me")
     assert planted.decide().outcome is Outcome.PROMOTE
     verify(planted.layout)
+
+
+DEMANDS = "\n[policy.evidence]\n"
+
+
+@pytest.mark.slow
+def test_a_candidate_that_is_asked_for_half_as_many_hits(planted: Toy) -> None:
+    half = planted.params.replay.model_copy(update={"k": planted.params.replay.k // 2})
+    replay(planted.layout, CANDIDATE, planted.cache, half)
+    planted.judge_again()
+    found = blocking(planted.decide())
+    assert found["Quality"].verdict is Verdict.INCONCLUSIVE
+    assert "fts5: 50 hits within 10 s; tantivy: 25 hits" in found["Quality"].reason
+
+
+@pytest.mark.slow
+def test_a_harness_that_asks_for_half_of_what_it_says(
+    planted: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
+        return observe(searcher, query, k // 2, limit_ns)
+
+    monkeypatch.setattr(drive, "observe", half)
+    with pytest.raises(EvidenceError, match=r"for 25 hits a query.* but replay\.k is 50"):
+        replay(planted.layout, CANDIDATE, planted.cache, planted.params.replay)
+
+
+@pytest.mark.slow
+def test_agreements_of_another_depth_than_the_policy_demands(planted: Toy) -> None:
+    planted.policy(HEAD + DEMANDS + "k = 50\ntime_limit_s = 10\ndepth = 50\n" + STEP + GATES)
+    assert not planted.decide().blocking
+    params = planted.params
+    shallow = params.compare.model_copy(update={"depths": (10, 20)})
+    pairs = tuple(pairs_of(planted.project.policy()).values())
+    compare(planted.layout, pairs, shallow, params.score.inference())
+    found = blocking(planted.decide())
+    assert "computed at a depth of 20; the policy demands 50" in found["Order"].reason
+
+
+PAGE = (ROOT / "docs" / "trust.md").read_text("utf-8")
+HEAD_TRUST = ("promise", "command")
+
+
+def promised() -> dict[str, tuple[str, ...]]:
+    """Give the tests that the command of each promise names; none where it is a benchmark."""
+    found, told = {}, False
+    for line in PAGE.splitlines():
+        cells = tuple(cell.strip() for cell in line.strip("|").split(" | "))
+        told = line.startswith("|") and (told or cells == HEAD_TRUST)
+        if told and cells != HEAD_TRUST and not set(line) <= set("|- "):
+            found[cells[0]] = tuple(re.findall(r"tests/[\w/.]+", cells[-1]))
+    return found
+
+
+PROMISES = promised()
+PLANTED = [one for one in mutants() if one.promise]
+
+
+def test_there_are_promises_and_a_benchmark_is_told_from_tests() -> None:
+    assert len(PROMISES) > 30
+    assert [named for named in PROMISES.values() if not named]
+    assert all((ROOT / test).exists() for named in PROMISES.values() for test in named)
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_a_promise_has_a_fault_that_a_test_of_its_command_kills(promise: str) -> None:
+    tests = [test for one in PLANTED if one.promise == promise for test in one.tests]
+    assert tests
+    named = PROMISES[promise]
+    assert not named or [test for test in tests if test.startswith(named)]
+
+
+def test_a_fault_breaks_a_promise_of_the_page_and_the_page_counts_them() -> None:
+    assert {one.promise for one in PLANTED} <= PROMISES.keys()
+    assert f"Each of the {len(PROMISES)} promises has a planted fault" in PAGE
+    assert f"{len(PLANTED)} in all" in PAGE

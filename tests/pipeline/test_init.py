@@ -1,21 +1,24 @@
-"""A new project: its sample, its files, and what ``begin`` refuses."""
+"""A new project: its files, parameters and packaged data."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from harness.core.errors import HarnessError
+from harness.core.errors import BadPolicy, HarnessError
 from harness.corpus import beir
 from harness.pipeline import init
-from harness.pipeline.init import Begun, begin_project
+from harness.pipeline.init import INSTALLED, Begun, begin_packaged, begin_project, other_versions
 from harness.pipeline.params import read
 from harness.policy.load import load_policy
 from harness_engines import registry as arms
+from tests.make.toy import PARAMS
+from tests.source import ROOT
 
 
 @pytest.fixture
@@ -163,3 +166,106 @@ def test_every_file_of_the_template_has_a_place() -> None:
 def test_the_sample_says_nothing_twice() -> None:
     texts = [json.dumps(text) for text in init.ACTIONS.values()]
     assert len(set(texts)) == len(texts) == len(init.ACTIONS)
+
+
+BROUGHT = ("params.yaml", "dvc.yaml", "datasets/python-docs/card.toml", "policy/migration.toml")
+
+
+@pytest.fixture
+def brought(tmp_path: Path) -> Path:
+    """Copy what the package brings, as far as it matters here."""
+    folder = tmp_path / "packaged"
+    for name in BROUGHT:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def test_no_stage_depends_on_code_that_is_not_there(brought: Path, tmp_path: Path) -> None:
+    begin_packaged(brought, tmp_path / "demo")
+    stages = yaml.safe_load((tmp_path / "demo" / "dvc.yaml").read_text())["stages"]
+    clone = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    assert list(stages) == list(clone)
+    for name, stage in stages.items():
+        kept = {dep for dep in clone[name]["deps"] if dep.split("/")[0] not in init.CODE}
+        assert stage["deps"].count(INSTALLED) == 1
+        assert set(stage["deps"]) == {*kept, INSTALLED}
+        assert stage["cmd"] == clone[name]["cmd"]
+    assert "no_scm = true" in (tmp_path / "demo" / ".dvc" / "config").read_text()
+
+
+def test_what_is_installed_is_noted_again_and_the_rest_is_kept(
+    brought: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "demo"
+    begin_packaged(brought, folder)
+    about = json.loads((folder / INSTALLED).read_text())
+    assert "numpy" in about["packages"]
+    (folder / "policy" / "migration.toml").write_text("mine")
+    monkeypatch.setattr(init, "versions", lambda: {"numpy": "9"})
+    begin_packaged(brought, folder)
+    assert (folder / "policy" / "migration.toml").read_text() == "mine"
+    assert json.loads((folder / INSTALLED).read_text())["packages"] == {"numpy": "9"}
+
+
+def test_versions_that_the_data_are_not_read_from_are_named(
+    brought: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert other_versions(brought, ["python-docs", "a folder of one's own"]) == ()
+    versions = {"matplotlib": "3.11.2", "pandas": "3.1.1", "scipy": "1.99"}
+    monkeypatch.setattr("harness.corpus.card.installed", lambda _: versions)
+    assert other_versions(brought, ["python-docs"]) == (
+        "numpy none (not 2.4.6)",
+        "scipy 1.99 (not 1.17.1)",
+    )
+
+
+def changed(folder: Path, old: str, new: str) -> Path:
+    assert old in PARAMS
+    path = folder / "params.yaml"
+    path.write_text(PARAMS.replace(old, new))
+    return path
+
+
+def test_the_projects_own_file_is_read() -> None:
+    own = read(Path(__file__).resolve().parents[2] / "params.yaml")
+    assert own.replay.k >= own.race.k
+    assert own.score.resamples >= 1_000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("k: 50,", "", r"replay\.k: Field required"),
+        ("k: 50,", "k: 0,", r"replay\.k: .*greater than or equal to 1"),
+        ("k: 50,", "k: '50',", r"replay\.k: .*integer"),
+        ("rbo_p: 0.9", "rbo_p: 1", r"compare\.rbo_p"),
+        ("rbo_p: 0.9", "rbo_p: 0.9, p: 1", r"compare\.p: Extra inputs"),
+        ("datasets: [toy]", "datasets: []", "datasets: "),
+        ("confidence: 0.95", "confidence: 95", r"score\.confidence"),
+        ("resamples: 1000", "resamples: 10", r"score\.resamples"),
+        ("depths: [10, 50]", "depths: [60]", r"compare\.depths 60 looks deeper than the 50 hits"),
+        ("R@50", "R@51", r"score\.measures R@51 looks deeper"),
+        ("k: 20,", "k: 51,", r"race\.k looks deeper"),
+        ("policy:", "selftest: {trials: 0}\npolicy:", "selftest: Extra inputs are not permitted"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+    with pytest.raises(BadPolicy, match=rf"params\.yaml: .*{says}"):
+        read(changed(tmp_path, old, new))
+
+
+def test_bad_syntax_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(BadPolicy, match=r"params\.yaml:[34]: not YAML"):
+        read(changed(tmp_path, "policy: policy/toy.toml", "policy: [policy"))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadPolicy, match=r"params\.yaml: no such file"):
+        read(tmp_path / "params.yaml")
+
+
+def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("just words")
+    with pytest.raises(BadPolicy, match=r"params\.yaml: the file: "):
+        read(tmp_path / "params.yaml")

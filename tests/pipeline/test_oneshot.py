@@ -1,25 +1,34 @@
-"""All stages in one go, and again in another folder with the same result."""
+"""One command for all stages, its gate and the script of CI."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
+import jsonschema
 import pytest
 
-from harness.core.errors import EvidenceError, HarnessError, InvalidArm, UnknownName
+from harness.core.errors import BadFile, EvidenceError, HarnessError, InvalidArm, UnknownName
 from harness.core.gate import Outcome, StepDecision, Verdict
 from harness.corpus import trec
 from harness.corpus.runs import read_run
+from harness.pipeline import gate as stage
+from harness.pipeline.gate import check_decision, gate, read_decision
 from harness.pipeline.imports import load_folder
+from harness.pipeline.init import Begun, begin_project
 from harness.pipeline.layout import Layout
 from harness.pipeline.oneshot import RESULTS, TIES, RunRequest, oneshot
+from harness.pipeline.receipts import read_manifest
+from harness.report.decision.decision_json import schema
 from harness_engines import registry as arms
 from harness_engines.stacks.text.tantivy import TantivySearcher
-from tests.make.toy import GATES, HEAD, STEP, Toy
+from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
-pytestmark = pytest.mark.slow
 STRAIGHT = """
 [[step.gate]]
 name = "Who answers"
@@ -71,6 +80,7 @@ def shot(project: Toy, tmp_path: Path) -> Shot:
     return Shot(project, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_every_other_arm_is_judged_against_the_control(shot: Shot) -> None:
     decisions = shot.fire()
     outcome = {decision.step: decision.outcome for decision in decisions}
@@ -83,6 +93,7 @@ def test_every_other_arm_is_judged_against_the_control(shot: Shot) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_scores_are_there_for_other_tools(shot: Shot) -> None:
     shot.fire()
     scores = json.loads((shot.out / "scores.json").read_text())
@@ -94,6 +105,7 @@ def test_the_scores_are_there_for_other_tools(shot: Shot) -> None:
         assert [again.ranking(q) for q in run.query_ids] == [run.ranking(q) for q in run.query_ids]
 
 
+@pytest.mark.slow
 def test_two_folders_give_the_same_bytes(shot: Shot, project: Toy, tmp_path: Path) -> None:
     shot.fire()
     other = Shot(project, tmp_path / "elsewhere" / "out")
@@ -104,6 +116,7 @@ def test_two_folders_give_the_same_bytes(shot: Shot, project: Toy, tmp_path: Pat
     assert "compare/agreement.parquet" in first
 
 
+@pytest.mark.slow
 def test_without_a_control_nothing_is_decided(shot: Shot) -> None:
     shot.fire()
     assert shot.fire(control="") == ()
@@ -114,6 +127,7 @@ def test_without_a_control_nothing_is_decided(shot: Shot) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_race_is_of_this_run_and_not_of_an_earlier_one(shot: Shot, tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
     text = arms.path_of("fts5").read_text()
@@ -126,6 +140,7 @@ def test_a_race_is_of_this_run_and_not_of_an_earlier_one(shot: Shot, tmp_path: P
     assert json.loads((shot.out / "decision.json").read_text())["datasets"][0]["latency"] is None
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_leaves_no_earlier_decision(
     shot: Shot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +154,7 @@ def test_a_run_that_fails_leaves_no_earlier_decision(
     assert not any((shot.out / name).exists() for name in RESULTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "error", "says"),
     [
@@ -162,6 +178,7 @@ def test_what_cannot_be_run_is_said_before_anything_is_touched(
     assert (shot.out / "decision.json").read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_a_policy_of_several_steps_is_refused(shot: Shot, project: Toy) -> None:
     text = (project.root / "policy" / "pairwise.toml").read_text()
     two = project.root / "two.toml"
@@ -170,6 +187,7 @@ def test_a_policy_of_several_steps_is_refused(shot: Shot, project: Toy) -> None:
         shot.fire(policy_file=two)
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_policy_name_their_arms_and_are_judged_in_order(
     shot: Shot, project: Toy
 ) -> None:
@@ -187,6 +205,7 @@ def test_the_steps_of_a_policy_name_their_arms_and_are_judged_in_order(
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_steps_after_the_last_one_asked_for_need_no_arm(shot: Shot, project: Toy) -> None:
     chosen = {"arms": (), "control": "", "by_steps": True, "policy_file": steps(project)}
     (found,) = shot.fire(**chosen, until="first")
@@ -197,6 +216,7 @@ def test_steps_after_the_last_one_asked_for_need_no_arm(shot: Shot, project: Toy
         shot.fire(**chosen, until="third")
 
 
+@pytest.mark.slow
 def test_an_arm_of_one_s_own_stands_for_the_one_that_the_policy_names(
     shot: Shot, project: Toy
 ) -> None:
@@ -210,6 +230,7 @@ def test_an_arm_of_one_s_own_stands_for_the_one_that_the_policy_names(
     assert set(scores) == {"fts5", "tantivy", "hash-hybrid", "fts5-porter"}
 
 
+@pytest.mark.slow
 def test_only_arms_of_steps_race_in_a_migration(shot: Shot, project: Toy) -> None:
     chosen = {"control": "", "by_steps": True, "policy_file": steps(project), "until": "first"}
     shot.fire(**chosen, arms=(), timed=True)
@@ -230,6 +251,7 @@ def steps(project: Toy) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_run_of_another_engine_is_judged_like_an_arm(shot: Shot, tmp_path: Path) -> None:
     shot.fire(arms=("fts5",), control="")
     exported = tmp_path / "other.trec"
@@ -241,3 +263,220 @@ def test_a_run_of_another_engine_is_judged_like_an_arm(shot: Shot, tmp_path: Pat
     assert "no index of old was counted" in identity.reason
     scores = json.loads((shot.out / "scores.json").read_text(encoding="utf-8"))
     assert set(scores) == {"old", "tantivy"}
+
+
+Spoil = Callable[[Toy], object]
+
+
+@pytest.mark.slow
+def test_a_candidate_as_good_is_promoted(project: Toy) -> None:
+    decision = project.decide()
+    assert decision.outcome is Outcome.PROMOTE
+    assert [finding.gate for finding in decision.findings] == [
+        "Who answers", "Answers", "Quality", "Overlap", "Order", "Speed",
+    ]  # fmt: skip
+    assert [f.gate for f in decision.findings if f.timed] == ["Speed"]
+
+
+@pytest.mark.slow
+def test_the_decision_fits_its_schema_and_is_read_back(project: Toy) -> None:
+    said = project.decide()
+    written = json.loads(project.layout.decision.read_text())
+    jsonschema.validate(written, schema())
+    (read,), decided_at = read_decision(project.layout)
+    assert (read.step, read.outcome, read.verdict) == (said.step, said.outcome, said.verdict)
+    assert datetime.now(UTC) - decided_at < timedelta(minutes=5)
+
+
+@pytest.mark.slow
+def test_the_decision_names_what_it_rests_on(project: Toy) -> None:
+    project.decide()
+    (about,) = json.loads(project.layout.decision.read_text())["datasets"]
+    for arm in (CONTROL, CANDIDATE):
+        made = json.loads(project.layout.manifest(arm).read_text())
+        shown = about["provenance"]["arms"][arm]
+        assert {key: shown[key] for key in made} == made
+    data = json.loads((project.layout.data / "manifest.json").read_text())
+    assert about["provenance"]["sha256"]["corpus"] == data["corpus_sha256"]
+    assert about["provenance"]["seed"] == 5
+    expires = datetime.fromisoformat(about["provenance"]["expires_at"])
+    decided = datetime.fromisoformat(about["provenance"]["decided_at"])
+    assert expires - decided == timedelta(days=2)
+
+
+@pytest.mark.slow
+def test_the_findings_hold_nothing_that_rests_on_a_clock(project: Toy) -> None:
+    project.decide()
+    first = project.layout.findings.read_bytes()
+    project.race()
+    project.decide()
+    assert project.layout.findings.read_bytes() == first
+    (step,) = json.loads(first)["steps"]
+    assert "Speed" not in {finding["gate"] for finding in step["findings"]}
+
+
+@pytest.mark.slow
+def test_the_junit_file_has_a_case_for_each_gate(project: Toy) -> None:
+    project.policy(HEAD + STEP + GATES.replace("margin = 0.15", "margin = 0.2"))
+    project.decide()
+    (suite,) = ET.parse(project.layout.junit).getroot()  # noqa: S314  we wrote it
+    cases = {case.get("name"): case for case in suite.iter("testcase")}
+    assert len(cases) == 5
+    assert suite.get("name") == "toy/tantivy"
+    assert cases["Quality"].find("error") is None
+    assert cases["Who answers"].find("failure") is None
+
+
+@pytest.mark.slow
+def test_a_bound_that_is_missed_holds_the_step(project: Toy) -> None:
+    project.policy(HEAD + STEP + GATES.replace("floor = 0.6", "floor = 0.995"))
+    decision = project.decide()
+    assert decision.outcome is Outcome.HOLD
+    assert [finding.gate for finding in decision.blocking] == ["Overlap"]
+    assert decision.verdict is Verdict.FAIL
+
+
+@pytest.mark.slow
+def test_a_step_that_was_taken_is_rolled_back(project: Toy) -> None:
+    own = read_manifest(project.layout, CONTROL).fingerprint
+    text = HEAD + STEP.replace("taken = false", f"taken = true\nbaseline = '{own}'")
+    project.policy(text + GATES.replace("floor = 0.6", "floor = 0.995"))
+    assert project.decide().outcome is Outcome.ROLLBACK
+
+
+@pytest.mark.slow
+def test_a_timed_gate_without_a_race_is_inconclusive(project: Toy) -> None:
+    project.layout.race_receipt.unlink()
+    decision = project.decide()
+    assert decision.verdict is Verdict.INCONCLUSIVE
+    assert [(f.gate, f.reason) for f in decision.blocking] == [("Speed", "no race was run")]
+
+
+@pytest.mark.slow
+def test_an_old_decision_does_not_stand_for_a_failed_one(project: Toy) -> None:
+    project.decide()
+    project.layout.again(CONTROL).unlink()
+    with pytest.raises(EvidenceError, match=r"again\.parquet: is gone"):
+        project.decide()
+    assert not project.layout.decision.exists()
+    assert not project.layout.junit.exists()
+
+
+@pytest.mark.slow
+def test_without_a_policy_nothing_is_judged(project: Toy) -> None:
+    subject = replace(project.project.subject(NAME), policy=None)
+    with pytest.raises(EvidenceError, match="name a policy"):
+        gate(project.layout, subject, now=datetime.now(UTC))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda p: p.policy(HEAD + STEP + GATES + "\n"), r"toy\.toml: was changed since"),
+        (lambda p: p.race(), r"times\.parquet: was changed since"),
+        (lambda p: p.layout.decision_receipt.unlink(), "nothing was measured yet"),
+        (
+            lambda p: p.layout.decision.write_text(p.layout.decision.read_text() + " "),
+            r"decision\.json: was changed since",
+        ),
+    ],
+)
+def test_a_decision_is_of_the_evidence_and_policy_at_hand(
+    project: Toy, spoil: Spoil, says: str
+) -> None:
+    project.decide()
+    now = datetime.now(UTC)
+    check_decision(project.layout, project.project.subject(NAME), now=now)
+    spoil(project)
+    with pytest.raises(EvidenceError, match=rf"{says}.*Run: harness gate --dataset toy"):
+        check_decision(project.layout, project.project.subject(NAME), now=now)
+
+
+@pytest.mark.slow
+def test_a_decision_that_expired_is_not_shown(project: Toy) -> None:
+    project.decide()
+    subject = project.project.subject(NAME)
+    now = datetime.now(UTC)
+    check_decision(project.layout, subject, now=now + timedelta(hours=47))
+    says = r"decision\.json: expired: .* 2 days old.*Run: harness gate --dataset toy"
+    with pytest.raises(EvidenceError, match=says):
+        check_decision(project.layout, subject, now=now + timedelta(hours=49))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "nothing was decided yet. Run: harness gate --dataset toy"),
+        ("{not", "not JSON"),
+        ("{}", "schema_version"),
+    ],
+)
+def test_a_decision_that_cannot_be_read_is_named(project: Toy, text: str | None, says: str) -> None:
+    project.layout.decision.unlink(missing_ok=True)
+    if text is not None:
+        project.layout.decision.write_text(text)
+    with pytest.raises(BadFile, match=says):
+        read_decision(project.layout)
+
+
+@pytest.mark.slow
+def test_a_gate_on_an_arm_that_was_not_measured_is_refused(project: Toy) -> None:
+    project.policy(HEAD + STEP.replace('"fts5"', '"dense"') + GATES)
+    with pytest.raises((EvidenceError, UnknownName), match="dense"):
+        project.decide()
+
+
+@pytest.mark.slow
+def test_what_is_left_of_a_decision_without_times() -> None:
+    assert "provenance" not in stage.DETERMINISTIC
+    assert "latency" not in stage.DETERMINISTIC
+
+
+FAKE = "#!/bin/sh\necho {name}: $1\n"
+
+
+@pytest.fixture
+def project_ci_script(tmp_path: Path) -> Path:
+    begin_project(Begun(tmp_path / "ours" / "mine", "fts5"))
+    return tmp_path / "ours" / "mine"
+
+
+def fake(path: Path, name: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(FAKE.format(name=name))
+    path.chmod(0o755)
+    return path
+
+
+def said(project: Path, **env: str) -> tuple[int, str]:
+    env.setdefault("PATH", "/usr/bin:/bin")
+    done = subprocess.run(
+        [project / "ci.sh"], env=env, capture_output=True, text=True, check=False, cwd="/"
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("above", [0, 1])
+def test_an_environment_here_or_above_is_found(project_ci_script: Path, above: int) -> None:
+    fake(
+        [project_ci_script, *project_ci_script.parents][above] / ".venv" / "bin" / "harness", "venv"
+    )
+    assert said(project_ci_script) == (0, "venv: run\nvenv: ci\n")
+
+
+def test_the_path_comes_before_it_and_the_variable_before_both(
+    project_ci_script: Path, tmp_path: Path
+) -> None:
+    fake(project_ci_script / ".venv" / "bin" / "harness", "venv")
+    path = f"{fake(tmp_path / 'bin' / 'harness', 'path').parent}:/usr/bin:/bin"
+    assert said(project_ci_script, PATH=path) == (0, "path: run\npath: ci\n")
+    own = fake(tmp_path / "a folder" / "own", "own")
+    assert said(project_ci_script, PATH=path, HARNESS=f"sh '{own}'") == (0, "own: run\nown: ci\n")
+
+
+def test_without_one_it_says_what_to_do(project_ci_script: Path) -> None:
+    code, text = said(project_ci_script)
+    assert code == 2
+    assert "harness is neither on PATH nor in a .venv" in text

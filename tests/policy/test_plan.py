@@ -1,17 +1,36 @@
-"""What a policy needs before anything is judged: by rule, by pilot, and by what is at hand."""
+"""Plans of policies, and migrations by steps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.core.errors import BadPolicy, EvidenceError
+from harness.core.gate import Outcome
 from harness.core.records import Qrels
 from harness.core.scores import Scores
 from harness.gates.base.rules import GateSettings
 from harness.load.rates import fewest_rounds, median_of
+from harness.migrate.standing import (
+    START,
+    Action,
+    Advanced,
+    CurrentDecision,
+    Day,
+    Decided,
+    Drilled,
+    Observed,
+    RolledBack,
+    State,
+    Taken,
+    applied,
+    standing,
+)
 from harness.policy.decision import asked_means
 from harness.policy.load import load_policy
 from harness.policy.model import Gate, Policy
@@ -31,10 +50,12 @@ from harness.policy.plan import (
 from harness.stats.bounded import Span, chance_above
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
+from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from tests.make.decisions import GATE, POLICY, SETUP, day, decision
+from tests.make.decisions import evidence as evidence_migration
+from tests.policy.test_load import GOOD, MAIL
 from tests.policy.tried import RULES, evidence, gate, step
 from tests.source import ROOT
-
-pytestmark = pytest.mark.slow
 
 IDS = [f"q{at}" for at in range(60)]
 SET = AtHand.of(
@@ -61,6 +82,7 @@ def only(asked: Gate, **assume: float) -> Need:
     return found
 
 
+@pytest.mark.slow
 def test_a_query_set_is_counted_by_what_its_queries_are_good_for() -> None:
     assert SET.every() == Counted(60, 59)
     assert SET.of_quality(None) == Counted(50, 49)
@@ -69,6 +91,7 @@ def test_a_query_set_is_counted_by_what_its_queries_are_good_for() -> None:
     assert SET.without_answer() == Counted(5, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "least", "have", "of"),
     [
@@ -91,12 +114,14 @@ def test_the_fewest_queries_follow_from_the_rule(
     assert found.have.queries == have
 
 
+@pytest.mark.slow
 def test_a_gate_that_holds_at_every_look_asks_for_more() -> None:
     found = only(gate("non_inferior", margin=0.05, looks="anytime"))
     assert found.least > only(gate("non_inferior", margin=0.05)).least
     assert "queries are added" in found.note
 
 
+@pytest.mark.slow
 def test_fewer_than_the_fewest_never_pass_and_so_many_do() -> None:
     """The number is that of the gate itself, where no query differs."""
     given, asked = evidence(400, spread=0.0), gate("non_inferior", margin=0.05)
@@ -116,6 +141,7 @@ def _first(scores: Mapping[str, Scores], count: int) -> dict[str, Scores]:
     return {"nDCG@10": replace(one, query_ids=ids, values=one.values[:count], undefined={})}
 
 
+@pytest.mark.slow
 def test_each_slice_is_planned_with_its_margin() -> None:
     asked = gate("no_slice_harmed", margin=0.1, margins={"odd": 0.2})
     found = needs(asked, RULES, None, None, Assumed())
@@ -129,6 +155,7 @@ def test_each_slice_is_planned_with_its_margin() -> None:
     assert [one.limit for one in asked_means(asked.settings, ["even", "odd"])] == [-0.1, -0.2]
 
 
+@pytest.mark.slow
 def test_a_gain_is_assumed_and_said() -> None:
     (twice,) = planned(gate("superior", margin=0.05), pilot=True)
     assert twice.need.forecast is not None
@@ -141,6 +168,7 @@ def test_a_gain_is_assumed_and_said() -> None:
         assert "name one with --gain" in none.need.note
 
 
+@pytest.mark.slow
 def test_the_planned_number_passes_with_its_power() -> None:
     asked = gate("non_inferior", margin=0.02)
     (found,) = planned(asked, pilot=True)
@@ -159,6 +187,7 @@ def test_the_planned_number_passes_with_its_power() -> None:
     assert 0.8 - 0.05 < power < 0.95
 
 
+@pytest.mark.slow
 def test_gates_that_must_all_pass_ask_for_more_than_one() -> None:
     asked = gate("non_inferior", margin=0.02)
     (alone,) = planned(asked, pilot=True)
@@ -169,6 +198,7 @@ def test_gates_that_must_all_pass_ask_for_more_than_one() -> None:
     assert first.lacks == first.queries - 50
 
 
+@pytest.mark.slow
 def test_a_spread_stands_in_for_a_pilot() -> None:
     (without,) = planned(gate("non_inferior"))
     assert without.alone is None
@@ -178,6 +208,7 @@ def test_a_spread_stands_in_for_a_pilot() -> None:
     assert sizes[0] < sizes[1]
 
 
+@pytest.mark.slow
 def test_a_share_is_planned_by_the_rate_of_the_pilot() -> None:
     (found,) = planned(gate("failure_rate", max_share=0.05), pilot=True)
     assert found.need.forecast is not None
@@ -186,12 +217,14 @@ def test_a_share_is_planned_by_the_rate_of_the_pilot() -> None:
     assert found.lacks == 72 - 59
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", [0.2, 0.999])
 def test_agreement_is_planned_where_it_was_seen(floor: float) -> None:
     (found,) = planned(gate("agreement_floor", measure="Jaccard@10", floor=floor), pilot=True)
     assert found.impossible or found.alone or found.need.note
 
 
+@pytest.mark.slow
 def test_a_race_is_counted_in_processes_and_queries() -> None:
     asked = gate("latency_ratio", percent="p95", max_ratio=2.0, max_noise=1.5, max_stolen=0.1)
     (found,) = planned(asked)
@@ -203,6 +236,7 @@ def test_a_race_is_counted_in_processes_and_queries() -> None:
     assert nothing.lacking == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
 def test_a_load_test_needs_the_rounds_that_its_interval_does(confidence: float) -> None:
     count = fewest_rounds(confidence)
@@ -210,6 +244,7 @@ def test_a_load_test_needs_the_rounds_that_its_interval_does(confidence: float) 
     assert median_of(range(count - 1), confidence=confidence) is None
 
 
+@pytest.mark.slow
 def test_what_is_not_at_hand_is_named_once_by_its_largest_need() -> None:
     gates = gate("non_inferior", "a", margin=0.05), gate("non_inferior", "b", margin=0.02)
     (found,) = plan(of(*gates), SET, {})
@@ -217,6 +252,7 @@ def test_what_is_not_at_hand_is_named_once_by_its_largest_need() -> None:
     assert found.lacking == ("139 queries",)
 
 
+@pytest.mark.slow
 def test_every_rule_is_planned_or_says_that_it_is_not() -> None:
     """Of every shipped policy each gate has a need; none is left out."""
     seen = set()
@@ -245,11 +281,13 @@ class Strange(GateSettings):
         return "strangeness"
 
 
+@pytest.mark.slow
 def test_a_rule_of_another_kind_is_named() -> None:
     strange = replace(gate("identity"), settings=Strange())
     assert only(strange).note == "rule identity cannot be planned"
 
 
+@pytest.mark.slow
 def test_an_equal_candidate_takes_what_its_moves_cost() -> None:
     """The numbers pass equal candidates with the policy's power, by the bound itself."""
     found = dict(only(gate("non_inferior", margin=0.05)).equal)
@@ -265,6 +303,7 @@ def test_an_equal_candidate_takes_what_its_moves_cost() -> None:
     assert dict(both.need.equal)[0.3] > found[0.3]
 
 
+@pytest.mark.slow
 def test_what_a_small_set_can_decide_is_said() -> None:
     """Fewer than a measured gain of a tenth are too few to pass, though most queries gain."""
     asked = gate("superior", margin=0.0)
@@ -284,3 +323,269 @@ def test_what_a_small_set_can_decide_is_said() -> None:
         assert str(asked.judge(few, RULES).verdict) == verdict
     (both,) = planned(gate("equivalent", margin=0.05), pilot=True)
     assert both.decides(RULES) is None
+
+
+BY = "a test"
+NOW = day(20)
+
+
+def days(first: int, last: int) -> tuple[Day, ...]:
+    arms = {"control": "mail-fts5", "candidate": "mail-tantivy"}
+    return tuple(
+        Day(day=date(2026, 3, number), pairs=1, source="streams", **arms)
+        for number in range(first, last + 1)
+    )
+
+
+BEGUN = State(POLICY.name, day(1), "fts5")
+SHADOW = Taken("shadow", "shadow", day(2), decision(2), drilled_at=day(2))
+READY = replace(BEGUN, taken=(SHADOW,), days=days(2, 20), decisions=(decision(2), decision(20)))
+TANTIVY = Taken("tantivy", "tantivy", day(18), decision(18), drilled_at=day(18))
+SERVING = replace(READY, taken=(SHADOW, TANTIVY))
+
+
+def asked(state: State, current_decision: CurrentDecision) -> list[Action]:
+    return [ask.action for ask in standing(state, POLICY, current_decision, now=NOW).asks]
+
+
+def in_the_way(state: State, current_decision: CurrentDecision) -> tuple[str, ...]:
+    return standing(state, POLICY, current_decision, now=NOW).hindrances
+
+
+def said_otherwise(**changed: object) -> Decided:
+    """Decide, and say something else of the step tantivy."""
+    made = decision(20)
+    return made.model_copy(
+        update={
+            "steps": tuple(
+                one.model_copy(update=changed) if one.step == "tantivy" else one
+                for one in made.steps
+            )
+        }
+    )
+
+
+def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
+    assert in_the_way(READY, evidence_migration(decision(20))) == ()
+    assert asked(READY, evidence_migration(decision(20))) == [Action.ADVANCE]
+
+
+@pytest.mark.parametrize(
+    ("state", "current_decision", "says"),
+    [
+        (READY, evidence_migration(None), "nothing was decided yet"),
+        (READY, evidence_migration(decision(20), "a byte is gone"), "not believed: a byte is gone"),
+        (READY, evidence_migration(None, "torn"), "not believed: torn"),
+        (READY, replace(evidence_migration(decision(20)), policy_sha256="f" * 64), "decide again"),
+        (READY, evidence_migration(decision(5)), "15 days old"),
+        (READY, evidence_migration(decision(20, raced=5)), "15 days old"),
+        (READY, evidence_migration(decision(20, replayed=5)), "15 days old"),
+        (READY, evidence_migration(decision(21)), "from the future"),
+        (READY, evidence_migration(decision(21, replayed=20)), "from the future"),
+        (READY, evidence_migration(decision(20, tantivy="fail")), f"HOLD: {GATE} fails"),
+        (READY, evidence_migration(decision(20, tantivy="open")), f"HOLD: {GATE} is open"),
+        (READY, evidence_migration(decision(20, shadow="open")), "waits for shadow"),
+        (READY, evidence_migration(said_otherwise(step="other")), "does not speak of tantivy"),
+        (
+            READY,
+            evidence_migration(said_otherwise(control="mail-like")),
+            "mail-like against mail-tantivy",
+        ),
+        (
+            READY,
+            evidence_migration(said_otherwise(candidate="mail-hash")),
+            "mail-fts5 against mail-hash",
+        ),
+        (replace(READY, days=days(2, 14)), evidence_migration(decision(20)), "13 of the 14 days"),
+        (
+            replace(READY, days=days(2, 20)[::2]),
+            evidence_migration(decision(20)),
+            "10 of the 14 days",
+        ),
+        (replace(READY, days=()), evidence_migration(decision(20)), "0 of the 14 days"),
+        (
+            replace(READY, taken=(replace(SHADOW, drilled_at=None),)),
+            evidence_migration(decision(20)),
+            "the rollback of shadow was not drilled",
+        ),
+        (
+            replace(READY, turned_back={"tantivy": day(20, 7)}),
+            evidence_migration(decision(20)),
+            "before tantivy was taken back",
+        ),
+        (
+            replace(READY, turned_back={"tantivy": day(10)}),
+            evidence_migration(decision(20)),
+            "10 of the 14",
+        ),
+        (
+            replace(READY, decisions=(decision(10, tantivy="fail"),)),
+            evidence_migration(decision(20)),
+            "10 of the 14 days",
+        ),
+        (READY, evidence_migration(decision(20, shadow="fail")), "roll back to start first"),
+    ],
+)
+def test_each_hindrance_alone_stands_in_the_way(
+    state: State, current_decision: CurrentDecision, says: str
+) -> None:
+    stands = in_the_way(state, current_decision)
+    assert any(says in line for line in stands), stands
+    assert Action.ADVANCE not in asked(state, current_decision)
+
+
+def test_days_of_other_arms_or_before_the_step_do_not_count() -> None:
+    step = POLICY.steps[1]
+    other = tuple(one.model_copy(update={"candidate": "mail-hash"}) for one in days(2, 20))
+    assert len(replace(READY, days=other).shadow_days(step)) == 0
+    twice = replace(READY, days=(*days(1, 5), *days(1, 5)))
+    assert sorted(one.day for one in twice.shadow_days(step)) == [2, 3, 4, 5]
+
+
+def test_a_control_that_changed_is_refused_unless_the_step_before_passes_with_it() -> None:
+    """The decision for hybrid is against another Tantivy than the one that was accepted."""
+    changed = {
+        "steps": tuple(
+            one.model_copy(update={"control_setup": SETUP["mail-hash"]})
+            if one.step == "hybrid"
+            else one
+            for one in decision(20).steps
+        )
+    }
+    newer = decision(20).model_copy(update=changed)
+    assert in_the_way(SERVING, evidence_migration(newer)) == ()
+    without = newer.model_copy(update={"steps": newer.steps[2:]})
+    (line,) = in_the_way(SERVING, evidence_migration(without))
+    assert "mail-tantivy is another engine, version or setting than when tantivy was taken" in line
+    assert in_the_way(SERVING, evidence_migration(decision(20))) == ()
+
+
+@pytest.mark.parametrize(
+    ("today", "noted", "to"),
+    [
+        (decision(20, tantivy="fail"), (), "shadow"),
+        (None, (decision(19, tantivy="fail"),), "shadow"),
+        (decision(20, shadow="fail"), (), START),
+        (decision(20, shadow="fail", tantivy="fail"), (), START),
+        (decision(20), (decision(19, tantivy="fail"),), None),
+        (decision(20, tantivy="open"), (), None),
+        (None, (decision(17, tantivy="fail"),), None),
+        (decision(17, tantivy="fail"), (), None),
+    ],
+)
+def test_newer_evidence_against_a_step_in_force_asks_for_its_rollback(
+    today: Decided | None, noted: tuple[Decided, ...], to: str | None
+) -> None:
+    """Only the newest decision counts, and only if it is newer than the one it was taken by."""
+    state = replace(SERVING, decisions=noted)
+    asks = standing(state, POLICY, evidence_migration(today), now=NOW).asks
+    back = [ask.to for ask in asks if ask.action is Action.ROLLBACK]
+    assert back == ([] if to is None else [to])
+    if to is not None:
+        assert asks[0].action is Action.ROLLBACK
+
+
+def test_a_step_taken_against_its_decision_waits_for_a_newer_one() -> None:
+    """An override is not undone by what it set aside."""
+    against = decision(18, tantivy="fail")
+    state = replace(SERVING, taken=(SHADOW, replace(TANTIVY, decision=against)), decisions=())
+    assert Action.ROLLBACK not in asked(state, evidence_migration(against))
+    assert Action.ROLLBACK in asked(state, evidence_migration(decision(19, tantivy="fail")))
+
+
+def test_a_decision_that_is_not_believed_moves_nothing_back() -> None:
+    found = evidence_migration(decision(20, tantivy="fail"), "a byte is gone")
+    assert Action.ROLLBACK not in asked(SERVING, found)
+
+
+def test_old_evidence_of_the_step_in_force_asks_to_measure() -> None:
+    late = day(20) + timedelta(days=14)
+    found = standing(SERVING, POLICY, evidence_migration(None), now=late)
+    assert found.asks[0].action is Action.MEASURE
+    assert found.evidence_age is not None
+    assert found.evidence_age.days == 16
+    bare = replace(SERVING, taken=(replace(TANTIVY, decision=None),), decisions=())
+    shadowless = replace(POLICY, steps=POLICY.steps[1:])
+    found = standing(bare, shadowless, evidence_migration(None), now=NOW)
+    assert "no decision speaks of it" in found.asks[0].why
+    assert found.evidence_age is None
+
+
+def test_the_last_step_has_no_next_and_one_without_a_switch_cannot_be_taken() -> None:
+    hybrid = Taken("hybrid", "hybrid", day(19), decision(19), drilled_at=day(19))
+    state = replace(SERVING, taken=(*SERVING.taken, hybrid))
+    bare = replace(POLICY, steps=(*POLICY.steps[:3], replace(POLICY.steps[3], switch=None)))
+    found = standing(state, bare, evidence_migration(decision(20)), now=NOW)
+    assert "names no switch for rerank" in found.hindrances[0]
+    short = replace(POLICY, steps=POLICY.steps[:3])
+    found = standing(state, short, evidence_migration(decision(20)), now=NOW)
+    assert (found.next, found.asks[-1].action) == (None, Action.DONE)
+
+
+def test_another_policy_and_steps_that_moved_are_refused() -> None:
+    with pytest.raises(EvidenceError, match="follows the policy"):
+        standing(READY, replace(POLICY, name="other"), evidence_migration(None), now=NOW)
+    turned = replace(POLICY, steps=POLICY.steps[::-1])
+    with pytest.raises(EvidenceError, match="bring its steps back"):
+        standing(READY, turned, evidence_migration(None), now=NOW)
+
+
+def test_events_add_up() -> None:
+    late = Observed(at=NOW, by=BY, decision=decision(3), days=days(3, 3))
+    state = applied(SERVING, late)
+    assert [one.decided_at for one in state.decisions] == [
+        day(2, 6), day(3, 6), day(20, 6),
+    ]  # fmt: skip
+    assert len(state.days) == len(SERVING.days) + 1
+    over = Advanced(
+        at=NOW, by=BY, step="hybrid", switch="hybrid", decision=None, overridden=("x",), reason="r"
+    )
+    state = applied(state, over)
+    assert (state.step, state.switch, state.before) == ("hybrid", "hybrid", "tantivy")
+    back = applied(state, RolledBack(at=NOW, by=BY, to="shadow", switch="shadow", reason="r"))
+    assert (back.step, back.since) == ("shadow", day(2))
+    assert set(back.turned_back) == {"tantivy", "hybrid"}
+    assert back.overrides == (over,)
+    failed = Drilled(
+        at=NOW, by=BY, step="tantivy", old="shadow", new="tantivy", passed=False, said="x",
+        questions=1, back_ns=0, forth_ns=0,
+    )  # fmt: skip
+    assert applied(SERVING, failed).step == "shadow"
+    with pytest.raises(EvidenceError, match="a drill of tantivy, where hybrid"):
+        applied(state, failed)
+    assert decision(20).steps[1].outcome is Outcome.PROMOTE
+
+
+def written(folder: Path, keys: str) -> Path:
+    path = folder / "policy.toml"
+    path.write_text(GOOD.replace("taken = false\n", f"taken = false\n{keys}", 1))
+    return path
+
+
+def test_both_are_optional_and_read(tmp_path: Path) -> None:
+    first, second = load_policy(written(tmp_path, 'switch = "shadow"\nshadow_days = 14\n')).steps
+    assert (first.switch, first.shadow_days) == ("shadow", 14)
+    assert (second.switch, second.shadow_days) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ("shadow_days = 0\n", "shadow_days"),
+        ("shadow_days = 1.5\n", "shadow_days"),
+        ("shadow_days = true\n", "shadow_days"),
+        ('switch = ""\n', "switch"),
+        ('switch = "fts5\\nX=1"\n', "switch"),
+    ],
+)
+def test_an_impossible_value_is_named_with_its_line(tmp_path: Path, keys: str, says: str) -> None:
+    with pytest.raises(BadPolicy, match=says) as told:
+        load_policy(written(tmp_path, keys))
+    assert told.value.line == 15
+
+
+def test_message_search_sets_the_switch_that_its_service_knows() -> None:
+    steps = {step.name: step for step in load_policy(MAIL).steps}
+    assert {step.switch for step in steps.values()} - {None} <= {str(one) for one in KillSwitch}
+    assert steps["shadow"].switch == "shadow"
+    assert steps["tantivy"].shadow_days == 14

@@ -1,7 +1,8 @@
-"""Premises, reservations and pins."""
+"""Premises of a policy, looks, and the self-test."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,21 +11,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.errors import BadFile
+from harness.core.digest import of_json
+from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import Evidence, Race, Sample, Samples
 from harness.core.gate import Cause, Finding, Outcome
+from harness.core.names import Experiment, Inputs, Kind
 from harness.core.records import Qrels, Query
 from harness.corpus.prepared import Inventory
-from harness.policy.decision import decide, not_as_pinned, open_premises, over_budget
+from harness.gates.base.differences import compare
+from harness.policy.decision import asked_means, decide, not_as_pinned, open_premises, over_budget
 from harness.policy.load import load_policy
-from harness.policy.looks import Looks
+from harness.policy.looks import Looks, looked, looks, told
 from harness.policy.model import UNDECLARED, Policy
 from harness.policy.pins import path_of, pin, read
+from harness.policy.selftest import GROUP, Pattern, Values, draw, passed, selftest
 from tests.make import gate_inputs
 from tests.make.held import held_to
 from tests.make.toy import GATES, HEAD, RACED, STEP
 from tests.policy import test_decide
 from tests.policy.test_decide import NOW
+from tests.policy.tried import MARGIN, RULES, evidence, gate, judged, step
 
 STARTS = 7
 """Processes of which all are alike: enough for a median, at the level of the policy."""
@@ -159,11 +165,9 @@ def kept(tmp_path: Path) -> Policy:
 def test_every_step_has_it_and_the_policy_is_still_kept(kept: Policy) -> None:
     decisions = decide(kept, {}, now=NOW, reservations=[DRIFT])
     held_to(kept, decisions)
-    for step, decision in zip(kept.steps, decisions, strict=True):
+    for one, decision in zip(kept.steps, decisions, strict=True):
         assert decision.findings[-1] == DRIFT
-        assert [found.gate for found in decision.findings[:-1]] == [
-            gate.name for gate in step.gates
-        ]
+        assert [found.gate for found in decision.findings[:-1]] == [gate.name for gate in one.gates]
         assert decision.outcome is Outcome.HOLD
     assert DRIFT.cause is Cause.PINNED
     assert DRIFT.reason == "since the pin of 2026-03-01: 1 query added (b)"
@@ -243,3 +247,353 @@ def test_what_is_no_pin_is_refused(tmp_path: Path, text: str) -> None:
         read(tmp_path / "p.toml")
     with pytest.raises(BadFile, match=r"p\.pins\.json:(1:)? "):
         pin(tmp_path / "p.toml", "toy", FIRST, {}, at=AT, by="me")
+
+
+BASE: Mapping[str, Any] = {
+    **{name: of_json(name) for name in ("corpus", "queries", "qrels", "inventory", "code")},
+    "runs": {"fts5": of_json("fts5"), "tantivy": of_json("tantivy")},
+    "times": of_json("race 1"),
+    "policy": of_json("policy"),
+    "seeds": {"policy": 5, "race": 5},
+}
+
+
+def inputs(**other: object) -> Inputs:
+    return Inputs(**{**BASE, **other})
+
+
+@pytest.fixture
+def policy_looks(tmp_path: Path) -> Policy:
+    path = tmp_path / "p.toml"
+    path.write_text(HEAD + STEP + GATES + RACED)
+    return load_policy(path)
+
+
+def line(policy: Policy, found: Inputs, kind: Kind = "gate", name: str = "") -> Experiment:
+    """Log a look at the policy's one step, or a race."""
+    steps = () if kind.startswith("race") else (looked(policy, policy.steps[0], found, "hold"),)
+    return Experiment(
+        number=1, previous="0" * 64, kind=kind, at=AT, policy=name or policy.name,
+        inputs=found, steps=steps, decision=None,
+    )  # fmt: skip
+
+
+def count(policy: Policy, log: list[Experiment], found: Inputs) -> tuple[int, int, int]:
+    seen = looks(log, policy, policy.steps[0], found)
+    return seen.attempts, seen.untimed, seen.timed
+
+
+def test_the_first_look(policy_looks: Policy) -> None:
+    seen = looks([], policy_looks, policy_looks.steps[0], inputs())
+    assert (seen.attempts, seen.since, seen.before) == (1, (), ())
+
+
+def test_the_same_evidence_judged_again_is_no_other_look(policy_looks: Policy) -> None:
+    log = [line(policy_looks, inputs()), line(policy_looks, inputs(), "decide")]
+    assert count(policy_looks, log, inputs()) == (1, 1, 1)
+    assert (
+        looks(log, policy_looks, policy_looks.steps[0], inputs(code=of_json("new"))).attempts == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "untimed", "timed", "said"),
+    [
+        ({"qrels": of_json("x")}, 2, 1, "other judgements"),
+        ({"queries": of_json("x")}, 2, 1, "other queries"),
+        ({"corpus": of_json("x")}, 2, 1, "other documents"),
+        ({"runs": {**BASE["runs"], "tantivy": of_json("x")}}, 2, 1, "other runs"),
+        ({"times": of_json("x")}, 1, 2, "another race"),
+    ],
+)
+def test_other_evidence_is_another_look(
+    policy_looks: Policy, other: Mapping[str, Any], untimed: int, timed: int, said: str
+) -> None:
+    log = [line(policy_looks, inputs())]
+    assert count(policy_looks, log, inputs(**other)) == (2, untimed, timed)
+    seen = looks(log, policy_looks, policy_looks.steps[0], inputs(**other))
+    assert seen.since == (said,)
+    assert seen.before == (("2026-03-01", "hold"),)
+
+
+def test_the_run_of_an_arm_that_no_gate_looks_at_is_no_look(policy_looks: Policy) -> None:
+    more = {**BASE["runs"], "dense": of_json("dense")}
+    assert count(policy_looks, [line(policy_looks, inputs())], inputs(runs=more)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "counted"),
+    [("seed = 5", "seed = 6", (1, 1, 1)), ("margin = 0.1", "margin = 0.2", (2, 2, 1))],
+)
+def test_another_bound_on_the_same_evidence_is_an_attempt_and_another_seed_is_none(
+    policy_looks: Policy, tmp_path: Path, was: str, now: str, counted: tuple[int, int, int]
+) -> None:
+    path = tmp_path / "other.toml"
+    path.write_text((HEAD + STEP + GATES + RACED).replace(was, now))
+    assert count(load_policy(path), [line(policy_looks, inputs())], inputs()) == counted
+
+
+def test_looks_add_up_and_a_return_is_no_new_one(policy_looks: Policy) -> None:
+    other = inputs(qrels=of_json("x"))
+    log = [line(policy_looks, inputs()), line(policy_looks, other)]
+    assert count(policy_looks, log, inputs(qrels=of_json("y"))) == (3, 3, 1)
+    assert count(policy_looks, log, inputs()) == (2, 2, 1)
+
+
+def test_races_that_no_gate_judged_count(policy_looks: Policy) -> None:
+    races = [line(policy_looks, inputs(times=of_json(at)), "race") for at in ("a", "b")]
+    assert count(policy_looks, races, inputs(times=of_json("b"))) == (2, 1, 2)
+    seen = looks(races, policy_looks, policy_looks.steps[0], inputs(times=of_json("b")))
+    assert seen.unjudged == 1
+    only_control = {"fts5": of_json("fts5")}
+    strange = line(policy_looks, inputs(times=of_json("c"), runs=only_control), "race")
+    assert count(policy_looks, [strange], inputs()) == (1, 1, 1)
+
+
+def test_a_race_that_was_begun_and_dropped_counts(policy_looks: Policy) -> None:
+    now = inputs(times=of_json("b"))
+    before, ended = (line(policy_looks, inputs(times=of_json(at)), "race") for at in ("a", "b"))
+    begun = line(policy_looks, inputs(times=of_json("a")), "race begun")
+    for log, unjudged in (
+        ([begun, ended], 0),
+        ([ended, begun], 1),
+        ([begun, begun, ended], 1),
+        ([before, begun, begun, begun, ended], 3),
+    ):
+        assert looks(log, policy_looks, policy_looks.steps[0], now).unjudged == unjudged
+    assert told([begun, begun, ended]) == ("race that was dropped", "race")
+
+
+def test_a_race_that_was_stopped_and_gone_on_with_is_told_and_is_no_look(
+    policy_looks: Policy,
+) -> None:
+    now = inputs(times=of_json("b"))
+    begun = line(policy_looks, inputs(times=None), "race begun")
+    resumed = line(policy_looks, inputs(times=None), "race resumed")
+    ended = line(policy_looks, now, "race")
+    seen = looks([begun, resumed, resumed, ended], policy_looks, policy_looks.steps[0], now)
+    assert (seen.attempts, seen.unjudged, seen.resumed) == (1, 0, 2)
+    assert told([begun, resumed, ended]) == ("race that was stopped and resumed", "race")
+    strange = line(policy_looks, inputs(runs={"fts5": of_json("fts5")}), "race resumed")
+    assert looks([strange], policy_looks, policy_looks.steps[0], now).resumed == 0
+
+
+def test_a_policy_without_timed_gates_does_not_count_races(tmp_path: Path) -> None:
+    path = tmp_path / "untimed.toml"
+    path.write_text(HEAD + STEP + GATES)
+    policy = load_policy(path)
+    races = [line(policy, inputs(times=of_json(at)), "race") for at in ("a", "b")]
+    assert count(policy, races, inputs()) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("name", ["toy ", "exploring"])
+def test_a_look_by_another_name_of_the_policy_counts(policy_looks: Policy, name: str) -> None:
+    log = [line(policy_looks, inputs(), name=name)]
+    seen = looks(log, policy_looks, policy_looks.steps[0], inputs(qrels=of_json("x")))
+    assert seen.attempts == 2
+    assert seen.before == (("2026-03-01", f"hold (policy {name!r})"),)
+
+
+def renamed(policy: Policy, *, name: str = "tantivy", candidate: str = "tantivy") -> Policy:
+    return replace(policy, steps=(replace(policy.steps[0], name=name, candidate=candidate),))
+
+
+def test_a_step_by_another_name_is_the_same_look(policy_looks: Policy) -> None:
+    other = renamed(policy_looks, name="again")
+    assert count(other, [line(policy_looks, inputs())], inputs(qrels=of_json("x"))) == (2, 2, 1)
+
+
+def test_an_arm_by_another_name_is_known_by_what_it_showed(policy_looks: Policy) -> None:
+    was = inputs(shown={"fts5": of_json("a"), "tantivy": of_json("b")})
+    now = inputs(
+        runs={"fts5": of_json("fts5"), "second": of_json("second")},
+        shown={"fts5": of_json("a"), "second": of_json("b")},
+    )
+    other = renamed(policy_looks, candidate="second")
+    seen = looks([line(policy_looks, was)], other, other.steps[0], now)
+    assert seen.attempts == 2
+    assert seen.before == (("2026-03-01", "hold (step tantivy, tantivy against fts5)"),)
+    races = [line(policy_looks, was.model_copy(update={"times": of_json("z")}), "race")]
+    assert looks(races, other, other.steps[0], now).unjudged == 1
+
+
+def candidates(policy: Policy, names: Sequence[str]) -> Policy:
+    (step,) = policy.steps
+    steps = tuple(replace(step, name=name, candidate=name) for name in names)
+    return replace(policy, steps=steps, chained=False)
+
+
+def shown(*arms: str) -> Inputs:
+    named = {arm: of_json(arm) for arm in ("fts5", *arms)}
+    return inputs(runs=named, shown=named)
+
+
+def test_every_candidate_for_the_place_of_a_control_is_an_attempt(policy_looks: Policy) -> None:
+    """One after the other, and side by side in one decision."""
+    log = [line(candidates(policy_looks, [arm]), shown(arm)) for arm in ("a", "b", "c")]
+    assert count(candidates(policy_looks, ["d"]), log, shown("d")) == (4, 4, 4)
+    many = candidates(policy_looks, "abcd")
+    assert [looks([], many, step, shown(*"abcd")).attempts for step in many.steps] == [4] * 4
+
+
+def test_a_candidate_that_was_not_measured_is_no_attempt(policy_looks: Policy) -> None:
+    many = candidates(policy_looks, "ab")
+    assert looks([], many, many.steps[0], shown("a")).untimed == 1
+
+
+def test_another_control_has_a_budget_of_its_own(policy_looks: Policy) -> None:
+    (step,) = policy_looks.steps
+    other = replace(policy_looks, steps=(replace(step, control="dense"),))
+    now = inputs(runs={"dense": of_json("dense"), "tantivy": of_json("tantivy")})
+    assert count(other, [line(policy_looks, inputs())], now) == (1, 1, 1)
+
+
+def test_a_control_by_another_name_is_known_by_what_it_showed(policy_looks: Policy) -> None:
+    was = shown("tantivy")
+    now = was.model_copy(
+        update={
+            "runs": {"serving": of_json("x"), "tantivy": of_json("new")},
+            "shown": {"serving": of_json("fts5"), "tantivy": of_json("new")},
+        }
+    )
+    other = replace(policy_looks, steps=(replace(policy_looks.steps[0], control="serving"),))
+    assert count(other, [line(policy_looks, was)], now) == (2, 2, 2)
+
+
+def test_each_attempt_costs_the_level_of_its_day(policy_looks: Policy) -> None:
+    """A higher number of attempts, written later, does not buy back what was spent."""
+    log = [line(policy_looks, inputs(qrels=of_json(at))) for at in range(2)]
+    finer = replace(policy_looks, rules=replace(policy_looks.rules, confidence=0.99))
+    seen = looks(log, finer, finer.steps[0], inputs())
+    assert seen.spent == pytest.approx(2 * 0.025 + 0.005)
+    again = looks([*log, line(policy_looks, inputs())], finer, finer.steps[0], inputs())
+    assert again.spent == pytest.approx(3 * 0.025)
+
+
+def test_queries_added_are_no_attempt_where_every_gate_holds_at_every_look(
+    policy_looks: Policy, tmp_path: Path
+) -> None:
+    path = tmp_path / "anytime.toml"
+    gates = (
+        GATES.partition("[[step.gate]]")[0]
+        + """[[step.gate]]
+name = "Quality"
+rule = "non_inferior"
+measure = "nDCG@10"
+margin = 0.1
+looks = "anytime"
+"""
+    )
+    path.write_text(HEAD + STEP + gates)
+    anytime = load_policy(path)
+    arms = {"fts5": of_json("fts5"), "tantivy": of_json("tantivy")}
+    was, more = inputs(manifests=arms), inputs(manifests=arms, queries=of_json("more"))
+    other = inputs(manifests={**arms, "tantivy": of_json("built anew")})
+    assert count(anytime, [line(anytime, was)], more)[0] == 1
+    assert count(anytime, [line(anytime, was)], other)[0] == 2
+    assert count(policy_looks, [line(policy_looks, was)], more)[0] == 2
+
+
+def test_the_lines_before_are_told(policy_looks: Policy) -> None:
+    log = [line(policy_looks, inputs(), "race"), *[line(policy_looks, inputs(), name="toy ")] * 2]
+    assert told(log) == ("race", "tantivy against fts5 by policy 'toy ', 2x")
+
+
+QUERIES, TRIALS = 300, 2_000
+GATES_SELFTEST = [
+    gate("non_inferior"),
+    gate("non_inferior", slice="odd", margin=0.12),
+    gate("superior", margin=0.05),
+    gate("equivalent"),
+]
+
+
+def values(queries: int = QUERIES, spread: float = 0.1) -> Values:
+    rng = np.random.default_rng(3)
+    control = rng.uniform(0.3, 0.9, queries)
+    candidate = np.clip(control + rng.normal(0, spread, queries), 0, 1)
+    return Values(control, candidate, np.arange(queries))
+
+
+def tried(*gates: Any, trials: int = 200, **given: Any) -> Any:  # noqa: ANN401  results
+    policy = Policy("p", 1, 7, RULES, (step(*gates),), chained=False)
+    return selftest(policy, {"s": evidence(**given)}, trials=trials)
+
+
+@pytest.mark.parametrize("pattern", Pattern)
+@pytest.mark.parametrize("truth", [-0.05, 0.05, -0.01])
+def test_the_true_mean_is_the_one_that_is_asked_for(pattern: Pattern, truth: float) -> None:
+    drawn = draw(pattern, values(), truth, trials=TRIALS, seed=7)
+    assert drawn is not None
+    means = drawn.differences.mean(axis=0)
+    assert drawn.differences.shape == (QUERIES, TRIALS)
+    assert means.mean() == pytest.approx(truth, abs=4 * means.std() / TRIALS**0.5)
+
+
+def test_queries_of_one_cluster_are_lost_together() -> None:
+    given = values(60)._replace(clusters=np.repeat(np.arange(15), 4))
+    whole = draw(Pattern.CLUSTERED, given, -0.1, trials=5, seed=7)
+    assert whole is not None
+    assert whole.clusters is not None
+    assert np.bincount(whole.clusters).max() == 4 * GROUP
+    assert (whole.clusters.reshape(15, 4) == whole.clusters.reshape(15, 4)[:, :1]).all()
+
+
+def test_a_loss_larger_than_all_there_is_cannot_be_planted() -> None:
+    small = values()._replace(control=np.full(QUERIES, 0.01), candidate=np.full(QUERIES, 0.01))
+    nothing = Values(np.zeros(40), np.zeros(40), np.arange(40))
+    for pattern in Pattern:
+        assert draw(pattern, small, -0.05, trials=5, seed=7) is None
+        assert draw(pattern, nothing, -0.01, trials=5, seed=7) is None
+    assert draw(Pattern.CLUSTERED, values(GROUP), -0.01, trials=5, seed=7) is None
+
+
+def test_one_query_or_no_trial_is_refused() -> None:
+    for queries, trials in ((1, 5), (20, 0)):
+        with pytest.raises(EvidenceError, match="two independent queries and one trial"):
+            draw(Pattern.RARE, values(queries), -0.01, trials=trials, seed=7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", GATES_SELFTEST, ids=lambda asked: asked.name)
+@pytest.mark.parametrize("given", [evidence(), evidence(clusters=3), evidence(lost=3)])
+def test_each_column_is_judged_as_the_gate_judges_it(asked: Any, given: Any) -> None:  # noqa: ANN401
+    (mean,) = asked_means(asked.settings, given.slices)
+    compared = compare(given, mean.settings, mean.versus)
+    known = np.arange(len(compared.paired.query_ids)) if compared.known is None else compared.known
+    of = Values(compared.paired.control, compared.paired.candidate, known)
+    truth = 2.2 * mean.limit if asked.name == "superior" else 0.4 * mean.limit
+    drawn = draw(Pattern.SCATTERED, of, truth, trials=12, seed=5)
+    assert drawn is not None
+    ids = compared.paired.query_ids
+    place = [ids.index(q) if q in ids else 0 for q in given.candidate.scores["nDCG@10"].query_ids]
+    said = passed(mean, compared, drawn, RULES)
+    alone = [judged(asked, given, drawn.differences[place, at], RULES.seed) for at in range(12)]
+    assert said.tolist() == [verdict == "pass" for verdict in alone]
+
+
+def test_a_gate_errs_rarely_under_every_pattern() -> None:
+    (found,) = tried(gate("non_inferior"), trials=400)
+    rates = {one.pattern: one.passed for one in found.planted}
+    assert set(rates) == set(map(str, Pattern))
+    assert all(rate.low <= 0.025 for rate in rates.values())
+    assert found.fine is not None
+    assert found.fine.value > 0.8
+
+
+def test_a_gate_on_slices_is_as_wrong_as_its_worst_slice() -> None:
+    (found,) = tried(gate("no_slice_harmed", margins={"odd": 0.2}))
+    assert (found.what, found.limit) in {
+        ("nDCG@10 on slice even", -MARGIN),
+        ("nDCG@10 on slice odd", -0.2),
+    }
+
+
+def test_a_gain_counts_as_fine_at_twice_the_bound() -> None:
+    far, near = tried(gate("superior", margin=0.2), gate("superior", margin=0.02))
+    assert far.fine.value > 0.8
+    assert near.fine.value < 0.2
+
+
+def test_other_rules_and_too_few_queries_are_not_tried() -> None:
+    assert tried(gate("non_inferior", min_queries=500), gate("identity")) == ()

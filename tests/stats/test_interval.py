@@ -1,9 +1,9 @@
-"""Intervals of a mean, of a share, and of a stratified mean."""
+"""Intervals from samples: assisted judgements, raters and selection."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.simulate import traffic_means
+from benchmarks.verdict_families import FAMILIES
+from benchmarks.verdicts import cell
 from harness.core.errors import EvidenceError
 from harness.core.records import Drawn
 from harness.core.scores import Estimate
@@ -26,6 +28,11 @@ from harness.stats.interval import (
     size_for,
     traffic_mean_each,
 )
+from harness.stats.prediction import DIFFERENCES as DIFFERENCES_ASSISTED
+from harness.stats.prediction import UniqueHits, assisted, calibration, expected
+from harness.stats.raters import Weights, alpha, fleiss, kappa
+from harness.stats.selection import Floats, Ints, Rows, Search, Selection, Values, select
+from tests.make.chances import chance
 
 DIFFERENCES = Span(-1.0, 1.0)
 DRAWN: dict[str, Any] = {"confidence": 0.95, "resamples": 2_000, "seed": 7}
@@ -119,8 +126,6 @@ def test_no_size_shows_a_share_below_nothing() -> None:
 
 RULES = Inference(confidence=0.95, resamples=1, seed=5)
 Draws = Callable[[int, int], int]
-
-
 SHARE, DIFFERENCE = Span(0.0, 1.0), Span(-1.0, 1.0)
 
 
@@ -207,3 +212,316 @@ def test_intervals_contain_the_mean_of_the_whole_log(
     assert covered.width < 0.5
     if moved is None:
         assert abs(covered.plain_bias) > 0.02, "the fault that weights are against is not there"
+
+
+RULES_ASSISTED = Inference(confidence=0.95, resamples=500, seed=5)
+
+
+def world(queries: int = 400, machine: str = "right") -> tuple[UniqueHits, float]:
+    rng = np.random.default_rng(3)
+    query = np.repeat(np.arange(queries), 10)
+    weight = np.tile(np.array([0.1, -0.1], dtype=np.float64), queries * 5)
+    chance = rng.beta(1, 1, 2 * queries)[2 * query + (weight > 0)]
+    human = (rng.random(len(query)) < chance).astype(np.float64)
+    said = {"right": human, "wrong": 1 - human, "mute": np.zeros(len(human))}[machine]
+    true = float(np.bincount(query, weights=weight * human).mean())
+    shown = UniqueHits(query, weight.astype(np.float64), human, said.astype(np.int64))
+    return shown, true
+
+
+def width(of: Estimate) -> float:
+    return of.high - of.low
+
+
+def test_people_alone_have_the_finite_sample_bound() -> None:
+    shown, _ = world()
+    found = assisted(shown, np.arange(400) < 80, clusters=None, inference=RULES_ASSISTED)
+    sums = np.bincount(shown.query, shown.weight * shown.human)[:80].astype(np.float64)
+    ends = bounded_each(sums.reshape(-1, 1), span=DIFFERENCES_ASSISTED, level=0.025, clusters=None)
+    assert (found.human.low, found.human.high) == (ends.low[0], ends.high[0])
+
+
+def test_a_machine_that_is_right_leaves_what_the_others_leave_open() -> None:
+    shown, true = world()
+    found = assisted(shown, np.arange(400) < 80, clusters=None, inference=RULES_ASSISTED)
+    assert abs(found.assisted.value - true) < abs(found.human.value - true) + 1e-9
+    assert width(found.assisted) < 0.6 * width(found.human)
+    assert found.weight == pytest.approx(0.8, abs=0.1)
+    assert found.calibration == (0.0, 1.0)
+    assert found.assisted.low < true < found.assisted.high
+
+
+def test_one_that_says_the_opposite_is_calibrated_and_a_mute_one_is_ignored() -> None:
+    judged_ = np.arange(400) < 80
+    right, _ = world()
+    wrong, _ = world(machine="wrong")
+    mute, _ = world(machine="mute")
+    both = [
+        assisted(one, judged_, clusters=None, inference=RULES_ASSISTED)
+        for one in (right, wrong, mute)
+    ]
+    assert both[0].assisted == both[1].assisted
+    assert both[1].calibration == (1.0, 0.0)
+    assert both[2].weight == pytest.approx(0, abs=0.35)
+
+
+def test_no_human_judgement_of_other_queries_is_used() -> None:
+    shown, _ = world()
+    people = np.arange(400) < 80
+    hidden = shown._replace(human=np.where(people[shown.query], shown.human, np.nan))
+    found = [
+        assisted(one, people, clusters=None, inference=RULES_ASSISTED) for one in (shown, hidden)
+    ]
+    assert found[0] == found[1]
+
+
+def test_clusters_widen_the_interval() -> None:
+    shown, _ = world()
+    twins = shown._replace(human=np.where(shown.query % 2, np.roll(shown.human, 10), shown.human))
+    people = np.arange(400) < 80
+    alone = assisted(twins, people, clusters=None, inference=RULES_ASSISTED).human
+    paired = assisted(twins, people, clusters=np.arange(400) // 2, inference=RULES_ASSISTED).human
+    assert paired.high - paired.low > 1.2 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize("count", [9, 400])
+def test_too_few_and_all_are_refused(count: int) -> None:
+    with pytest.raises(EvidenceError, match=f"people judged {count} of 400 queries, and"):
+        assisted(world()[0], np.arange(400) < count, clusters=None, inference=RULES_ASSISTED)
+
+
+def test_kappa_by_hand() -> None:
+    one = np.array([1.0] * 20 + [1] * 5 + [0] * 10 + [0] * 15)
+    other = np.array([1.0] * 20 + [0] * 5 + [1] * 10 + [0] * 15)
+    estimate = kappa(one, other, np.arange(50), confidence=0.95)
+    assert estimate.value == pytest.approx(0.4)
+    assert estimate.low < 0.4 < estimate.high
+    assert estimate.n == 50
+    same = kappa(np.ones(5), np.ones(5), np.arange(5), confidence=0.95)
+    assert (same.value, same.low, same.high) == (0.0, 0.0, 1.0)
+    with pytest.raises(EvidenceError, match="2 queries were judged twice"):
+        kappa(one[:2], other[:2], np.arange(2), confidence=0.95)
+
+
+def test_rare_losses_that_a_machine_does_not_see_do_not_pass() -> None:
+    family = next(one for one in FAMILIES if one.part == "C.3")
+    found = cell(family, 200, 100, "test")
+    assert found.false <= chance(family.promised, 100)
+
+
+ALL = np.ones(8, dtype=bool)
+
+
+def hits(query: list[int], human: list[float], machine: list[int]) -> UniqueHits:
+    weight = np.ones(len(query), dtype=np.float64)
+    return UniqueHits(np.array(query), weight, np.array(human), np.array(machine))
+
+
+def test_a_grade_that_people_never_judged_has_no_share() -> None:
+    shown = UniqueHits(
+        np.zeros(3, int), np.ones(3), np.array([1.0, 0.0, np.nan]), np.array([0, 0, 1])
+    )
+    assert calibration(shown, np.array([True, True, False])) == (0.5, None)
+
+
+def test_documents_of_one_grade_differ_by_what_the_others_of_their_query_are() -> None:
+    """A grade of 1 is right in the query of good documents, and wrong in that of bad ones."""
+    shown = hits([0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 1, 0, 1, 0, 0, 0], [1, 1, 1, 0, 1, 0, 0, 1])
+    found = expected(shown, ALL)
+    assert found[0] > found[7] > 0
+    by_grade = np.array([4 / 5] * 3 + [0, 4 / 5, 0, 0, 4 / 5])
+    squares = [((shown.human - one) ** 2).sum() for one in (found, by_grade)]
+    assert squares[0] < squares[1]
+
+
+def test_where_queries_say_nothing_more_each_grade_counts_as_its_share() -> None:
+    shown = hits([0, 1, 2, 3], [1, 0, 1, 0], [1, 1, 0, 0])
+    assert expected(shown, ALL[:4]).tolist() == [0.5] * 4
+
+
+def test_only_judged_documents_teach_and_a_grade_without_any_counts_as_all() -> None:
+    shown = hits([0, 1, 2, 3], [1, 0, 1, np.nan], [0, 0, 0, 1])
+    judged = ~np.isnan(shown.human)
+    assert expected(shown, judged) == pytest.approx(np.array([2 / 3] * 4))
+    assert expected(shown, np.zeros(4, dtype=bool)).tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("weights", "value"), [("none", 1 / 3), ("linear", 1 / 4), ("quadratic", 1 / 6)]
+)
+def test_a_disagreement_weighs_as_far_as_it_is_apart(weights: Weights, value: float) -> None:
+    """Two of four agree; 2 for 1 and 0 for 2 weigh 1 + 1, 1 + 2, 1 + 4; by chance 3, 4, 6."""
+    found = kappa(
+        np.array([0, 1, 2, 2]), np.array([0, 1, 1, 0]), np.arange(4),
+        confidence=0.95, weights=weights,
+    )  # fmt: skip
+    assert found.value == pytest.approx(value)
+    assert found.n == 4
+
+
+@pytest.mark.parametrize("weights", get_args(Weights))
+def test_two_who_agree_have_one_and_two_grades_weigh_alike(weights: Weights) -> None:
+    rng = np.random.default_rng(1)
+    one, other = rng.integers(0, 2, (2, 200))
+    clusters = np.arange(200) // 4
+    plain = kappa(one, other, clusters, confidence=0.95)
+    assert kappa(one, other, clusters, confidence=0.95, weights=weights) == plain
+    same = kappa(one, one, clusters, confidence=0.95, weights=weights)
+    assert (same.value, same.low, same.high) == pytest.approx((1, 1, 1))
+
+
+def test_judgements_of_one_query_are_one_piece_of_evidence() -> None:
+    rng = np.random.default_rng(2)
+    one = rng.integers(0, 3, 60)
+    other = np.where(rng.random(60) < 0.7, one, 2 - one)
+    many = np.tile(one, 10), np.tile(other, 10)
+    apart, together = (
+        kappa(many[0], many[1], clusters, confidence=0.95, weights="linear")
+        for clusters in (np.arange(600), np.tile(np.arange(60), 10))
+    )
+    assert apart.value == together.value
+    assert together.high - together.low > 2.5 * (apart.high - apart.low)
+
+
+ROWS = (
+    (1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None),
+    (1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3),
+    (None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None),
+    (1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None),
+)
+"""Four observers of twelve units (Krippendorff, Computing Krippendorff's Alpha, 2011, part C)."""
+FLEISS = (
+    (0, 0, 0, 0, 14), (0, 2, 6, 4, 2), (0, 0, 3, 5, 6), (0, 3, 9, 2, 0), (2, 2, 8, 1, 1),
+    (7, 7, 0, 0, 0), (3, 2, 6, 3, 0), (2, 5, 3, 2, 2), (6, 5, 2, 1, 0), (0, 2, 2, 3, 7),
+)  # fmt: skip
+"""Ten subjects, fourteen raters, five categories: kappa 0.210."""
+
+
+def test_alpha_is_that_of_the_published_example() -> None:
+    units = [[g for g in column if g is not None] for column in zip(*ROWS, strict=True)]
+    units = [unit for unit in units if len(unit) > 1]
+    found = alpha(units, np.arange(len(units)), confidence=0.95)
+    assert found is not None
+    assert found.value == pytest.approx(0.815, abs=5e-4)
+    assert found.low < found.value < found.high
+    assert found.n == 11
+
+
+def test_fleiss_is_that_of_the_published_example() -> None:
+    units = [[grade for grade, many in enumerate(row) for _ in range(many)] for row in FLEISS]
+    found = fleiss(units, np.arange(10), confidence=0.95)
+    assert found is not None
+    assert found.value == pytest.approx(0.210, abs=5e-4)
+
+
+def test_two_grades_and_two_assessors_agree_as_kappa_says_nearly() -> None:
+    """With many units, and with habits alike, all three measure the same."""
+    rng = np.random.default_rng(4)
+    one = rng.integers(0, 2, 4_000)
+    other = np.where(rng.random(4_000) < 0.8, one, 1 - one)
+    units = np.column_stack([one, other]).tolist()
+    clusters = np.arange(4_000) // 10
+    plain = kappa(one, other, clusters, confidence=0.95)
+    for by in (alpha, fleiss):
+        found = by(units, clusters, confidence=0.95)
+        assert found is not None
+        assert found.value == pytest.approx(plain.value, abs=1e-3)
+        assert (found.low, found.high) == pytest.approx((plain.low, plain.high), abs=2e-3)
+
+
+def test_who_gives_one_grade_tells_nothing_apart() -> None:
+    units = [[1, 1]] * 5
+    assert alpha(units, np.arange(5), confidence=0.95) is None
+    assert fleiss(units, np.arange(5), confidence=0.95) is None
+    with pytest.raises(ValueError, match="needs one number"):
+        fleiss([[1, 1], [1, 1, 1]], np.arange(2), confidence=0.95)
+
+
+QUERIES, CANDIDATES, FOLDS = 60, 20, 5
+
+
+def rows_of(*sizes: int, each: int = 1) -> Rows:
+    """Make collections of so many queries, ``each`` of them a cluster."""
+    names = [f"c{at}" for at, size in enumerate(sizes) for _ in range(size)]
+    clusters = [f"k{query // each}" for size in sizes for query in range(size)]
+    return Rows.of(names, clusters, 7)
+
+
+def table(values: Floats) -> Values:
+    """Look values up, shape (queries, candidates)."""
+    return lambda candidate, rows: values[rows, candidate]
+
+
+def chosen(values: Floats, rows: Rows, first: int = QUERIES, folds: int = FOLDS) -> Selection:
+    return select(table(values), rows, Search(values.shape[1], first, 0.5), folds)
+
+
+def test_the_highest_mean_over_collections_wins_and_a_tie_goes_to_the_earlier() -> None:
+    rows = rows_of(30, 10)
+    values = np.zeros((40, 4))
+    values[:30, 1], values[30:, 2], values[30:, 3] = 0.9, 1.0, 1.0
+    assert chosen(values, rows).best == 2
+    assert chosen(values, rows).apparent == pytest.approx(0.5)
+
+
+def test_a_fold_has_no_part_in_its_own_choice() -> None:
+    rows = rows_of(10)
+    values = np.zeros((10, 2))
+    values[:, 0] = 0.1
+    values[rows.order % FOLDS == 3, 1] = 1.0
+    found = chosen(values, rows)
+    assert found.best == 1
+    assert [one == 0 for one in found.by_fold] == [False, False, False, True, False]
+    assert found.held_out[rows.order % FOLDS == 3].tolist() == [0.1, 0.1]
+
+
+def test_a_cluster_is_never_split_between_folds() -> None:
+    rows = rows_of(40, 20, each=4)
+    for code in np.unique(rows.cluster):
+        assert len(set((rows.order % FOLDS)[rows.cluster == code].tolist())) == 1
+
+
+def test_a_collection_has_no_part_in_the_choice_without_it() -> None:
+    rows = rows_of(10, 10, 10)
+    values = np.zeros((30, 3))
+    for at in range(3):
+        values[rows.collection == at, at] = 1.0 + at / 10
+    assert chosen(values, rows).elsewhere == (2, 2, 1)
+    assert chosen(values[:10], rows_of(10)).elsewhere == ()
+
+
+def test_fewer_clusters_than_folds_are_refused() -> None:
+    with pytest.raises(EvidenceError, match="4 independent queries make no 5 folds"):
+        chosen(np.zeros((24, 2)), rows_of(20, 4))
+
+
+def test_halving_looks_at_few_queries_first_and_finds_what_is_plainly_best() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(0, 0.1, (QUERIES, CANDIDATES))
+    values[:, 13] += 0.5
+    looked = np.zeros(CANDIDATES, dtype=int)
+
+    def counted(candidate: int, asked: Ints) -> Floats:
+        looked[candidate] = max(looked[candidate], len(asked))
+        found: Floats = values[asked, candidate]
+        return found
+
+    rows = rows_of(QUERIES)
+    assert Search(CANDIDATES, 8, 0.5).best(counted, rows, rows.everything) == 13
+    later = rows.everything[rows.order % FOLDS != 0]
+    assert Search(CANDIDATES, 1, 0.9).best(table(values), rows, later) == 13
+    assert looked.sum() < QUERIES * CANDIDATES / 2
+    assert looked.min() == 8
+
+
+@pytest.mark.parametrize("first", [QUERIES, 15])
+def test_what_is_expected_is_near_the_truth_where_the_best_looks_too_good(first: int) -> None:
+    """All candidates are equally good in truth, so what the best shows above that is optimism."""
+    rng, truth, seen, expected = np.random.default_rng(11), 0.4, [], []
+    for _ in range(400):
+        found = chosen(truth + rng.normal(0, 0.3, (QUERIES, CANDIDATES)), rows_of(QUERIES), first)
+        seen.append(found.apparent)
+        expected.append(found.expected)
+    error = np.std(expected) / len(expected) ** 0.5
+    assert np.mean(seen) - truth > 0.04
+    assert abs(np.mean(expected) - truth) < 4 * error < 0.02

@@ -1,17 +1,41 @@
-"""Confidence sequences, blocks and e-values."""
+"""Sequential tests, adversaries of them, and verdicts."""
 
 from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import verdicts
+from benchmarks.simulate import (
+    FAMILIES,
+    GATES,
+    Family,
+    GateCase,
+    at_bound,
+    fails,
+    passes,
+    power,
+    rare,
+    steps,
+)
+from benchmarks.verdict_families import FAMILIES as FAMILIES_VERDICTS
+from benchmarks.verdict_families import Draws as VerdictsDraws
+from benchmarks.verdict_families import Family as VerdictsFamily
+from benchmarks.verdict_questions import Mean, Sample, scored
 from harness.core.errors import EvidenceError
+from harness.core.gate import Verdict
 from harness.core.scores import Estimate
+from harness.gates import non_inferior
+from harness.gates.base.rules import Rules
 from harness.stats.bounded import Span
 from harness.stats.sequential import (
     BLOCK_SHARES,
@@ -27,6 +51,7 @@ from harness.stats.sequential import (
     p_above,
     times_needed,
 )
+from tests.make.chances import Draws, chance
 
 
 def after(values: list[float], confidence: float = 0.95) -> BettingSequence:
@@ -400,3 +425,142 @@ def test_clusters_that_may_come_are_as_wide_as_clusters_that_were_seen() -> None
     )
     assert alone.low > stated.low
     assert stated.low == pytest.approx(seen.low, rel=0.05)
+
+
+LEVEL = 0.025
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("asked", GATES, ids=lambda asked: f"{asked.rule} {asked.limit:g}")
+def test_no_family_passes_or_fails_a_gate_at_its_bound_too_often(
+    asked: GateCase, draws: Draws
+) -> None:
+    trials = draws(400, 2_000)
+    for queries in (20, 100):
+        for found in at_bound(asked, queries, trials):
+            assert found.passed.value <= chance(LEVEL, trials), found
+            assert found.failed.value <= chance(LEVEL, trials), found
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_families_have_the_mean_that_is_asked_for() -> None:
+    rng = np.random.default_rng(3)
+    for family in FAMILIES:
+        for mean in (-0.1, -0.02, 0.0, 0.03, 0.6):
+            drawn = family.sample(rng, 400, 1_000, mean)
+            if drawn is not None:
+                values, clusters = drawn
+                assert np.abs(values).max() <= 1
+                assert values.mean() == pytest.approx(mean, abs=0.012), (family.name, mean)
+                assert (clusters is None) is (family.size == 1)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_the_simulated_gate_is_the_gate() -> None:
+    """Column by column, the rule itself says the same."""
+    rng = np.random.default_rng(5)
+    asked = GateCase("non_inferior", -0.1, "above", 0.0)
+    settings = non_inferior.Settings(measure="nDCG@10", margin=0.1)
+    rules = Rules(confidence=0.95, resamples=1_000, seed=20_261_122, power=0.8)
+    said = set()
+    for mean in (0.0, -0.1, -0.3):
+        values = rare(rng, (60, 12), mean, part=max(0.02, -mean))
+        assert values is not None
+        each = zip(passes(asked, values, None), fails(asked, values, None), strict=True)
+        for at, (passed, failed) in enumerate(each):
+            found = non_inferior.judge("Q", settings, scored(values[:, at]), rules).verdict
+            assert (found is Verdict.PASS, found is Verdict.FAIL) == (passed, failed)
+            said.add(found)
+    assert said == set(Verdict)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_more_queries_pass_more_often() -> None:
+    asked = GATES[0]
+    few, many = (power(asked, queries, 100, 0.1) for queries in (100, 800))
+    assert few is not None
+    assert many is not None
+    assert few < 0.3
+    assert many > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_a_mean_that_a_family_cannot_have_is_left_out() -> None:
+    rng = np.random.default_rng(1)
+    assert Family("few move", partial(steps, moved=0.1)).sample(rng, 50, 5, 0.6) is None
+
+
+RARE = next(one for one in FAMILIES_VERDICTS if one.name == "rare total losses")
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("family", FAMILIES_VERDICTS, ids=lambda one: one.name)
+def test_a_sample_of_each_cell_is_judged_by_the_gate_itself(family: VerdictsFamily) -> None:
+    found = verdicts.cell(family, 75, 12, "test")
+    assert 0 <= found.low <= found.false <= found.high <= 1
+
+
+def test_a_family_that_keeps_its_level_is_not_above_and_a_lie_is() -> None:
+    kept = verdicts.cell(RARE, 400, 400, "test")
+    assert not kept.broken
+    assert 0 < kept.power < 1
+    lie = VerdictsFamily(
+        "T", "a gain", Mean(), lambda _, of: Sample(np.full((of.n, of.trials), 0.1))
+    )
+    assert verdicts.cell(lie, 200, 12, "test").broken
+
+
+def test_a_batch_that_is_not_the_gate_is_refused() -> None:
+    class Wrong(Mean):
+        def passes(self, drawn: Sample) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+            return np.ones(drawn.values.shape[1], dtype=bool)
+
+    with pytest.raises(AssertionError, match="the gate itself says inconclusive, the batch True"):
+        verdicts.cell(replace(RARE, question=Wrong()), 30, 12, "test")
+
+
+def test_cells_on_disk_are_kept_while_the_code_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "verdicts.json"
+
+    def made(families: Sequence[VerdictsFamily]) -> list[verdicts.Cell]:
+        return verdicts.cells(families, (30,), 12, out, 1)
+
+    first = made([RARE])
+    assert made([RARE]) == first
+    monkeypatch.setattr(verdicts, "code_digest", lambda: "other")
+    (again,) = made([RARE])
+    assert (again.code, again.false) == ("other", first[0].false)
+
+
+def test_a_broken_premise_holds_where_it_is_undeclared_and_not_where_nobody_asks() -> None:
+    lie = VerdictsFamily(
+        "T", "a gain", Mean(), lambda _, of: Sample(np.full((of.n, of.trials), 0.1))
+    )
+    held = verdicts.cell(replace(lie, premise="drawn"), 200, 12, "test")
+    assert (held.false, held.declared, held.premise) == (0.0, 1.0, "premise: drawn")
+    assert not held.broken
+    assert verdicts.cell(replace(lie, premise="moon"), 200, 12, "test").broken
+
+
+def test_draws_are_those_of_their_seed() -> None:
+    one, same = (
+        RARE.draw(np.random.default_rng(1), VerdictsDraws(30, 4, equal=True)) for _ in range(2)
+    )
+    assert (one.values == same.values).all()
+
+
+def test_the_table_names_what_is_above_and_what_was_before() -> None:
+    cell = replace(verdicts.cell(RARE, 30, 12, "test"), false=0.5, low=0.3, high=0.7)
+    before = {(cell.family, cell.size): replace(cell, false=0.9)}
+    *_, line = verdicts.lines([cell], before)
+    assert "| 90.0% | 50.00% |" in line
+    assert "**above**" in line

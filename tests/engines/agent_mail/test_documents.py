@@ -40,7 +40,15 @@ from harness_engines.stacks.agent_mail.sqlite.search import match_expression
 from tests.engines.agent_mail.mcp_tools.conftest import SETTINGS
 from tests.engines.agent_mail.test_contract_engines import question as operators_question
 from tests.engines.agent_mail.whole import Whole, build, whole
-from tests.engines.stacks.test_any_language import DOCUMENTS, has, piece
+from tests.engines.stacks.test_meaning import (
+    DOCUMENTS_ANY_LANGUAGE as DOCUMENTS,
+)
+from tests.engines.stacks.test_meaning import (
+    has_any_language,
+)
+from tests.engines.stacks.test_meaning import (
+    piece_any_language as piece,
+)
 from tests.make.mail.messages import passes, some_filters, some_mail
 from tests.thinned import examples
 
@@ -315,8 +323,8 @@ def test_what_looks_alike_is_found_alike(opened: Engines, text: str, same: str) 
 
 @pytest.mark.parametrize("text", ["東京", "大学", "น้ำ", "한국", "京都"])
 def test_a_part_of_a_run_is_found_and_refused(opened: Engines, text: str) -> None:
-    assert found(opened, f"+{text}") == has(text) != frozenset()
-    assert found(opened, f"-{text}") == {d.doc_id for d in DOCUMENTS} - has(text)
+    assert found(opened, f"+{text}") == has_any_language(text) != frozenset()
+    assert found(opened, f"-{text}") == {d.doc_id for d in DOCUMENTS} - has_any_language(text)
 
 
 @pytest.mark.parametrize(

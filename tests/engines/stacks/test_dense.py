@@ -1,8 +1,10 @@
-"""Vectors as an arm, by a scan and by a graph."""
+"""Dense stacks, documents and explanations."""
 
 from __future__ import annotations
 
+import json
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,16 +13,19 @@ from pydantic import ValidationError
 from harness.check.checks import check
 from harness.check.subject import DOCUMENTS
 from harness.core.digest import of_json
-from harness.core.engine import Engine
-from harness.core.errors import BadPolicy, IndexNotReady, NotInstalled, UnknownName
+from harness.core.engine import Engine, Explains
+from harness.core.errors import BadPolicy, IndexNotReady, ModelNotReady, NotInstalled, UnknownName
 from harness.core.records import Document
 from harness_engines import registry
 from harness_engines.registry import Arm
+from harness_engines.stacks.documents import arm as documents
+from harness_engines.stacks.documents import models
 from harness_engines.stacks.text import dense
 from harness_engines.stacks.text.dense import Dense, DenseSearcher, Settings
 from harness_engines.stacks.text.nearest import GRAPH
 from harness_engines.vector.amvi import IDS, VECTORS
 from harness_engines.vector.embedder import HashEmbedder, embedder_of, identity_of_embedder
+from tests.engines.conftest import Standing
 from tests.source import ROOT
 
 WHOLE, SMALL = "all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"
@@ -118,9 +123,9 @@ def test_an_unknown_query_embedder_is_told_what_there_is(tmp_path: Path) -> None
 
 
 def test_vectors_of_fewer_documents_are_not_ready(engine: Engine, tmp_path: Path) -> None:
-    for name, documents in (("one", DOCUMENTS), ("two", DOCUMENTS[:3])):
+    for name, some in (("one", DOCUMENTS), ("two", DOCUMENTS[:3])):
         (tmp_path / name).mkdir()
-        engine.build(documents, tmp_path / name)
+        engine.build(some, tmp_path / name)
     for file in (VECTORS, IDS):
         (tmp_path / "two" / file).replace(tmp_path / "one" / file)
     with pytest.raises(IndexNotReady, match="holds 3"), engine.open(tmp_path / "one"):
@@ -208,3 +213,107 @@ def test_without_the_extra_it_is_said_what_to_install(
     monkeypatch.setitem(sys.modules, "usearch", None)
     with pytest.raises(NotInstalled, match=r'pip install "search-harness\[nearest\]"'):
         arm(tmp_path, "nearest")
+
+
+WORDS = {
+    "tier": "free",
+    "embedder": "",
+    "sparse": "",
+    "max_tokens": 32,
+    "fusion": "specification",
+    "chunk_characters": 60,
+    "chunk_overlap": 10,
+}
+FREE = {**WORDS, "embedder": "all-MiniLM-L6-v2", "sparse": "splade-tiny"}
+FILLER = "Nothing of note is said in this sentence. " * 8
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Engine:
+    return documents.engine(WORDS, tmp_path / "cache")
+
+
+def test_a_document_is_as_good_as_its_best_chunk_and_shown_once(words: Engine, index: Path) -> None:
+    long = FILLER + "Honey bees need a hive. " + FILLER + "Bees again. " + FILLER
+    given = [Document("long", "", long), Document("short", "", "Bees, among other insects.")]
+    words.build(given, index)
+    with words.open(index) as searcher:
+        hits = searcher.search("honey bees hive", 10).hits
+    assert [hit.doc_id for hit in hits] == ["long", "short"]
+    assert hits[0].score == 1.0
+
+
+def test_a_title_is_searched(words: Engine, index: Path) -> None:
+    words.build([Document("a", "Sourdough", "Bread."), Document("b", "", "Salt.")], index)
+    with words.open(index) as searcher:
+        assert searcher.search("sourdough", 10).hits[0].doc_id == "a"
+        assert searcher.search("zzz", 10).note == "no word that a chunk has"
+
+
+def test_without_its_model_the_arm_answers_and_does_not_sign(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = documents.engine(FREE, tmp_path / "cache")
+    made = engine.build(DOCUMENTS, index)
+
+    def absent(_: object) -> None:
+        raise ModelNotReady("gone")
+
+    monkeypatch.setattr(models, "encoder_of", absent)
+    with engine.open(index) as searcher:
+        answer = searcher.search("honey bees hive", 3)
+    assert answer.hits[0].doc_id == "bees"
+    assert answer.served_by != made.fingerprint
+    assert answer.note == "E6: MODEL_NOT_READY"
+    with pytest.raises(ModelNotReady):
+        engine.build(DOCUMENTS, tmp_path)
+
+
+def test_models_are_part_of_the_identity(tmp_path: Path) -> None:
+    versions = set()
+    others: tuple[dict[str, object], ...] = ({}, {"sparse": ""}, {"max_tokens": 48})
+    for at, changed in enumerate(others):
+        (tmp_path / str(at)).mkdir()
+        engine = documents.engine({**FREE, **changed}, tmp_path / "cache")
+        versions.add(engine.build(DOCUMENTS[:1], tmp_path / str(at)).version)
+    assert len(versions) == 3
+
+
+def test_settings_name_models_that_there_are(tmp_path: Path, index: Path) -> None:
+    with pytest.raises(UnknownName, match="splade-tiny"):
+        documents.engine({**FREE, "sparse": "splade-huge"}, tmp_path).build((), index)
+    with pytest.raises(ValidationError):
+        documents.engine({**FREE, "fusion": "grep"}, tmp_path)
+
+
+TEXT = "moon sea water tides"
+OF_AN_ANSWER = {
+    "blend": "vector_share",
+    "code": "mode",
+    "documents": "stagesUsed",
+    "mail": "method",
+    "writing": "queries",
+}
+OF_A_HIT = {"blend": "cosine", "code": "selected", "documents": "chunk", "writing": "snippet"}
+SILENT = {"dense", "fts5", "hybrid", "rerank", "tantivy"}
+
+
+@pytest.mark.slow
+def test_an_answer_is_explained_by_the_stacks_that_can(standing: Standing) -> None:
+    stack = tomllib.loads(standing.arm.path.read_text(encoding="utf-8"))["stack"]
+    searcher = standing.searcher
+    assert isinstance(searcher, Explains) == (stack not in SILENT), stack
+    if not isinstance(searcher, Explains):
+        return
+    shown = [hit.doc_id for hit in standing.searcher.search(TEXT, 5).hits]
+    found = searcher.explain(TEXT, 5, {})
+    assert OF_AN_ANSWER[stack] in json.loads(json.dumps(found.answer, allow_nan=False))
+    if stack in OF_A_HIT:
+        assert list(found.hits) == shown
+        assert all(OF_A_HIT[stack] in why for why in found.hits.values())
+        json.dumps(dict(found.hits), allow_nan=False)
+
+
+@pytest.mark.parametrize("table", [OF_AN_ANSWER, OF_A_HIT])
+def test_the_tables_name_stacks(table: dict[str, str]) -> None:
+    assert not SILENT & table.keys()

@@ -13,7 +13,7 @@ import pytest
 from harness.core.engine import Searcher
 from harness.core.records import Document
 from harness_engines import registry
-from tests.engines.stacks.test_operators import engine
+from tests.engines.stacks.test_meaning import engine
 
 TEXTS = {
     "c": "A letter C, a grade of C, and C once more.",

@@ -1,8 +1,11 @@
-"""Embedders: pinned models, hashing, eight bits, and what a processor may change."""
+"""Models, and processors that run them."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from benchmarks import processors
 from harness.core.errors import ModelNotReady, UnknownName
 from harness.core.records import Document
 from harness_engines.stacks.text.dense import Dense, Settings
@@ -27,6 +31,7 @@ from harness_engines.vector.embedder import (
     model,
     unit,
 )
+from tests.make.toy import Toy
 
 
 def test_a_worked_example() -> None:
@@ -289,3 +294,45 @@ def test_as_many_tokens_as_the_model_has_places(eight_bits: OnnxEmbedder) -> Non
     long = " ".join(READ * 60)
     assert float((whole.embed([long]) * small.embed([long])).sum()) > 0.97
     assert small.embed([""]).shape == (1, eight_bits.dimension)
+
+
+@pytest.mark.slow
+@pytest.mark.whole(
+    "tests/engines/vector/test_search.py::test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded"
+)
+@pytest.mark.skipif(
+    not processors.may_hide(), reason="needs AVX-512, a kernel that lets CPUID fault, and cc"
+)
+def test_the_record_makes_processors_agree(
+    measured: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = {"as it is": "", "without AVX-512": "avx512"}
+    monkeypatch.setattr(processors, "HIDDEN", hidden)
+    found = dict(processors.rows(tmp_path, measured.layout.data, (12, 12), []))
+    assert found.pop("without AVX-512, no record").startswith("differ")
+    assert set(found.values()) == {"equal | 0 | 0 | 0.0e+00"}
+    assert len(found) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.whole(
+    "tests/engines/vector/test_models.py::test_a_text_is_near_what_it_is_in_32_bits_and_not_the_same"
+)
+@pytest.mark.skipif(
+    not processors.may_hide(), reason="needs AVX-512, a kernel that lets CPUID fault, and cc"
+)
+def test_weights_of_seven_bits_are_the_same_without_vnni(tmp_path: Path) -> None:
+    """Eight bits cut off sums of two products there, and components differ by hundredths."""
+    texts = ["how to read a table of rows", "cosine transform of a signal", "to frame", "average"]
+    here = OnnxEmbedder.load(model("all-MiniLM-L6-v2-int8"), 32).embed(texts)
+    there = tmp_path / "there.npy"
+    code = (
+        "import numpy\n"
+        "from harness_engines.vector.embedder import model\n"
+        "from harness_engines.vector.embedder import OnnxEmbedder\n"
+        "encoder = OnnxEmbedder.load(model('all-MiniLM-L6-v2-int8'), 32)\n"
+        f"numpy.save({str(there)!r}, encoder.embed({texts!r}))\n"
+    )
+    hidden = {"LD_PRELOAD": str(processors.library(tmp_path)), "HIDDEN_FEATURES": "avx512"}
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **hidden}, check=True)
+    assert np.abs(np.load(there) - here).max() < 1e-5

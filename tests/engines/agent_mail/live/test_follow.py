@@ -1,4 +1,4 @@
-"""Messages that change while they are searched, and indexes that follow."""
+"""Indexes follow what is written, and notes of what changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,26 +15,36 @@ from threading import Event
 from time import sleep
 from typing import cast
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from harness_engines.contract import EngineError
+from harness_engines.contract import EngineError, InvalidQuery
+from harness_engines.rerank.tokens import Half, LateInteraction
 from harness_engines.stacks.agent_mail import arm as mail
 from harness_engines.stacks.agent_mail import ingest
 from harness_engines.stacks.agent_mail.arm import MailSearcher
 from harness_engines.stacks.agent_mail.budget import Deadline
-from harness_engines.stacks.agent_mail.contract import DocChange, SearchMode, SearchQuery
-from harness_engines.stacks.agent_mail.ingest import Draft
-from harness_engines.stacks.agent_mail.live import Live, LiveWords
+from harness_engines.stacks.agent_mail.contract import (
+    DocChange,
+    Importance,
+    SearchMode,
+    SearchQuery,
+)
+from harness_engines.stacks.agent_mail.ingest import Draft, Ingest
+from harness_engines.stacks.agent_mail.live import Live, LiveTokens, LiveWords, Note
 from harness_engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from harness_engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from harness_engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from harness_engines.stacks.agent_mail.sqlite import store
+from harness_engines.stacks.agent_mail.sqlite import journal, store
+from harness_engines.stacks.agent_mail.sqlite.store import Kind
+from harness_engines.vector.embedder import HashEmbedder, Reading
 from tests.engines.agent_mail.live import writer
 from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools
 from tests.make.mail.live_index import built, check_agree, served, table
+from tests.make.mail.messages import some_mail, stored
 from tests.source import ROOT
 
-pytestmark = pytest.mark.slow
 MODES = ["lexical", "semantic", "hybrid"]
 NEW = Draft(1, "zeppelin", "over the reservoir", "Ann", ("Bob",))
 
@@ -52,6 +62,7 @@ def found(searcher: MailSearcher, text: str) -> list[str]:
     return [hit.doc_id for hit in answer.hits]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_inserted_edited_and_deleted_is_found_at_the_next_query(
     tmp_path: Path, mode: str
@@ -71,6 +82,7 @@ def test_what_is_inserted_edited_and_deleted_is_found_at_the_next_query(
         assert found(searcher, "zeppelin") == found(searcher, "balloon") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_restart_with_a_moved_table_catches_up(tmp_path: Path, mode: str) -> None:
     index = built(tmp_path, mode=mode)
@@ -88,6 +100,7 @@ def test_a_restart_with_a_moved_table_catches_up(tmp_path: Path, mode: str) -> N
     check_agree(index)
 
 
+@pytest.mark.slow
 def test_a_replaced_vector_file_is_noticed_and_put_right(tmp_path: Path) -> None:
     index = built(tmp_path, mode="semantic")
     with served(tmp_path, mode="semantic") as searcher:
@@ -98,6 +111,7 @@ def test_a_replaced_vector_file_is_noticed_and_put_right(tmp_path: Path) -> None
     check_agree(index)
 
 
+@pytest.mark.slow
 def test_an_index_that_is_ahead_of_its_table_is_built_anew(tmp_path: Path) -> None:
     index = built(tmp_path, mode="hybrid")
     old = (index / mail.STORE).read_bytes()
@@ -126,6 +140,7 @@ class Slow:
         raise AssertionError(generation)
 
 
+@pytest.mark.slow
 def test_who_is_late_goes_on_and_the_queries_meanwhile_are_told(tmp_path: Path) -> None:
     index = built(tmp_path)
     with store.opened(index / mail.STORE) as watched:
@@ -152,6 +167,7 @@ class Broken(Slow):
         raise EngineError(f"{len(changes)} changes up to {generation}")
 
 
+@pytest.mark.slow
 def test_an_answer_that_may_miss_a_change_is_not_signed(tmp_path: Path) -> None:
     index = built(tmp_path)
     with served(tmp_path) as searcher:
@@ -172,6 +188,7 @@ def test_an_answer_that_may_miss_a_change_is_not_signed(tmp_path: Path) -> None:
         assert seen["served_by"]["fingerprint"] != searcher.manifest.fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("visible", "told"), [(True, True), (False, False)])
 def test_a_viewer_is_told_of_what_it_sees_alone(
     tmp_path: Path,
@@ -191,6 +208,7 @@ def test_a_viewer_is_told_of_what_it_sees_alone(
         assert ("index_stale: a message may be missing" in answer.explain.note) is told
 
 
+@pytest.mark.slow
 def test_a_viewer_finds_what_was_inserted_in_each_mode(tmp_path: Path) -> None:
     index = built(tmp_path, mode="hybrid")
     everyone = Scope("everyone", lambda _: Visibility.ALLOW)
@@ -219,6 +237,7 @@ def cut_and_ask(folder: Path, mode: str) -> None:
         assert "answered by fts5" in after.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["lexical", "semantic", "hybrid"])
 def test_a_file_that_is_cut_short_is_an_error_and_no_signal(tmp_path: Path, mode: str) -> None:
     built(tmp_path, mode=mode)
@@ -262,6 +281,7 @@ def killed(folder: Path, seed: int) -> tuple[dict[int, str], str | None]:
     return said, announced
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(0, MOMENTS, AT_ONCE))
 def test_after_a_kill_at_any_moment_all_indexes_agree_with_the_table(
@@ -280,3 +300,126 @@ def test_after_a_kill_at_any_moment_all_indexes_agree_with_the_table(
         for number, subject in said.items():
             assert (now[number].subject if number in now else "") in (subject, announced)
         check_agree(index)
+
+
+def test_a_note_is_of_one_index_and_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    note, other = Note(tmp_path / "note"), Note(tmp_path / "note")
+    assert note.read() is None
+    note.write(3, "a")
+    assert [note.read("a"), note.read("b"), other.read("a")] == [3, None, 3]
+    other.write(4, "b")
+    assert [note.read("a"), note.read("b")] == [None, 4]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"generation": 1}', '{"generation": "1", "of": ""}']
+)
+def test_what_is_no_note_says_nothing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "note"
+    path.write_text(text)
+    assert Note(path).read() is None
+
+
+MESSAGES = some_mail(7, 12).messages
+WORDS = HashEmbedder(32)
+
+
+@dataclass
+class Reader:
+    """Reads each word of a text as a token, and counts what it read."""
+
+    read_texts: list[str] = field(default_factory=list)
+    identity = "words"
+    dimension = 32
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return WORDS.embed(texts)
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        self.read_texts += texts
+        return Reading(self.embed(texts), tuple(WORDS.embed(text.split()) for text in texts))
+
+
+@dataclass(frozen=True)
+class OldTokens:
+    """Tokens of every message as one word that no query has."""
+
+    def of(self, text_id: int) -> Half:
+        del text_id
+        return WORDS.embed(["old"]).astype(np.float16)
+
+
+def test_a_changed_message_is_read_once_for_each_change(tmp_path: Path) -> None:
+    one, other = (message.message_id for message in MESSAGES[:2])
+    with stored(tmp_path / "mail.db", MESSAGES) as store:
+        with store.writing() as db:
+            journal.settle(db)
+        reader = Reader()
+        live = LiveTokens(LateInteraction(reader, OldTokens(), 0.0), store, store.hydrate)
+
+        def similar() -> list[float]:
+            return [hit.raw_score for hit in live.rerank("zeppelin", [one, other], [0.5, 0.5])]
+
+        assert similar() == [0.0, 0.0]
+        store.db.execute("UPDATE messages SET subject = 'zeppelin' WHERE id = ?", (one,))
+        for _ in range(2):
+            assert similar() == [1.0, 0.0]
+        changed = [text for text in reader.read_texts if text != "zeppelin"]
+        assert len(changed) == 1
+        store.db.execute("UPDATE messages SET subject = 'balloon', body = '' WHERE id = ?", (one,))
+        assert similar()[0] < 1.0
+        store.db.execute("DELETE FROM messages WHERE id = ?", (one,))
+        assert similar() == [0.0, 0.0]
+
+
+NEW_NOTES = Draft(1, "zeppelin", "over the reservoir", "Ann", ("Bob", "Cid"), created_ts=7)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with stored(tmp_path / "mail.db", some_mail(7, 40).messages) as made:
+        if made.project_called("one") is None and not made.read(
+            "SELECT 1 FROM projects WHERE id=1"
+        ):
+            made.add_project(1, "one")
+    return tmp_path / "mail.db"
+
+
+@pytest.fixture
+def box(path: Path) -> Iterator[Ingest]:
+    with ingest.opened(path) as made:
+        yield made
+
+
+def test_a_new_message_is_what_was_given_and_an_edit_changes_only_what_is_named(
+    box: Ingest,
+) -> None:
+    done = box.insert(NEW_NOTES, {"Cid": Kind.BCC})
+    (new,) = done.message_ids
+    assert box.store.hydrate([new])[new] == NEW_NOTES.numbered(new)
+    edited = box.edit(new, subject="balloon", importance=Importance.HIGH)
+    assert edited.generation > done.generation
+    now = box.store.hydrate([new])[new]
+    assert (now.subject, now.body, now.importance) == ("balloon", NEW_NOTES.body, Importance.HIGH)
+    assert box.store.kinds_of(new) == {"Bob": Kind.TO, "Cid": Kind.BCC}
+
+
+def test_an_id_is_not_given_twice(box: Ingest) -> None:
+    (new,) = box.insert(NEW_NOTES).message_ids
+    box.delete(new)
+    assert box.insert_all([NEW_NOTES, NEW_NOTES]).message_ids == (new + 1, new + 2)
+
+
+def test_what_cannot_be_meant_changes_nothing(box: Ingest) -> None:
+    before = box.store.read("SELECT value FROM generation")
+    with pytest.raises(InvalidQuery, match="project 999 is missing; add it first"):
+        box.insert_all([NEW_NOTES, Draft(999, "", "", "Ann")])
+    for change in (box.delete, lambda at: box.edit(at, subject="x")):
+        with pytest.raises(InvalidQuery, match="message 999 is missing"):
+            change(999)
+    assert box.store.read("SELECT value FROM generation") == before
+
+
+def test_a_table_that_cannot_be_written_says_so(path: Path) -> None:
+    with store.opened(path) as reads, pytest.raises(EngineError, match="cannot be written"):
+        Ingest(reads).insert(NEW_NOTES)

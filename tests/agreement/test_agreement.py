@@ -1,0 +1,636 @@
+"""Agreement of two runs, against formulas and worked values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from random import Random
+
+import ir_measures
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+
+from harness.agreement import (
+    ABSENT,
+    Class,
+    Discordance,
+    Pair,
+    Tally,
+    agree,
+    classify,
+    jaccard,
+    length_difference,
+    pseudo_ndcg,
+    rbo,
+    serving_only,
+    shadow_only,
+    tally,
+    tau,
+    tau_ap,
+)
+from harness.core.errors import EvidenceError, HarnessError, MismatchedQueries
+from harness.core.run import Run, Status
+from tests.agreement import reference
+from tests.agreement.reference import depths, found, pair_of, rankings, shared_ranks
+from tests.make.runs import random_case, run_of
+
+CONTROL = run_of({"p": ["a", "b", "c"], "q": [], "r": ["z"]}, "control")
+CANDIDATE = run_of({"r": ["m", "z"], "q": ["a"], "p": ["c", "x", "a"]}, "candidate")
+
+
+def test_matches_by_query_and_document_whatever_the_order() -> None:
+    pair = Pair.of(CONTROL, CANDIDATE)
+    assert pair.query_ids == ("p", "q", "r")
+    assert pair.control_rows.tolist() == [0, 1, 2]
+    assert pair.candidate_rows.tolist() == [2, 1, 0]
+    assert pair.control_length.tolist() == [3, 0, 1]
+    assert pair.candidate_length.tolist() == [3, 1, 2]
+    wanted = [[2, ABSENT, 0], [ABSENT] * 3, [1, ABSENT, ABSENT]]
+    assert pair.rank.tolist() == wanted
+
+
+def test_a_cut_takes_both_lists_to_the_same_depth() -> None:
+    pair = Pair.of(CONTROL, CANDIDATE)
+    assert pair.shared(3).tolist() == [2, 0, 1]
+    assert pair.shared(2).tolist() == [0, 0, 1]
+    assert pair.within(1).tolist() == [[ABSENT]] * 3
+    assert [lengths.tolist() for lengths in pair.lengths(2)] == [[2, 0, 1], [2, 1, 2]]
+
+
+@pytest.mark.parametrize("depth", [0, -3])
+def test_a_depth_without_a_rank_is_refused(depth: int) -> None:
+    with pytest.raises(HarnessError, match="holds no rank"):
+        Pair.of(CONTROL, CANDIDATE).within(depth)
+
+
+def test_other_queries_are_refused() -> None:
+    with pytest.raises(MismatchedQueries, match="1 query only on the left, 0 only on the right"):
+        Pair.of(CONTROL, run_of({"p": [], "q": []}))
+    with pytest.raises(MismatchedQueries, match="0 queries only on the left, 1 only on the right"):
+        Pair.of(run_of({"p": [], "q": []}), CONTROL)
+
+
+def test_runs_that_found_nothing_can_be_paired() -> None:
+    pair = Pair.of(run_of({"q": []}), run_of({"q": []}))
+    assert pair.rank.shape == (1, 0)
+    assert np.array_equal(pair.shared(10), [0])
+
+
+def classes(control: Run, candidate: Run, depth: int = 10) -> tuple[Class, ...]:
+    pair = Pair.of(control, candidate)
+    return classify(control, candidate, pair, depth=depth, shed=(), stale=())
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "wanted"),
+    [
+        ("", "", Class.BOTH_EMPTY),
+        ("", "a", Class.SERVING_EMPTY),
+        ("a", "", Class.SHADOW_EMPTY),
+        ("abc", "abc", Class.EXACT),
+        ("abc", "acb", Class.REORDER),
+        ("abc", "bacd", Class.EXPANSION),
+        ("abc", "ab", Class.TRUNCATION),
+        ("abc", "c", Class.TRUNCATION),
+        ("abc", "abx", Class.OVERLAP),
+        ("abc", "xyz", Class.DISJOINT),
+    ],
+)
+def test_how_two_lists_differ(a: str, b: str, wanted: Class) -> None:
+    assert classes(run_of({"q": a}), run_of({"q": b})) == (wanted,)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "depth", "wanted"),
+    [
+        ("abcd", "abdc", 2, Class.EXACT),
+        ("abcd", "abdc", 3, Class.OVERLAP),
+        ("abcd", "bacx", 3, Class.REORDER),
+        ("abcd", "ab", 2, Class.EXACT),
+        ("ab", "abcd", 3, Class.EXPANSION),
+    ],
+)
+def test_only_what_lies_within_the_depth_counts(a: str, b: str, depth: int, wanted: Class) -> None:
+    assert classes(run_of({"q": a}), run_of({"q": b}), depth) == (wanted,)
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate", "wanted"),
+    [
+        ([3, 2, 2, 1], [3, 2, 2, 1], Class.TIE_ORDER),
+        ([3, 2, 2, 1], [9, 7, 7, 7], Class.TIE_ORDER),
+        ([3, 2, 1, 0], [3, 2, 2, 1], Class.REORDER),
+        ([3, 2, 2, 1], [3, 2, 1, 0], Class.REORDER),
+        ([3, 3, 2, 2], [3, 3, 2, 2], Class.REORDER),
+        ([2, 1, 2, 1], [2, 1, 2, 1], Class.REORDER),
+    ],
+)
+def test_tie_order_is_a_move_among_equals_of_both_arms(
+    control: list[float], candidate: list[float], wanted: Class
+) -> None:
+    a = run_of({"q": "abcd"}, scores={"q": control})
+    b = run_of({"q": "acbd"}, scores={"q": candidate})
+    assert classes(a, b) == (wanted,)
+
+
+@pytest.mark.parametrize(
+    ("b", "control", "candidate", "wanted"),
+    [
+        ("abxy", [3, 2, 1, 1], [3, 2, 1, 1], Class.TIE_CUT),
+        ("abcx", [3, 2, 1, 1], [9, 8, 0, 0], Class.TIE_CUT),
+        ("baxy", [3, 3, 1, 1], [9, 9, 0, 0], Class.TIE_CUT),
+        ("wxyz", [1, 1, 1, 1], [2, 2, 2, 2], Class.TIE_CUT),
+        ("baxy", [3, 2, 1, 1], [3, 2, 1, 1], Class.OVERLAP),
+        ("axcd", [3, 2, 1, 1], [3, 2, 1, 1], Class.OVERLAP),
+        ("axyz", [3, 2, 1, 1], [3, 1, 1, 1], Class.OVERLAP),
+        ("abxy", [3, 2, 1, 0], [3, 2, 1, 1], Class.OVERLAP),
+        ("abcx", [4, 3, 2, 1], [4, 3, 2, 1], Class.OVERLAP),
+        ("abx", [3, 2, 1, 1], [3, 1, 1], Class.OVERLAP),
+    ],
+)
+def test_a_tie_at_the_cut_is_a_class_of_its_own(
+    b: str, control: list[float], candidate: list[float], wanted: Class
+) -> None:
+    runs = run_of({"q": "abcd"}, scores={"q": control}), run_of({"q": b}, scores={"q": candidate})
+    assert classes(*runs, depth=4) == (wanted,)
+
+
+def test_lists_of_other_queries_do_not_matter() -> None:
+    control = run_of({"p": "ab", "q": "abcdef", "r": ""})
+    candidate = run_of({"q": "abcde", "p": "ab", "r": "abcdefgh"})
+    wanted = (Class.EXACT, Class.TRUNCATION, Class.SERVING_EMPTY)
+    assert classes(control, candidate) == wanted
+
+
+A = Status.ANSWERED
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate", "wanted"),
+    [
+        (Status.FAILED, A, Class.ERROR),
+        (A, Status.FAILED, Class.ERROR),
+        (Status.FAILED, Status.FAILED, Class.ERROR),
+        (Status.TIMED_OUT, Status.FAILED, Class.ERROR),
+        (Status.TIMED_OUT, A, Class.TIMEOUT),
+        (A, Status.TIMED_OUT, Class.TIMEOUT),
+        (A, Status.NOT_ASKED, Class.SKIPPED),
+        (Status.NOT_ASKED, Status.FAILED, Class.SKIPPED),
+    ],
+)
+def test_an_arm_that_did_not_answer_is_no_empty_answer(
+    control: Status, candidate: Status, wanted: Class
+) -> None:
+    a, b = (run_of({"q": []}, ended={"q": status}) for status in (control, candidate))
+    assert classes(a, b) == (wanted,)
+
+
+def test_shed_and_stale_queries_are_named_by_who_saw_them() -> None:
+    run = run_of({"p": "ab", "q": "ab", "r": "ab"}, ended={"q": Status.FAILED})
+    pair = Pair.of(run, run)
+    found = classify(run, run, pair, depth=10, shed=["q"], stale=["p", "q"])
+    assert found == (Class.STALE, Class.SHED, Class.EXACT)
+    with pytest.raises(EvidenceError, match="not in the runs"):
+        classify(run, run, pair, depth=10, shed=["x"], stale=())
+
+
+@settings(deadline=None)
+@given(a=rankings, b=rankings)
+def test_swapping_the_arms_mirrors_the_class(a: list[str], b: list[str]) -> None:
+    mirror = {
+        Class.EXPANSION: Class.TRUNCATION,
+        Class.TRUNCATION: Class.EXPANSION,
+        Class.SERVING_EMPTY: Class.SHADOW_EMPTY,
+        Class.SHADOW_EMPTY: Class.SERVING_EMPTY,
+    }
+    (here,) = classes(run_of({"q": a}), run_of({"q": b}))
+    (there,) = classes(run_of({"q": b}), run_of({"q": a}))
+    assert there == mirror.get(here, here)
+
+
+@given(st.lists(st.sampled_from(list(Class))))
+def test_no_comparison_is_lost_or_counted_twice(found: list[Class]) -> None:
+    counts = tally(found)
+    assert counts.attempted == len(found)
+    assert counts.compared + counts.errored + counts.skipped + counts.shed == len(found)
+
+
+def test_a_skipped_comparison_is_not_an_equal_one() -> None:
+    found = [Class.EXACT, Class.BOTH_EMPTY, Class.SKIPPED, Class.STALE, Class.TIMEOUT, Class.SHED]
+    assert tally(found) == Tally(attempted=6, compared=2, errored=1, skipped=2, shed=1)
+
+
+def test_counts_that_do_not_add_up_are_refused() -> None:
+    with pytest.raises(EvidenceError, match="does not add up"):
+        tally(["exact", "equalish"])
+    with pytest.raises(EvidenceError, match="does not add up"):
+        Tally(attempted=3, compared=3, errored=0, skipped=1, shed=0)
+
+
+NAMES = {
+    "Jaccard@5",
+    "serving_only@5",
+    "shadow_only@5",
+    "Jaccard@10",
+    "serving_only@10",
+    "shadow_only@10",
+    "RBO",
+    "tau",
+    "tauAP",
+    "nDCG@10-of-serving",
+    "length_difference",
+}
+OLD = run_of(
+    {"same": "abc", "none": "", "lost": "ab", "new": "", "one": "abc", "broke": "abc", "slow": "a"},
+    ended={"broke": Status.FAILED},
+)
+NEW = run_of(
+    {"slow": "", "broke": "abc", "one": "cxy", "new": "a", "lost": "", "none": "", "same": "abc"},
+    ended={"slow": Status.TIMED_OUT},
+)
+
+
+def test_every_query_has_a_class_and_a_value_or_a_reason() -> None:
+    found = agree(OLD, NEW, depths=(5, 10), p=0.9)
+    assert found.query_ids == OLD.query_ids
+    assert found.classes == (
+        "exact",
+        "both_empty",
+        "shadow_empty",
+        "serving_empty",
+        "overlap",
+        "error",
+        "timeout",
+    )
+    assert set(found.scores) == NAMES
+    for name, scores in found.scores.items():
+        assert scores.measure == name
+        reasons = [q for ids in scores.undefined.values() for q in ids]
+        assert sorted([*scores.query_ids, *reasons]) == sorted(OLD.query_ids)
+        assert np.isfinite(scores.values).all()
+
+
+def test_values_and_reasons_of_the_worked_example() -> None:
+    scores = agree(OLD, NEW, depths=(5, 10), p=0.9).scores
+    left_out = {"both_empty": ("none",), "error": ("broke",), "timeout": ("slow",)}
+    assert scores["Jaccard@5"].by_query == {"same": 1.0, "lost": 0.0, "new": 0.0, "one": 0.2}
+    assert scores["Jaccard@5"].undefined == left_out
+    assert scores["RBO"].undefined == left_out
+    assert scores["tau"].by_query == {"same": 1.0}
+    assert scores["tau"].undefined == left_out | {"below_two_shared": ("lost", "new", "one")}
+    assert scores["nDCG@10-of-serving"].undefined == left_out | {"serving_empty": ("new",)}
+    assert scores["nDCG@10-of-serving"].by_query["lost"] == 0.0
+    assert scores["serving_only@10"].by_query == {"same": 0, "lost": 2, "new": 0, "one": 2}
+    assert scores["length_difference"].by_query == {"same": 0, "lost": -2, "new": 1, "one": 0}
+
+
+def test_shed_and_stale_queries_have_no_value() -> None:
+    found = agree(OLD, OLD, depths=(10,), p=0.9, shed={"same"}, stale={"one"})
+    assert found.scores["Jaccard@10"].query_ids == ("lost", "slow")
+    assert found.scores["Jaccard@10"].undefined["shed"] == ("same",)
+    assert found.scores["Jaccard@10"].undefined["stale"] == ("one",)
+    counts = tally(found.classes)
+    assert (counts.attempted, counts.compared, counts.errored) == (7, 4, 1)
+    assert (counts.skipped, counts.shed) == (1, 1)
+
+
+def test_equals_the_formulas_on_random_runs() -> None:
+    control, candidate = random_case(1, queries=60)[0], random_case(2, queries=60)[0]
+    scores = agree(control, candidate, depths=(10, 25), p=0.8).scores
+    for query_id in control.query_ids:
+        a, b = control.ranking(query_id, 25), candidate.ranking(query_id, 25)
+        wanted = {
+            "Jaccard@10": reference.jaccard(a[:10], b[:10]),
+            "Jaccard@25": reference.jaccard(a, b),
+            "RBO": reference.rbo(a, b, 0.8),
+            "nDCG@10-of-serving": reference.pseudo_ndcg(a, b, 10),
+        }
+        for name, value in wanted.items():
+            assert scores[name].by_query[query_id] == pytest.approx(value, abs=1e-12)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    lists=st.lists(st.tuples(rankings, rankings), min_size=1, max_size=6),
+    shuffle=st.randoms(use_true_random=False),
+)
+def test_the_order_of_queries_changes_nothing(
+    lists: list[tuple[list[str], list[str]]], shuffle: Random
+) -> None:
+    control = run_of({f"q{at}": a for at, (a, _) in enumerate(lists)})
+    candidate = run_of({f"q{at}": b for at, (_, b) in enumerate(lists)})
+    rows = list(candidate.rows())
+    shuffle.shuffle(rows)
+    plain = agree(control, candidate, depths=(5, 10), p=0.9)
+    mixed = agree(control, Run.of("candidate", rows), depths=(5, 10), p=0.9)
+    assert plain.classes == mixed.classes
+    for name, scores in plain.scores.items():
+        assert scores.by_query == mixed.scores[name].by_query
+        assert scores.undefined == mixed.scores[name].undefined
+
+
+def test_documents_after_the_deepest_cutoff_change_only_the_lengths() -> None:
+    control, candidate = run_of({"q": list("abcdefghij")}), run_of({"q": list("bacxefghij")})
+    longer = run_of({"q": list("bacxefghijd")})
+    plain = agree(control, candidate, depths=(5, 10), p=0.9)
+    more = agree(control, longer, depths=(5, 10), p=0.9)
+    assert plain.classes == more.classes
+    for name in NAMES - {"length_difference"}:
+        assert plain.scores[name].by_query == more.scores[name].by_query
+    assert more.scores["length_difference"].by_query == {"q": 1.0}
+
+
+def test_other_queries_no_query_and_no_depth_are_refused() -> None:
+    with pytest.raises(MismatchedQueries):
+        agree(OLD, run_of({"same": "abc"}), depths=(10,), p=0.9)
+    with pytest.raises(EvidenceError, match="no query to compare"):
+        agree(run_of({}), run_of({}), depths=(10,), p=0.9)
+    with pytest.raises(HarnessError, match="no depth"):
+        agree(OLD, NEW, depths=(), p=0.9)
+    with pytest.raises(HarnessError, match="holds no rank"):
+        agree(OLD, NEW, depths=(0, 10), p=0.9)
+
+
+def test_mutant_4_empty_with_empty_is_no_divergence() -> None:
+    """Mutant 4: where both find nothing, the mean must not fall (nor rise)."""
+    control = run_of({"q": "abc", **{f"none{at}": "" for at in range(9)}})
+    candidate = run_of({"q": "abx", **{f"none{at}": "" for at in range(9)}})
+    found = agree(control, candidate, depths=(10,), p=0.9)
+    assert found.scores["Jaccard@10"].mean == 0.5
+    assert len(found.scores["Jaccard@10"].undefined["both_empty"]) == 9
+    assert found.classes.count("both_empty") == 9
+    assert tally(found.classes).compared == 10
+
+
+def test_mutant_5_an_undefined_tau_is_counted_and_not_0() -> None:
+    """Mutant 5: one document is shared; a tau of 0 would halve the mean."""
+    control = run_of({"q": "abc", "r": "abc"})
+    candidate = run_of({"q": "abc", "r": "axy"})
+    tau = agree(control, candidate, depths=(10,), p=0.9).scores["tau"]
+    assert tau.mean == 1.0
+    assert tau.undefined == {"below_two_shared": ("r",)}
+
+
+def test_mutant_14_a_truncation_is_seen() -> None:
+    """Mutant 14: overlap over the smaller list says 1 for a candidate that lost 8 of 10 hits."""
+    control, candidate = run_of({"q": "abcdefghij"}), run_of({"q": "ab"})
+    smaller = len(set("abcdefghij") & set("ab")) / min(10, 2)
+    found = agree(control, candidate, depths=(10,), p=0.9)
+    assert smaller == 1.0
+    assert found.scores["Jaccard@10"].mean == 0.2
+    assert found.classes == ("truncation",)
+    assert found.scores["serving_only@10"].mean == 8
+    assert found.scores["length_difference"].mean == -8
+
+
+def test_mutant_15_rank_correlation_stays_within_its_range() -> None:
+    """Mutant 15: shared documents at the top of one list and at the end of the other."""
+    control = run_of({"q": ["s", "t", *(f"a{at}" for at in range(48))]})
+    candidate = run_of({"q": [*(f"b{at}" for at in range(48)), "t", "s"]})
+    tau = agree(control, candidate, depths=(50,), p=0.9).scores["tau"]
+    assert tau.by_query == {"q": -1.0}
+
+
+@settings(deadline=None)
+@given(a=rankings, b=rankings, depth=depths)
+def test_jaccard_is_the_formula_symmetric_and_between_0_and_1(
+    a: list[str], b: list[str], depth: int
+) -> None:
+    here, there = jaccard(pair_of(a, b), depth), jaccard(pair_of(b, a), depth)
+    if not a and not b:
+        assert not here.defined.any()
+        assert not len(here.values)
+        return
+    assert here.values.tolist() == there.values.tolist()
+    assert here.values.tolist() == [pytest.approx(reference.jaccard(a[:depth], b[:depth]))]
+    assert 0 <= here.values[0] <= 1
+
+
+@settings(deadline=None)
+@given(a=rankings, b=rankings, late=st.lists(st.sampled_from(["x", "y", "z"]), unique=True))
+def test_documents_after_the_cutoff_change_nothing(
+    a: list[str], b: list[str], late: list[str]
+) -> None:
+    depth = max(len(a), len(b), 1)
+    a = a + [f"fill{at}" for at in range(depth - len(a))]
+    b = b + [f"fill{at}" for at in range(depth - len(b))]
+    longer = pair_of(a + late, b + late[::-1])
+    assert jaccard(longer, depth).values.tolist() == jaccard(pair_of(a, b), depth).values.tolist()
+
+
+def test_one_empty_list_shares_nothing() -> None:
+    assert jaccard(pair_of(["a"], []), 10).values.tolist() == [0.0]
+    assert jaccard(pair_of([], ["a"]), 10).values.tolist() == [0.0]
+
+
+def test_a_list_cut_short_shows() -> None:
+    """Dividing by the shorter list would give 1."""
+    control, candidate = list("abcdefghij"), list("ab")
+    assert jaccard(pair_of(control, candidate), 10).values.tolist() == [0.2]
+
+
+def value(a: list[str], b: list[str], depth: int = 10, p: float = 0.9) -> float:
+    return float(rbo(pair_of(a, b), depth, p).values[0])
+
+
+@settings(deadline=None)
+@given(a=rankings, b=rankings, depth=depths, p=st.floats(0.05, 0.99))
+def test_rbo_is_the_formula_symmetric_and_between_0_and_1(
+    a: list[str], b: list[str], depth: int, p: float
+) -> None:
+    here = rbo(pair_of(a, b), depth, p)
+    if not a and not b:
+        assert not here.defined.any()
+        return
+    assert here.values[0] == pytest.approx(reference.rbo(a[:depth], b[:depth], p), abs=1e-12)
+    assert here.values[0] == pytest.approx(value(b, a, depth, p), abs=1e-15)
+    assert 0 <= here.values[0] <= 1
+
+
+@settings(deadline=None)
+@given(a=found, b=found)
+def test_is_1_exactly_where_one_list_starts_with_the_other(a: list[str], b: list[str]) -> None:
+    shorter = min(len(a), len(b))
+    assert (value(a, b) > 1 - 1e-12) is (a[:shorter] == b[:shorter])
+
+
+@settings(deadline=None)
+@given(a=found)
+def test_a_list_agrees_with_itself(a: list[str]) -> None:
+    assert value(a, a) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_worked_example() -> None:
+    """X = 0, 2, 2 at depths 1, 2, 3: 0.1 / 0.9 (0.81 + 2 / 3 0.729) + 2 / 3 0.729."""
+    wanted = 0.1 / 0.9 * (0.81 + 2 / 3 * 0.729) + 2 / 3 * 0.729
+    assert value(["a", "b", "c"], ["b", "a", "x"]) == pytest.approx(wanted, abs=1e-15)
+
+
+def test_the_top_weighs_more() -> None:
+    a = list("abcdefgh")
+    assert value(a, list("bacdefgh")) < value(a, list("abcdefhg")) < 1
+
+
+def test_no_overlap_and_one_empty_list_are_0() -> None:
+    assert value(["a"], ["b"]) == 0.0
+    assert value(["a"], []) == 0.0
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, -0.1, 1.1, float("nan")])
+def test_a_persistence_outside_0_and_1_is_refused(p: float) -> None:
+    with pytest.raises(HarnessError, match="persistence"):
+        rbo(pair_of(["a"], ["a"]), 10, p)
+
+
+@settings(deadline=None)
+@given(a=rankings, b=rankings, depth=depths)
+def test_equals_scipy_and_is_undefined_below_two_shared(
+    a: list[str], b: list[str], depth: int
+) -> None:
+    ours = tau(pair_of(a, b), depth)
+    ranks = shared_ranks(a[:depth], b[:depth])
+    if len(ranks[0]) < 2:
+        assert ours.defined.tolist() == [False]
+        assert ours.values.tolist() == []
+        return
+    assert ours.values[0] == pytest.approx(kendalltau(*ranks, variant="b").statistic, abs=1e-12)
+    assert -1 <= ours.values[0] <= 1
+
+
+@settings(deadline=None)
+@given(a=rankings, b=rankings, depth=depths)
+def test_is_symmetric(a: list[str], b: list[str], depth: int) -> None:
+    here, there = tau(pair_of(a, b), depth), tau(pair_of(b, a), depth)
+    assert here.values.tolist() == there.values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "wanted"), [("abcd", "abcd", 1.0), ("abcd", "dcba", -1.0), ("abc", "acb", 1 / 3)]
+)
+def test_worked_examples(a: str, b: str, wanted: float) -> None:
+    assert tau(pair_of(list(a), list(b)), 10).values.tolist() == [pytest.approx(wanted)]
+
+
+def test_absolute_ranks_would_leave_the_range() -> None:
+    """Two shared documents in one order, far apart: the squared distances of ranks say -127."""
+    a = ["s", "t", *(f"a{at}" for at in range(8))]
+    b = [*(f"b{at}" for at in range(8)), "s", "t"]
+    here, there = shared_ranks(a, b)
+    n = len(here)
+    absolute = 1 - 6 * sum((x - y) ** 2 for x, y in zip(here, there, strict=True)) / (n**3 - n)
+    assert absolute == -127
+    assert tau(pair_of(a, b), 10).values.tolist() == [1.0]
+
+
+def test_what_only_one_list_shows_moves_nothing() -> None:
+    short = tau(pair_of(list("abc"), list("cab")), 10)
+    long = tau(pair_of(["x", "a", "y", "b", "c"], ["c", "v", "w", "a", "b"]), 10)
+    assert short.values.tolist() == long.values.tolist() == [pytest.approx(-1 / 3)]
+
+
+def one_way(a: Sequence[str], b: Sequence[str]) -> float:
+    """2 / (N - 1) sum of C(i) / (i - 1), less 1, as the paper writes it."""
+    total = 0.0
+    for i in range(1, len(a)):
+        total += sum(b.index(above) < b.index(a[i]) for above in a[:i]) / i
+    return 2 / (len(a) - 1) * total - 1
+
+
+@settings(deadline=None)
+@given(a=rankings, b=rankings, depth=depths)
+def test_is_the_formula_both_ways_and_symmetric(a: list[str], b: list[str], depth: int) -> None:
+    ours, swapped = tau_ap(pair_of(a, b), depth), tau_ap(pair_of(b, a), depth)
+    here = [d for d in a[:depth] if d in b[:depth]]
+    there = [d for d in b[:depth] if d in a[:depth]]
+    if len(here) < 2:
+        assert ours.defined.tolist() == [False]
+        return
+    wanted = (one_way(here, there) + one_way(there, here)) / 2
+    assert ours.values[0] == pytest.approx(wanted, abs=1e-12)
+    assert swapped.values[0] == pytest.approx(wanted, abs=1e-12)
+    assert -1 - 1e-12 <= ours.values[0] <= 1
+
+
+def test_the_top_weighs_more_in_tau_ap() -> None:
+    def value(b: str) -> float:
+        return float(tau_ap(pair_of(list("abcdefgh"), list(b)), 10).values[0])
+
+    assert value("abcdefgh") == 1.0
+    assert value("hgfedcba") == pytest.approx(-1.0)
+    assert value("bacdefgh") < value("abcdefhg") < 1
+
+
+def test_counts_are_of_shared_documents_alone() -> None:
+    found = Discordance.of(pair_of(list("axbc"), list("cyba")), 10)
+    assert found.shared.tolist() == [[True, False, True, True]]
+    assert found.before.tolist() == [[0, 0, 1, 2]]
+    assert found.after.tolist() == [[2, 0, 1, 0]]
+
+
+def test_many_queries_are_what_each_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness import agreement
+    from harness.agreement import Pair
+    from tests.make.runs import random_case
+
+    control, candidate = random_case(1)[0], random_case(2)[0]
+    whole = tau_ap(Pair.of(control, candidate), 20).values.tolist()
+    monkeypatch.setattr(agreement, "BLOCK", 50)
+    assert tau_ap(Pair.of(control, candidate), 20).values.tolist() == whole
+
+
+@settings(deadline=None)
+@given(control=found, candidate=rankings, depth=depths)
+def test_is_the_formula_between_0_and_1(
+    control: list[str], candidate: list[str], depth: int
+) -> None:
+    ours = pseudo_ndcg(pair_of(control, candidate), depth).values[0]
+    assert ours == pytest.approx(reference.pseudo_ndcg(control, candidate, depth), abs=1e-12)
+    assert 0 <= ours <= 1
+
+
+def test_equals_ir_measures_with_the_serving_list_as_judgements() -> None:
+    control, candidate = list("abcdefghijkl"), list("caxbedyklj")
+    judged = [ir_measures.Qrel("q", d, 10 - at) for at, d in enumerate(control[:10])]
+    shown = [ir_measures.ScoredDoc("q", d, -at) for at, d in enumerate(candidate)]
+    theirs = next(iter(ir_measures.iter_calc([ir_measures.nDCG @ 10], judged, shown))).value
+    ours = pseudo_ndcg(pair_of(control, candidate), 10).values
+    assert ours.tolist() == [pytest.approx(theirs, abs=1e-12)]
+
+
+def test_gains_fall_from_k_to_1() -> None:
+    swapped = (2 / math.log2(2) + 3 / math.log2(3)) / (3 / math.log2(2) + 2 / math.log2(3))
+    ours = pseudo_ndcg(pair_of(["a", "b"], ["b", "a"]), 3).values
+    assert ours.tolist() == [pytest.approx(swapped)]
+
+
+def test_is_asymmetric() -> None:
+    a, b = list("abcd"), list("a")
+    here, there = pseudo_ndcg(pair_of(a, b), 10), pseudo_ndcg(pair_of(b, a), 10)
+    assert here.values[0] < there.values[0] == 1.0
+
+
+def test_an_empty_serving_list_judges_nothing() -> None:
+    assert pseudo_ndcg(pair_of([], ["a"]), 10).defined.tolist() == [False]
+    assert pseudo_ndcg(pair_of(["a"], []), 10).values.tolist() == [0.0]
+
+
+def test_worked_example_of_counts() -> None:
+    pair = pair_of(list("abcde"), list("bcx"))
+    assert serving_only(pair, 10).tolist() == [3]
+    assert shadow_only(pair, 10).tolist() == [1]
+    assert serving_only(pair, 2).tolist() == [1]
+    assert length_difference(pair).tolist() == [-2]
+
+
+@settings(deadline=None)
+@given(a=rankings, b=rankings, depth=depths)
+def test_counts_are_those_of_the_sets_and_swap_with_the_arms(
+    a: list[str], b: list[str], depth: int
+) -> None:
+    pair, swapped = pair_of(a, b), pair_of(b, a)
+    assert serving_only(pair, depth).tolist() == [len(set(a[:depth]) - set(b[:depth]))]
+    assert shadow_only(pair, depth).tolist() == serving_only(swapped, depth).tolist()
+    assert length_difference(pair).tolist() == [len(b) - len(a)]

@@ -1,0 +1,254 @@
+"""Clicks: the log, team drafts, mixed lists and preferences of users."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.verdict_families import FAMILIES
+from benchmarks.verdicts import cell
+from harness.clicks.credit import (
+    ALIKE,
+    FILE,
+    HOURLY,
+    Click,
+    ClickLog,
+    Clicks,
+    ListMixer,
+    Mixed,
+    ShownList,
+    credits_of,
+    preference_of,
+    preferences,
+    read,
+    team_draft,
+)
+from harness.core.errors import BadFile, EvidenceError
+from tests.make.chances import chance
+
+ARMS = ("fts5", "tantivy")
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def shown(name: str, user: str = "s") -> ShownList:
+    return ShownList(name, AT, "red “shoes”\n", ARMS, ("a", "b"), (1, 0), user=user)
+
+
+def written(folder: Path, *records: ShownList | Click) -> Path:
+    log = ClickLog(folder)
+    for record in records:
+        log.add(record)
+    log.close()
+    return folder
+
+
+def test_what_is_added_is_read_back(tmp_path: Path) -> None:
+    written(tmp_path, shown("1"), Click("1", "a"), Click("1", "a"))
+    written(tmp_path, shown("2"), Click("1", "b"), Click("2", "z"), Click("3", "a"))
+    found = read(tmp_path)
+    assert found.shown == (shown("1"), shown("2"))
+    assert found.clicked == {"1": {"a", "b"}}
+    assert found.strays == 2
+    assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"id": "2", "docu', r"clicks\.jsonl:2: not a record of clicks .* Remove the line"),
+        ('{"id": 1}', r"clicks\.jsonl:2: .*Remove the line"),
+        (
+            '{"id": "2", "at": "2026-01-02T00:00:00", "query": "", "arms": [], "documents": []}',
+            r"clicks\.jsonl:2: .*timezone",
+        ),
+        ("[]", r"clicks\.jsonl:2: .*Remove the line"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path: Path, line: str, says: str) -> None:
+    written(tmp_path, shown("1"))
+    with (tmp_path / FILE).open("a") as out:
+        out.write(line + "\n")
+    with pytest.raises(BadFile, match=says):
+        read(tmp_path)
+
+
+def test_lists_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"clicks\.jsonl: missing file"):
+        read(tmp_path)
+    written(tmp_path, shown("1"), shown("1"))
+    with pytest.raises(BadFile, match=r"clicks\.jsonl:2: the list 1 comes twice"):
+        read(tmp_path)
+    (tmp_path / FILE).unlink()
+    written(tmp_path, ShownList("1", AT, "q", ARMS, ("a", "b"), (0, 2)))
+    with pytest.raises(BadFile, match=r"clicks\.jsonl:1: its teams are not those"):
+        read(tmp_path)
+
+
+RANKINGS = ("abc", "cde")
+
+
+def test_a_list_is_in_the_log_when_it_is_given(tmp_path: Path) -> None:
+    lists = ListMixer(ClickLog(tmp_path), seed=5)
+    shown = [lists.show(("old", "new"), RANKINGS, 4, query="q", user="s") for _ in range(20)]
+    assert (*shown,) == read(tmp_path).shown
+    assert {len(one.documents) for one in shown} == {4}
+    assert len({one.teams for one in shown}) > 1
+    for one in shown:
+        assert one.mixed == team_draft(RANKINGS, 4, Random(f"5 {one.id}"))
+
+
+def test_a_failure_or_a_single_arm_shows_the_first_ranking(tmp_path: Path) -> None:
+    lists = ListMixer(ClickLog(tmp_path), seed=5)
+    failed = lists.show(("old", "new"), RANKINGS, 2, query="q", failed="new: it broke")
+    alone = lists.show(("old",), RANKINGS[:1], 2, query="q")
+    for one in (failed, alone):
+        assert (one.documents, one.teams, one.user) == (("a", "b"), (0, 0), "")
+
+
+RANKINGS_TEAM_DRAFT = st.lists(
+    st.lists(st.sampled_from("abcdefgh"), unique=True), min_size=1, max_size=4
+)
+
+
+@given(RANKINGS_TEAM_DRAFT, st.integers(0, 10), st.integers())
+def test_each_document_comes_once_and_from_the_ranking_that_is_credited(
+    rankings: list[list[str]], length: int, seed: int
+) -> None:
+    mixed = team_draft(rankings, length, Random(seed))
+    every = {document for ranking in rankings for document in ranking}
+    assert len(mixed.documents) == len({*mixed.documents}) == min(length, len(every))
+    for at, (document, team) in enumerate(zip(*mixed, strict=True)):
+        before = rankings[team][: rankings[team].index(document)]
+        assert {*before} <= {*mixed.documents[:at]}
+
+
+@given(RANKINGS_TEAM_DRAFT.filter(lambda found: len(found) > 1), st.integers())
+def test_teams_take_turns_while_all_have_documents(rankings: list[list[str]], seed: int) -> None:
+    rounds = min(map(len, rankings)) // len(rankings)
+    mixed = team_draft(rankings, rounds * len(rankings), Random(seed))
+    assert {*Counter(mixed.teams).values()} <= {rounds}
+
+
+def test_the_same_ranking_twice_is_itself_with_teams_by_lot() -> None:
+    drawn = [team_draft(["abcd", "abcd"], 4, Random(seed)) for seed in range(400)]
+    assert {mixed.documents for mixed in drawn} == {tuple("abcd")}
+    firsts = Counter(mixed.teams[0] for mixed in drawn)
+    assert abs(firsts[0] - firsts[1]) < 80
+
+
+def test_clicks_are_credited_once_and_only_to_their_team() -> None:
+    mixed = Mixed(("a", "b", "c"), (1, 0, 1))
+    assert credits_of(mixed, ["a", "a", "c", "z"], 3) == (0, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("credited", "sign"),
+    [([(1, 0)], -1), ([(0, 1), (2, 1)], 0), ([(0, 1), (0, 0)], 1), ([], 0)],
+)
+def test_a_session_prefers_the_arm_with_more_clicks(
+    credited: list[tuple[int, int]], sign: int
+) -> None:
+    assert preference_of(credited) == sign
+
+
+ALONE = ShownList("alone", AT, "q", ("fts5",), ("a",), (0,), user="s")
+
+
+def clicks(lists: Iterable[ShownList], on: str = "", strays: int = 0) -> Clicks:
+    """Give lists of which all were clicked on one document, where ``on`` names it."""
+    given = (*lists,)
+    return Clicks(given, {one.id: frozenset(on) for one in given} if on else {}, strays)
+
+
+def test_all_lists_of_a_user_count_once() -> None:
+    lists = (shown("1"), shown("2"), shown("3", "t"), shown("4", "u"))
+    on = {"1": frozenset("a"), "2": frozenset("b"), "3": frozenset("a")}
+    found = preferences(Clicks(lists, on, 0), confidence=0.95)
+    one = found.candidates["tantivy"]
+    assert (one.wins, one.losses, one.ties) == (1, 0, 2)
+    assert one.estimate.value == pytest.approx(1 / 3)
+    assert (found.users, found.lists, found.clicks) == (3, 4, 3)
+
+
+def test_a_thousand_lists_of_one_user_weigh_no_more_than_one() -> None:
+    """Sessions of one user agree, so they are no independent evidence."""
+    late = [replace(shown(f"{at}", "eager"), at=AT + timedelta(hours=at)) for at in range(1_000)]
+    few = clicks([shown(f"few {at}", f"{at}") for at in range(30)], "a")
+    both = Clicks((*few.shown, *late), {**few.clicked, "0": frozenset("a")}, 0)
+    eager = preferences(both, confidence=0.95).candidates["tantivy"].estimate
+    alike = replace(shown("one", "eager"), at=AT)
+    once = Clicks((*few.shown, alike), {**few.clicked, "one": frozenset("a")}, 0)
+    assert eager == preferences(once, confidence=0.95).candidates["tantivy"].estimate
+
+
+def test_failed_and_unmixed_lists_give_no_credit_and_are_counted() -> None:
+    failed = replace(shown("2", "t"), failed="tantivy: down", teams=(0, 0))
+    on = {"1": frozenset("a"), "2": frozenset("b"), "alone": frozenset("a")}
+    lists = (shown("1"), shown("3", "u"), failed, ALONE)
+    found = preferences(Clicks(lists, on, 1), confidence=0.95)
+    assert (found.users, found.failed, found.unmixed, found.strays) == (2, 1, 1, 1)
+    assert found.candidates["tantivy"].losses == 0
+
+
+def test_several_candidates_are_corrected() -> None:
+    arms = ("a0", "a1", "a2")
+    lists = [
+        ShownList(f"{at}", AT, "q", arms, ("x", "y", "z"), (0, 1, 2), user=f"{at}")
+        for at in range(8)
+    ]
+    found = preferences(clicks(lists, "y"), confidence=0.9)
+    won, tied = found.candidates["a1"], found.candidates["a2"]
+    assert (won.wins, tied.ties) == (8, 8)
+    alone = [replace(one, arms=arms[:2], documents=("x", "y"), teams=(0, 1)) for one in lists]
+    pair = preferences(clicks(alone, "y"), confidence=0.95)
+    assert won.estimate == pair.candidates["a1"].estimate
+
+
+def test_robots_are_left_out_by_rate_and_by_pattern() -> None:
+    people = [shown(f"p{at}", f"{at}") for at in range(5)]
+    fast = [shown(f"f{at}", "fast") for at in range(HOURLY + 1)]
+    slow = [replace(shown(f"s{at}", "slow"), at=AT + timedelta(hours=at)) for at in range(ALIKE)]
+    found = preferences(clicks([*people, *fast, *slow], "a"), confidence=0.95)
+    assert found.users == len(people)
+    assert dict(found.robots) == {
+        "more than 60 lists within an hour": 1,
+        "clicks on the same ranks of all lists, 20 or more": 1,
+    }
+    kept = preferences(clicks([*people, *fast[1:], *slow[1:]], "a"), confidence=0.95)
+    assert kept.users == len(people) + 1, "60 lists within an hour, and of the same ranks"
+    idle = preferences(Clicks((*people, *slow), {}, 0), confidence=0.95)
+    assert not idle.robots, "who clicks nothing prefers neither"
+
+
+def test_without_users_nothing_is_preferred() -> None:
+    lists = [shown(f"{at}", "") for at in range(100)]
+    with pytest.raises(EvidenceError, match=r"0 users are known.*log who sees each list: .*user="):
+        preferences(clicks(lists, "a"), confidence=0.95)
+    some = preferences(clicks([*lists, shown("x", "x"), shown("y", "y")], "a"), confidence=0.95)
+    assert (some.users, some.lists, some.anonymous) == (2, 2, 100)
+
+
+def test_a_log_without_a_comparison_is_refused() -> None:
+    with pytest.raises(EvidenceError, match=r"no mixed list; switch interleaving on"):
+        preferences(clicks([ALONE]), confidence=0.95)
+    other = replace(shown("2"), arms=("fts5", "dense"))
+    with pytest.raises(EvidenceError, match="lists of fts5, tantivy and of fts5, dense are in one"):
+        preferences(clicks([shown("1"), other]), confidence=0.95)
+
+
+@pytest.mark.parametrize(
+    "name", ["five agreeing sessions a user", "a robot, a tenth of the sessions"]
+)
+def test_sessions_that_agree_are_called_a_preference_as_rarely_as_is_promised(name: str) -> None:
+    family = next(one for one in FAMILIES if one.name == name)
+    found = cell(family, 300, 200, "test")
+    assert found.false <= chance(family.promised, 200)
+    assert found.power > 0.5

@@ -1,1 +1,0 @@
-"""Tests of work that many processes may share."""

@@ -1,0 +1,279 @@
+"""``map_batches``: every part once and whole, whoever does it and whatever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from time import monotonic, sleep
+
+import psutil
+import pytest
+
+from harness.core import batches as core_batches
+from harness.core.batches import (
+    MAX_DEATHS,
+    Batch,
+    Futures,
+    Processes,
+    cluster,
+    code_sha256,
+    current,
+    map_batches,
+    processes,
+    using,
+)
+from harness.core.errors import EvidenceError, HarnessError, InvalidArm
+from tests.core.works import FAULTY, Squares
+from tests.make.killed import started
+from tests.source import ROOT
+
+# ``map_batches``: every part once and whole, whoever does it and whatever dies on the way
+
+NUMBERS = range(8)
+
+
+def batches(folder: Path) -> list[Batch]:
+    return [Batch(number, folder / str(number)) for number in NUMBERS]
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+WANTED = {str(number): f"{number}: {number * number}" for number in NUMBERS}
+
+
+@contextmanager
+def two(folder: Path, said: list[str]) -> Iterator[Processes]:
+    with processes(2, folder / "exchanged", said.append) as pool, using(pool):
+        yield pool
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_this_process_does_every_batch_and_tells_how_far_it_is(
+    tmp_path: Path, threads: int
+) -> None:
+    told: list[int] = []
+    parts = batches(tmp_path / "parts")
+    map_batches(Squares(tmp_path), parts, advance=told.append, threads=threads)
+    assert contents(tmp_path / "parts") == WANTED
+    assert sum(told) == len(WANTED)
+    assert isinstance(current(), core_batches.Inline)
+
+
+def test_a_part_that_is_whole_is_not_made_again(tmp_path: Path) -> None:
+    parts = batches(tmp_path / "parts")
+    map_batches(Squares(tmp_path), parts[:4])
+    (tmp_path / "parts" / "2").write_text("kept")
+    (tmp_path / "parts" / "3").write_text("")
+    told: list[int] = []
+    map_batches(Squares(tmp_path), parts, advance=told.append, whole=_has_text)
+    assert contents(tmp_path / "parts") == WANTED | {"2": "kept"}
+    assert sum(told) == len(WANTED)
+
+
+def _has_text(path: Path) -> bool:
+    return path.exists() and bool(path.read_text())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_after_an_error_what_is_done_stays_and_half_a_part_is_gone(
+    tmp_path: Path, threads: int
+) -> None:
+    parts = batches(tmp_path / "parts")
+    with pytest.raises(EvidenceError, match="three is wrong"):
+        map_batches(Squares(tmp_path, "refused"), parts, threads=threads)
+    found = contents(tmp_path / "parts")
+    assert found.items() <= WANTED.items()
+    assert str(FAULTY) not in found
+    map_batches(Squares(tmp_path, "refused"), parts, threads=threads)
+    assert contents(tmp_path / "parts") == WANTED
+
+
+def test_a_step_that_stops_leaves_no_part(tmp_path: Path) -> None:
+    def steps(_: object, beside: Path) -> Iterator[int]:
+        beside.write_text("half")
+        yield 1
+        beside.write_text("whole")
+
+    going = core_batches.written(steps, Batch(0, tmp_path / "parts" / "0"))
+    assert next(going) == 1
+    going.close()
+    assert not [*(tmp_path / "parts").iterdir()]
+
+
+@pytest.mark.slow
+def test_processes_leave_the_same_parts_though_one_is_killed(tmp_path: Path) -> None:
+    said: list[str] = []
+    told: list[int] = []
+    with two(tmp_path, said) as pool:
+        map_batches(Squares(tmp_path, "killed"), batches(tmp_path / "parts"), advance=told.append)
+        assert contents(tmp_path / "parts") == WANTED
+        assert sum(told) == len(WANTED)
+        assert len(said) == 1
+        assert "died with exit code -9: another one takes its batch" in said[0]
+        with pytest.raises(HarnessError, match="three is wrong"):
+            map_batches(Squares(tmp_path, "refused", once=False), batches(tmp_path / "refused"))
+        with pytest.raises(InvalidArm, match="KeyError: 'three'"):
+            map_batches(Squares(tmp_path, "broken", once=False), batches(tmp_path / "broken"))
+        with pytest.raises(InvalidArm, match=f"{MAX_DEATHS} processes died at the same work"):
+            map_batches(Squares(tmp_path, "killed", once=False), batches(tmp_path / "dies"))
+        map_batches(Squares(tmp_path), batches(tmp_path / "after"))
+        assert contents(tmp_path / "after") == WANTED
+        alive = psutil.Process().children(recursive=True)
+        assert alive
+    pool.close()
+    assert not [one for one in alive if "spawn_main" in " ".join(_words(one))]
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+CLIENT = """
+from harness.core.batches import Batch
+from harness.core.batches import map_batches, using
+from harness.core.batches import processes
+from tests.core.works import Squares
+if __name__ == "__main__":
+    folder = Path(sys.argv[-1]) if sys.argv[-1:] != ["-c"] else Path({folder!r})
+    with processes(2, folder / "exchanged", print) as pool, using(pool):
+        parts = [Batch(number, folder / "parts" / str(number)) for number in range(8)]
+        map_batches(Squares(folder, "slow"), parts)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_client_leaves_no_process_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    client = started(CLIENT.format(folder=str(tmp_path)))
+    until = monotonic() + 60
+    while not (parts.is_dir() and len([*parts.glob("[0-9]")]) == len(WANTED) - 1):
+        assert monotonic() < until, client.communicate()
+        sleep(0.05)
+    workers = psutil.Process(client.pid).children(recursive=True)
+    os.kill(client.pid, signal.SIGKILL)
+    client.communicate()
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not alive
+    map_batches(Squares(tmp_path, "slow"), batches(parts))
+    assert contents(parts) == WANTED
+
+
+def test_the_code_has_a_digest_of_its_own() -> None:
+    assert len(code_sha256()) == 64
+
+
+# Batches by an executor, a Dask cluster among them: the same parts, and what is gone is said
+
+WANTED_FUTURES = {str(number): f"{number}: {number * number}" for number in range(8)}
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run a scheduler and two workers on loopback."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", address]
+    plain = {"cwd": ROOT, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    found = [subprocess.Popen([*dask, "--no-dashboard"], **plain)]  # type: ignore[call-overload]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://{address}"]
+    rest = [
+        "--nthreads",
+        "1",
+        "--no-nanny",
+        "--no-dashboard",
+        "--local-directory",
+        str(tmp_path / "dask"),
+    ]
+    found += [subprocess.Popen([*worker, *rest], **plain) for _ in range(2)]  # type: ignore[call-overload]
+    yield f"tcp://{address}", found[0]
+    for one in found:
+        one.kill()
+        one.wait()
+
+
+def batch_files(folder: Path) -> list[Batch]:
+    return [Batch(int(number), folder / number) for number in WANTED_FUTURES]
+
+
+@pytest.mark.slow
+def test_workers_leave_the_same_parts_whoever_dies(
+    scheduler: tuple[str, subprocess.Popen[bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address, process = scheduler
+    said: list[str] = []
+    with cluster(address, tmp_path, said.append) as workers, using(workers):
+        told: list[int] = []
+        map_batches(Squares(tmp_path, "killed"), batch_files(tmp_path / "one"), advance=told.append)
+        assert contents(tmp_path / "one") == WANTED_FUTURES
+        assert sum(told) == len(WANTED_FUTURES)
+        assert said[0].endswith(f"at {address}")
+        with pytest.raises(HarnessError, match="three is wrong"):
+            map_batches(Squares(tmp_path, "refused", once=False), batch_files(tmp_path / "refused"))
+        with pytest.raises(InvalidArm, match="KeyError: 'three'"):
+            map_batches(Squares(tmp_path, "broken", once=False), batch_files(tmp_path / "broken"))
+        with monkeypatch.context() as patched:
+            patched.setattr(core_batches, "code_sha256", lambda: "of another time")
+            with pytest.raises(HarnessError, match="another version"):
+                map_batches(Squares(tmp_path), batch_files(tmp_path / "other"))
+        process.kill()
+        process.wait()
+        with pytest.raises(HarnessError, match=r"executor is gone.*run the same command again"):
+            map_batches(Squares(tmp_path), batch_files(tmp_path / "two"))
+    map_batches(Squares(tmp_path), batch_files(tmp_path / "two"))
+    assert contents(tmp_path / "two") == WANTED_FUTURES
+
+
+@pytest.mark.slow
+def test_any_executor_leaves_the_same_parts(tmp_path: Path) -> None:
+    told: list[int] = []
+    with ThreadPoolExecutor(2) as pool, using(Futures(pool, tmp_path)):
+        map_batches(Squares(tmp_path), batch_files(tmp_path / "one"), advance=told.append)
+        with pytest.raises(HarnessError, match="three is wrong"):
+            map_batches(Squares(tmp_path, "refused", once=False), batch_files(tmp_path / "refused"))
+    assert contents(tmp_path / "one") == WANTED_FUTURES
+    assert sum(told) == len(WANTED_FUTURES)
+
+
+@pytest.mark.slow
+def test_an_executor_that_no_longer_answers_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_batches, "TURN_S", 0.01)
+    with ThreadPoolExecutor(1) as pool:
+        go_on = Event()
+        pool.submit(go_on.wait)
+        with (
+            using(Futures(pool, tmp_path, lambda: False)),
+            pytest.raises(HarnessError, match="gone"),
+        ):
+            map_batches(Squares(tmp_path), batch_files(tmp_path / "one"))
+        go_on.set()
+    assert not (tmp_path / "one").exists()
+
+
+@pytest.mark.slow
+def test_an_address_without_a_scheduler_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_batches, "CONNECT_S", 1)
+    with (
+        pytest.raises(HarnessError, match=r"no scheduler at tcp://127.0.0.1:9 .*dask scheduler"),
+        cluster("tcp://127.0.0.1:9", tmp_path, print),
+    ):
+        pass

@@ -1,0 +1,537 @@
+"""Serving over HTTP and over standard input and output."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from threading import Thread
+from time import monotonic
+from typing import IO, Any
+from unittest import mock
+
+import anyio
+import anyio.to_thread
+import httpx
+import pytest
+import uvicorn
+from anyio.lowlevel import checkpoint
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from harness.core import server as connections
+from harness.core.errors import HarnessError
+from harness.core.mcp_pipes import (
+    CANCELLED,
+    ENDING,
+    MAX_MESSAGE_BYTES,
+    MAX_UNANSWERED,
+    Streams,
+    run_until_signalled,
+)
+from harness.core.server import Admission, server, token_of
+from tests.programs import PYTHON, Program
+
+LONG_S = 30
+REQUEST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n{}"
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer once the body is there."""
+    del scope
+    while (await receive()).get("more_body"):
+        pass
+    await send({
+        "type": "http.response.start",
+        "status": 200,
+        "headers": [(b"content-length", b"2")],
+    })
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+def served(app: ASGIApp, most: int = 4) -> uvicorn.Server:
+    made = server(app, most)
+    made.config.lifespan = "off"
+    return made
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with serving(served(echo)) as found:
+        yield found
+
+
+@contextmanager
+def serving(server: uvicorn.Server) -> Iterator[int]:
+    """Serve on a free port, and stop afterwards."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen()
+        thread = Thread(target=server.run, kwargs={"sockets": [bound]})
+        thread.start()
+        try:
+            yield int(bound.getsockname()[1])
+        finally:
+            server.should_exit = True
+            thread.join(LONG_S)
+
+
+@contextmanager
+def connected(port: int, said: bytes = b"") -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port), timeout=LONG_S) as one:
+        one.sendall(said)
+        yield one
+
+
+def gone(one: socket.socket) -> bool:
+    """Return whether the server closed it; what was not read then is answered by a reset."""
+    try:
+        return one.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def answered(one: socket.socket, rest: bytes = REQUEST) -> bytes:
+    one.sendall(rest)
+    said = b""
+    while not said.endswith(b"ok") and (more := one.recv(1_000)):
+        said += more
+    return said
+
+
+def test_silent_connections_give_their_place_to_one_that_asks(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "GRACE_S", 0.0)
+    monkeypatch.setattr(connections, "REQUEST_S", 2 * LONG_S)
+    with ExitStack() as until_closed:
+        known = until_closed.enter_context(connected(port))
+        assert answered(known).startswith(b"HTTP/1.1 200")
+        silent = [
+            until_closed.enter_context(connected(port, said))
+            for said in (b"", b"POST / HTTP/1.1\r\nHo", b"G", b"") * 5
+        ]
+        for _ in range(3):
+            with connected(port) as one:
+                assert answered(one).startswith(b"HTTP/1.1 200")
+        assert silent[0].recv(1) == b""
+        assert known.recv(1) == b""
+
+
+def test_a_request_that_is_answered_keeps_its_connection() -> None:
+    with serving(served(echo, 2)) as port, ExitStack() as until_closed:
+        waiting = until_closed.enter_context(connected(port, REQUEST[:-2]))
+        for _ in range(6):
+            until_closed.enter_context(connected(port, b"P"))
+        with connected(port) as one:
+            assert answered(one).startswith(b"HTTP/1.1 200")
+        assert answered(waiting, b"{}").startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("said", [b"", b"POST / HTTP/1.1\r\nHo", REQUEST[:-2]])
+def test_a_request_that_never_comes_whole_is_not_waited_for(port: int, said: bytes) -> None:
+    with mock.patch.object(connections, "REQUEST_S", 0.05), connected(port, said) as one:
+        assert one.recv(1_000) == b""
+
+
+def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(port: int) -> None:
+    """A half request that followed a whole one was waited for without an end."""
+    with mock.patch.object(connections, "REQUEST_S", 0.2), connected(port) as one:
+        assert answered(one).startswith(b"HTTP/1.1 200")
+        one.sendall(REQUEST[:-2])
+        assert one.recv(1_000) == b""
+
+
+def test_half_requests_give_their_place_to_a_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They kept it until they had been waited for."""
+    monkeypatch.setattr(connections, "GRACE_S", 0.0)
+    monkeypatch.setattr(connections, "REQUEST_S", 2 * LONG_S)
+    with serving(served(echo)) as port, ExitStack() as until_closed:
+        half = [until_closed.enter_context(connected(port, REQUEST[:-2])) for _ in range(12)]
+        with connected(port) as one:
+            assert answered(one).startswith(b"HTTP/1.1 200")
+        assert gone(half[0])
+
+
+HOSTILE = [
+    b"GET / HTTP/1.1\r\nHost: here\r\nX:" + b" " * 60_000 + b"\0\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: here\r\nX: " + b"a " * 30_000 + b"\0\r\n\r\n",
+    b"GET " + b" " * 60_000 + b"\0",
+    b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 40_000 + b"\r\n",
+    b"GET /" + b"a" * 2_000_000,
+    b"GET / HTTP/1.1\r\nX: " + b"a" * 2_000_000,
+    b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX:"
+    + b" " * 60_000
+    + b"\0\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n1;"
+    + b" " * 60_000
+    + b"\0\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 20_000,
+]
+WAIT_S = 0.5
+"""Far more than an answer takes, and far less than one such head took: 60 KB of blanks 14 s."""
+
+
+@pytest.mark.parametrize("said", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_head_holds_up_no_other_client(said: bytes) -> None:
+    def attack(port: int) -> None:
+        with suppress(OSError), connected(port, said) as one:
+            gone(one)
+
+    with serving(served(echo, 64)) as port, connected(port) as known:
+        assert answered(known).startswith(b"HTTP/1.1 200")
+        attackers = [Thread(target=attack, args=(port,)) for _ in range(4)]
+        for one in attackers:
+            one.start()
+        longest = 0.0
+        for _ in range(40):
+            began = monotonic()
+            assert answered(known).startswith(b"HTTP/1.1 200")
+            longest = max(longest, monotonic() - began)
+        for one in attackers:
+            one.join(LONG_S)
+        assert longest < WAIT_S
+
+
+@pytest.mark.parametrize("said", [HOSTILE[4], HOSTILE[5]])
+def test_a_head_that_is_too_long_is_refused(port: int, said: bytes) -> None:
+    with connected(port) as one, suppress(OSError):
+        one.sendall(said)
+        assert one.recv(1_000).startswith(b"HTTP/1.1 400")
+
+
+def admitted(*headers: tuple[str, str], method: str = "GET", forms: bool = False) -> int:
+    """Return the status that a request is answered with."""
+    app = Admission(
+        PlainTextResponse("ok"), {"here:80"}, lambda one: token_of(one) == "mine", forms=forms
+    )
+
+    async def asked() -> int:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
+            return (await client.request(method, "http://here/", headers=headers)).status_code
+
+    return anyio.run(asked)
+
+
+def test_who_is_not_admitted_is_refused() -> None:
+    host, token = ("host", "here:80"), ("authorization", "Bearer mine")
+    own = ("origin", "http://here:80")
+    assert admitted(host, token) == admitted(host, token, own) == 200
+    assert admitted(host) == admitted(host, ("authorization", "Bearer other")) == 401
+    assert admitted(("host", "elsewhere:80"), token) == 421
+    assert admitted(host, token, ("origin", "http://elsewhere")) == 403
+    assert admitted(host, token, method="POST", forms=True) == 403
+    assert admitted(host, token, own, method="POST", forms=True) == 200
+    assert admitted(host, token, method="POST") == 200
+
+
+BOUNDED_S = 60
+SOON_S = 0.2
+HELLO = json.dumps({
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "tests", "version": "1"},
+    },
+})
+
+
+def ping(given: int | str) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": given, "method": "ping"})
+
+
+def call(given: int | str) -> str:
+    params = {"name": "search_code", "arguments": {"query": "tide " * 2_000}}
+    return json.dumps({"jsonrpc": "2.0", "id": given, "method": "tools/call", "params": params})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "tide.py").write_text("def tide() -> int:\n    return 1\n")
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Hear signals, to which a suite that was started beside a shell is deaf."""
+    before = {one: signal.signal(one, signal.default_int_handler) for one in ENDING}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Program]]:
+    with ExitStack() as until_ended:
+
+        def started(**given: IO[str] | int) -> Program:
+            streams: dict[str, Any] = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, **given}
+            server = Program([*PYTHON, "code", "serve", "mine"], cwd=folder, **streams)
+            until_ended.enter_context(server)
+            until_ended.callback(server.kill)
+            return server
+
+        yield started
+
+
+def greeted(server: Program) -> Program:
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(f"{HELLO}\n")
+    server.stdin.flush()
+    about = json.loads(server.stdout.readline())["result"]["serverInfo"]
+    assert about["name"] == "folder-search_code"
+    assert about["version"]
+    return server
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_while_the_input_is_open(
+    start: Callable[..., Program], sent: signal.Signals
+) -> None:
+    server = greeted(start())
+    server.send_signal(sent)
+    assert server.wait(BOUNDED_S) == 130
+    assert server.stderr is not None
+    assert server.stderr.read() == "interrupted; run the same command again to go on\n"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_more_signals_change_nothing(start: Callable[..., Program], sent: signal.Signals) -> None:
+    server = greeted(start())
+    assert server.stdin is not None
+    assert server.stderr is not None
+    server.stdin.writelines(f"{line}\n" for line in map(call, range(1, 20)))
+    server.stdin.flush()
+    while server.poll() is None:
+        server.send_signal(sent)
+        time.sleep(0.01)
+    assert server.wait() == 130
+    assert server.stderr.read() == "interrupted; run the same command again to go on\n"
+
+
+def test_signals_that_came_while_it_was_stopped_are_one(start: Callable[..., Program]) -> None:
+    server = greeted(start())
+    assert server.stderr is not None
+    for one in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT):
+        server.send_signal(one)
+    assert server.wait(BOUNDED_S) == 130
+    assert server.stderr.read() == "interrupted; run the same command again to go on\n"
+
+
+def test_an_input_that_cannot_be_read_is_told_with_its_cure(
+    start: Callable[..., Program], tmp_path: Path
+) -> None:
+    with (tmp_path / "asked").open("w") as writes:
+        server = start(stdin=writes)
+        assert server.wait(BOUNDED_S) == 2
+    assert server.stderr is not None
+    assert server.stderr.read() == (
+        "error: the input is open for writing alone. Open it for reading, as by < FILE\n"
+    )
+
+
+def test_a_reader_that_is_gone_is_named(start: Callable[..., Program]) -> None:
+    server = greeted(start())
+    assert server.stdin is not None
+    assert server.stdout is not None
+    assert server.stderr is not None
+    server.stdout.close()
+    server.stdin.write(f"{ping(1)}\n")
+    server.stdin.flush()
+    assert server.wait(BOUNDED_S) == 2
+    assert server.stderr.read() == "error: the reader of the output is gone\n"
+
+
+def test_what_was_asked_before_the_input_ended_is_answered(start: Callable[..., Program]) -> None:
+    many = 2 * MAX_UNANSWERED
+    lines = [HELLO, call("call"), *map(ping, range(1, many)), "[]", f'"{"a" * 300_000}"']
+    said, errors = start().communicate("\n".join(lines), timeout=BOUNDED_S)
+    answers = [json.loads(line) for line in said.splitlines()]
+    by_id = {one["id"]: one for one in answers if "result" in one}
+    assert by_id.keys() == {"call", *range(many)}
+    assert "tide.py" in json.dumps(by_id["call"])
+    refused = [one for one in answers if "error" in one]
+    assert [(one["id"], one["error"]["code"]) for one in refused] == [(None, -32600)] * 2
+    assert errors == ""
+
+
+def test_files_and_devices_are_taken_for_pipes(
+    start: Callable[..., Program], tmp_path: Path
+) -> None:
+    asked, said = tmp_path / "asked", tmp_path / "said"
+    asked.write_text(f"{HELLO}\n{ping(1)}\n")
+    with asked.open() as reads, said.open("w") as writes:
+        assert start(stdin=reads, stdout=writes).wait(BOUNDED_S) == 0
+    assert [json.loads(line)["id"] for line in said.read_text().splitlines()] == [0, 1]
+    assert start(stdin=DEVNULL).wait(BOUNDED_S) == 0
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Streams, int, int]]:
+    """Return streams, and the other ends of their input and output."""
+    (reads, asks), (answers, writes) = os.pipe(), os.pipe()
+    yield Streams(reads, writes, MAX_MESSAGE_BYTES), asks, answers
+    for number in (reads, asks, answers, writes):
+        os.close(number)
+
+
+def test_a_request_that_is_called_off_is_not_waited_for(ends: tuple[Streams, int, int]) -> None:
+    streams, asks, _ = ends
+    params = {"requestId": "1"}
+    called_off = json.dumps({"jsonrpc": "2.0", "method": CANCELLED, "params": params})
+    os.write(asks, f"{ping(1)}\n{called_off}\n{ping(2)}\n".encode())
+
+    async def run() -> None:
+        taken = aiter(streams)
+        with anyio.fail_after(BOUNDED_S):
+            assert [await anext(taken) for _ in range(3)] == [ping(1), called_off, ping(2)]
+            await streams.write(json.dumps({"id": 2, "result": {}}))
+            await streams.fewer_than(1)
+
+    anyio.run(run)
+
+
+def test_no_more_is_read_than_is_answered(ends: tuple[Streams, int, int]) -> None:
+    streams, asks, _ = ends
+    os.write(asks, "".join(f"{ping(one)}\n" for one in range(MAX_UNANSWERED + 1)).encode())
+
+    async def run() -> None:
+        taken = aiter(streams)
+        for given in range(MAX_UNANSWERED):
+            assert await anext(taken) == ping(given)
+        with pytest.raises(TimeoutError), anyio.fail_after(SOON_S):
+            await streams.fewer_than(MAX_UNANSWERED)
+        await streams.write(json.dumps({"id": 0, "result": {}}))
+        with anyio.fail_after(BOUNDED_S):
+            assert await anext(taken) == ping(MAX_UNANSWERED)
+
+    anyio.run(run)
+
+
+def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(
+    ends: tuple[Streams, int, int],
+) -> None:
+    streams, _, answers = ends
+    text = json.dumps({"id": 1, "result": "a" * 1_000_000})
+    read = bytearray()
+
+    async def reader() -> None:
+        while len(read) < len(text):
+            await anyio.wait_readable(answers)
+            read.extend(os.read(answers, 4_096))
+
+    async def both() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(streams.write, text)
+            group.start_soon(reader)
+
+    anyio.run(both)
+    assert read.decode() == text
+
+
+def test_of_a_line_without_end_little_is_kept(ends: tuple[Streams, int, int]) -> None:
+    streams, asks, answers = ends
+    piece = b"a" * 65_536
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            taken = aiter(streams)
+            group.start_soon(anyio.to_thread.run_sync, sent)
+            assert await anext(taken) == ping(1)
+        assert json.loads(os.read(answers, 4_096))["error"]["code"] == -32600
+
+    def sent() -> None:
+        for _ in range(400):
+            os.write(asks, piece)
+        os.write(asks, f"\n{ping(1)}\n".encode())
+
+    tracemalloc.start()
+    anyio.run(run)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 * MAX_MESSAGE_BYTES
+
+
+def test_a_socket_that_is_reset_is_a_reader_that_is_gone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        ours = socket.create_connection(listens.getsockname())
+        theirs, _ = listens.accept()
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    theirs.close()
+
+    async def run() -> None:
+        streams = Streams(ours.fileno(), ours.fileno(), 100)
+        assert [line async for line in streams] == []
+        with pytest.raises(HarnessError, match="the reader of the output is gone"):
+            await streams.write("{}")
+
+    anyio.run(run)
+    ours.close()
+
+
+def test_the_first_failure_is_raised_and_signals_are_given_back() -> None:
+    async def broken() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(checkpoint)
+            raise OSError("the disk is gone")
+
+    before = [signal.getsignal(one) for one in ENDING]
+    with pytest.raises(OSError, match="the disk is gone") as told:
+        run_until_signalled(broken)
+    assert told.value.__cause__ is None
+    assert [signal.getsignal(one) for one in ENDING] == before
+
+
+@pytest.mark.parametrize("sent", ENDING)
+def test_what_breaks_while_it_is_called_off_does_not_hide_the_signal(sent: signal.Signals) -> None:
+    async def breaking() -> None:
+        os.kill(os.getpid(), sent)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise OSError("the disk is gone")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_until_signalled(breaking)
+
+
+LONG = b'"params":{"id":7,"x":"' + b"a" * MAX_MESSAGE_BYTES + b'"}'
+
+
+@pytest.mark.parametrize(
+    ("begun", "ended", "known"),
+    [
+        (b'{"jsonrpc":"2.0","id":5,"method":"ping",', b"}", 5),
+        (b'{ "method": "ping", "id" : "b",', b"}", "b"),
+        (b'{"method":"tools/call",', b',"jsonrpc":"2.0","id":9}', 9),
+        (b'{"method":"tools/call",', b',"id" : "z", "jsonrpc":"2.0"} ', "z"),
+        (b'{"jsonrpc":"2.0","id":1.5,', b"}", None),
+        (b"{", b',"x":{"id":3}}', None),
+        (b"{", b"}", None),
+    ],
+)
+def test_a_request_that_is_too_long_gets_its_id_back(
+    tmp_path: Path, begun: bytes, ended: bytes, known: object
+) -> None:
+    (tmp_path / "in").write_bytes(begun + LONG + ended + b"\n")
+
+    async def answered() -> list[str]:
+        with (tmp_path / "in").open("rb") as reads, (tmp_path / "out").open("wb") as writes:
+            streams = Streams(reads.fileno(), writes.fileno(), MAX_MESSAGE_BYTES)
+            return [line async for line in streams]
+
+    assert anyio.run(answered) == []
+    assert json.loads((tmp_path / "out").read_text())["id"] == known

@@ -1,1 +1,0 @@
-"""Tests of python_docs."""

@@ -1,1 +1,0 @@
-"""What every arm owes the harness; arms, manifests and settings."""

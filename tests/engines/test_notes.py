@@ -1,0 +1,622 @@
+"""Search in notes."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from harness.core.errors import DatasetError, IndexNotReady
+from harness.core.records import Document
+from harness_engines.kept import index
+from harness_engines.kept.index import built
+from harness_engines.stacks.writing.arm import WritingSearcher
+from harness_engines.stacks.writing.planner import (
+    MOST_QUERIES,
+    MOST_TOKENS,
+    Choice,
+    Context,
+    Kind,
+    plan,
+    quoted,
+    strongest,
+    tokens_of,
+    typed_query,
+)
+from harness_engines.stacks.writing.retrieval import (
+    CHARACTERS_A_TOKEN,
+    InvalidArgument,
+    LocalRerank,
+    Outcome,
+    Reason,
+    Retriever,
+    VectorCache,
+    scores,
+)
+from harness_engines.stacks.writing.store import (
+    TABLES,
+    Store,
+    chunks,
+    put,
+    shown,
+    source_ref,
+    trimmed,
+)
+from harness_engines.vector import embedder as models
+from harness_engines.vector.embedder import Embedder
+from tests.make.notes import Letters, notes, writing
+
+ALL = tuple(Kind)
+FREQUENCY = {'"the"': 90, '"wind"': 7, '"tunnel"': 3, '"absent"': 0}
+
+
+def frequency(query: str) -> int:
+    return FREQUENCY.get(query, 50)
+
+
+def queries(text: str, context: Context | None = None) -> list[str]:
+    return [one.query for one in plan(text, ALL, frequency, context)]
+
+
+def test_the_text_the_phrase_the_strongest_term_and_any() -> None:
+    assert plan("the wind Tunnel", ALL, frequency) == (
+        (Kind.TEXT, '"the" AND "wind" AND "Tunnel"'),
+        (Kind.PHRASE, '"the wind tunnel"'),
+        (Kind.STRONGEST, '"tunnel"'),
+        (Kind.ANY, '"the" OR "wind" OR "tunnel"'),
+    )
+
+
+def test_one_word_is_one_query() -> None:
+    assert queries("Wind") == ['"Wind"']
+    assert [one.query for one in plan("Wind", [Kind.ANY], frequency)] == ['"Wind"']
+
+
+@pytest.mark.parametrize("text", ["", "  ", "!?", "\0", '""'])
+def test_no_word_is_no_query(text: str) -> None:
+    assert queries(text) == []
+
+
+def test_only_kinds_that_are_asked_for() -> None:
+    planned = plan("the wind", [Kind.ANY, Kind.PHRASE], frequency)
+    assert [one.kind for one in planned] == [Kind.PHRASE, Kind.ANY]
+
+
+def test_a_term_that_is_nowhere_is_not_the_strongest() -> None:
+    assert strongest(["absent", "wind", "the"], frequency) == "wind"
+    assert strongest(["absent"], frequency) == "absent"
+    assert strongest(["other", "more"], frequency) == "other"
+
+
+def test_eight_different_words_are_read() -> None:
+    text = "a b c a d e f g h i j"
+    found = tokens_of(text, Choice.FIRST, frequency)
+    assert found == tuple("abcdefgh")
+    assert len(found) == MOST_TOKENS
+
+
+def test_or_the_eight_rarest_in_the_order_of_the_text() -> None:
+    text = "the a tunnel b c d e absent f g wind"
+    assert tokens_of(text, Choice.RAREST, frequency) == (
+        "a",
+        "tunnel",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        "wind",
+    )
+    assert tokens_of("the wind", Choice.RAREST, frequency) == ("the", "wind")
+    (one,) = plan(text, [Kind.ANY], frequency, choice=Choice.RAREST)
+    assert one.query.startswith('"a" OR "tunnel"')
+
+
+def test_what_was_typed_keeps_its_meaning() -> None:
+    assert typed_query('+flow "boundary layer" -heat') == (
+        '("flow" AND "boundary layer") NOT ("heat")'
+    )
+    assert typed_query("flow OR heat") == '"flow" OR "heat"'
+    assert typed_query("read_csv now") == '"read csv" AND "now"'
+
+
+def test_what_must_and_must_not_be_holds_in_every_planned_query() -> None:
+    planned = queries("budget plan +costs -travel", Context(title="trains"))
+    assert len(planned) == MOST_QUERIES
+    assert all('NOT ("travel")' in one for one in planned)
+    assert all('"costs"' in one for one in planned)
+
+
+def test_the_context_widens_and_never_narrows() -> None:
+    alone, near = queries("wind"), queries("wind", Context(title="Tunnel notes"))
+    assert alone == ['"wind"']
+    assert near[:3] == ['"wind"', '"wind" OR "tunnel" OR "notes"'][:1] + near[1:3]
+    assert near[-1] == '"wind" OR "tunnel" OR "notes"'
+    both = queries("the wind", Context(selection="tunnel", project="wings"))
+    assert both[:3] == queries("the wind")[:3]
+    assert both[3] == '"the" OR "wind" OR "tunnel" OR "wings"'
+
+
+@given(st.text())
+def test_whatever_is_typed_fts5_can_read(text: str) -> None:
+    planned = plan(text, ALL, frequency, Context(title=text[::-1]))
+    assert len(planned) <= MOST_QUERIES
+    assert len({one.query for one in planned}) == len(planned)
+    with sqlite3.connect(":memory:") as db:
+        db.execute("CREATE VIRTUAL TABLE search USING fts5(text)")
+        for one in planned:
+            db.execute("SELECT rowid FROM search WHERE search MATCH ?", (one.query,)).fetchall()
+    db.close()
+
+
+def test_words_are_quoted() -> None:
+    assert quoted("NEAR") == '"NEAR"'
+
+
+NOTES = (
+    Document("b", "Tides", "The moon pulls.\n\nThe sea rises."),
+    Document("a", "Sea", "Salt and water."),
+    Document("c", "", ""),
+)
+
+
+@contextmanager
+def stored(
+    folder: Path, notes: Sequence[Document], characters: int = 0, words: int = 40
+) -> Iterator[Store]:
+    with built(folder, TABLES.format(tokenize="porter unicode61")) as db:
+        put(db, notes, characters)
+        yield Store(db, 2.0, words)
+
+
+def test_chunks_are_found_and_read(tmp_path: Path) -> None:
+    with stored(tmp_path, NOTES, 16) as store:
+        assert store.documents() == len(NOTES)
+        assert store.count('"sea"') == 2
+        ids = list(store.find('"sea"', 10))
+        read = store.chunks(ids, '"sea"')
+        assert store.chunks(ids[:1], '"sea"').keys() == {ids[0]}
+        found = [read[rowid] for rowid in ids]
+        assert [(one.doc_id, one.number) for one in found] == [("a", 0), ("b", 1)]
+        assert found[1].passage == "The sea rises."
+        assert found[1].ref == "doc:b#chunk:1"
+        assert len(store.find('"sea"', 1)) == 1
+        (stemmed,) = store.find('"pulling"', 10)
+        assert store.chunks([stemmed], '"pulling"')[stemmed].passage == "The moon pulls."
+
+
+def test_an_absolute_path_is_refused_before_it_can_be_shown(tmp_path: Path) -> None:
+    absolute = [Document("/etc/a.md", "", "x")]
+    with pytest.raises(DatasetError, match="absolute path"), stored(tmp_path, absolute):
+        pass
+
+
+def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
+    with stored(tmp_path, NOTES) as store:
+        store.db.execute("DELETE FROM chunk WHERE doc_id = 'a'")
+        assert store.documents() == -1
+
+
+def test_a_note_that_says_one_word_very_often_is_quick_to_read(tmp_path: Path) -> None:
+    """The time of FTS5's ``snippet`` grows with the square: 40,000 words took 40 s."""
+    with stored(tmp_path, [Document("a", "", f"first {'balo ' * 40_000}")]) as store:
+        before = time.process_time()
+        found = store.chunks([1], '"balo"')[1]
+        assert time.process_time() - before < 5
+    assert found.passage.startswith("balo balo")
+    assert len(found.passage) < 1000
+
+
+def test_few_places_of_a_long_note_give_the_passage_that_has_most(tmp_path: Path) -> None:
+    text = f"sea {'word ' * 3000} the sea and the moon"
+    with stored(tmp_path, [Document("a", "", text)], words=8) as store:
+        assert "sea and the moon" in store.chunks([1], '"sea" OR "moon"')[1].passage
+
+
+def test_a_reference_means_the_same_on_any_machine() -> None:
+    assert source_ref("notes/a b#1.md", 2) == "doc:notes/a%20b%231.md#chunk:2"
+
+
+@pytest.mark.parametrize(
+    "doc_id", ["/notes/a.md", "C:\\notes\\a.md", "d:/a.md", "\\\\host\\a", "~/a", "FILE:///a"]
+)
+def test_an_absolute_path_is_refused(doc_id: str) -> None:
+    with pytest.raises(DatasetError, match="absolute path"):
+        source_ref(doc_id, 0)
+
+
+def test_chunks_are_cut_between_paragraphs() -> None:
+    text = "one two\n\nthree\n\n\nfour five six\n\nseven"
+    assert list(chunks(text, 14)) == ["one two\n\nthree", "four five six", "seven"]
+    assert list(chunks(text, 0)) == [text]
+    assert list(chunks("", 10)) == [""]
+    assert list(chunks("word " * 5, 9)) == ["word word", "word word", "word"]
+    assert list(chunks("x" * 25, 10)) == ["x" * 10, "x" * 10, "x" * 5]
+
+
+@given(st.text(alphabet="ab \n", max_size=200), st.integers(1, 40))
+def test_chunks_are_small_and_lose_no_word(text: str, most: int) -> None:
+    found = list(chunks(text, most))
+    assert all(len(chunk) <= most for chunk in found)
+    assert "".join("".join(found).split()) == "".join(text.split())
+
+
+def test_a_text_is_trimmed_at_a_word() -> None:
+    assert trimmed("one two three", 9) == "one two"
+    assert trimmed("one two three", 7) == "one two"
+    assert trimmed("one two  ", 20) == "one two"
+    assert trimmed("onetwothree", 5) == "onetw"
+    assert trimmed(" onetwothree", 5) == " onet"
+
+
+def test_a_snippet_is_title_and_passage_in_few_characters() -> None:
+    assert shown("Tides", "The moon pulls", 80) == "Tides\nThe moon pulls"
+    assert shown("Tides", "The moon pulls", 10) == "Tides\nThe"
+    assert shown("", "The moon", 80) == "The moon"
+
+
+@pytest.mark.slow
+def test_a_text_is_embedded_once_a_model() -> None:
+    cache, one, other = VectorCache(10, 10_000), Letters("one"), Letters("other")
+    for embedder in (one, one, other):
+        vector = cache.vector(embedder, "abba")
+        assert vector[:2].tolist() == pytest.approx([0.5**0.5, 0.5**0.5])
+    assert one.read == ["abba"]
+    assert other.read == ["abba"]
+    assert len(cache) == 2
+    with pytest.raises(ValueError, match="read-only"):
+        cache.vector(one, "abba")[0] = 1
+
+
+@pytest.mark.slow
+def test_what_was_used_longest_ago_goes_first() -> None:
+    cache, letters = VectorCache(2, 10_000), Letters()
+    for text in ("a", "b", "a", "c", "a", "b"):
+        cache.vector(letters, text)
+    assert letters.read == ["a", "b", "c", "b"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entries", [0, 7, 10_000])
+@pytest.mark.parametrize("size", [0, 2_000, 50_000])
+def test_it_never_exceeds_its_bounds_under_ten_thousand_random_snippets(
+    entries: int, size: int
+) -> None:
+    rng = np.random.default_rng(1)
+    cache, letters = VectorCache(entries, size), Letters()
+    lengths = rng.zipf(1.5, 10_000).clip(max=3_000)
+    for at, length in enumerate(lengths.tolist()):
+        text = f"{at % 700} " + "é" * length
+        cache.vector(letters, text)
+        assert len(cache) <= entries
+        assert cache.held_bytes <= size
+    held = cache._held.items()  # noqa: SLF001  counted anew
+    told = sum(len("".join(key).encode()) + vector.nbytes for key, (vector, _) in held)
+    assert cache.held_bytes == told
+    assert bool(len(cache)) == (entries > 0 and size > 0)
+
+
+def order(snippets: Sequence[str], embedder: Embedder | None, *, enabled: bool = True) -> Outcome:
+    return LocalRerank(embedder, enabled, VectorCache(100, 100_000)).order("abba", snippets)
+
+
+def test_the_nearest_comes_first_and_equal_ones_as_they_came() -> None:
+    outcome = order(["zz", "ab", "ba", "aab"], Letters())
+    assert outcome.order == (1, 2, 3, 0)
+    assert outcome.reason is None
+    assert outcome.cosines == pytest.approx((0.0, 1.0, 1.0, 3 / 10**0.5), abs=1e-6)
+
+
+def test_without_a_model_the_order_stays_and_the_reason_is_told() -> None:
+    assert order(["zz", "ab"], None) == ((0, 1), (), (), Reason.MODEL_NOT_READY)
+    assert order(["zz", "ab"], Letters(), enabled=False) == ((0, 1), (), (), Reason.DISABLED)
+    assert order([], Letters()) == ((), (), (), Reason.NO_CANDIDATES)
+    assert order([], None).reason is Reason.MODEL_NOT_READY
+
+
+class Broken(Letters):
+    """Has no memory."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        raise RuntimeError(f"no memory for {len(texts)}")
+
+
+class Blind(Letters):
+    """Sees nothing."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.full((len(texts), 26), np.nan, dtype=np.float32)
+
+
+@pytest.mark.parametrize("embedder", [Broken(), Blind()])
+def test_a_model_that_fails_is_not_ready(embedder: Embedder) -> None:
+    assert order(["zz", "ab"], embedder) == ((0, 1), (), (), Reason.MODEL_NOT_READY)
+
+
+def test_a_share_of_fts_counts_in_the_order() -> None:
+    snippets = ["zz", "ab"]
+    rerank = LocalRerank(Letters(), True, VectorCache(10, 10_000), 0.9)  # noqa: FBT003  whether it runs
+    found = rerank.order("ab", snippets, [1.0, 0.0])
+    assert found.order == (0, 1)
+    assert found.keys == pytest.approx((0.9, 0.1), abs=1e-6)
+    assert found.cosines == pytest.approx((0.0, 1.0), abs=1e-6)
+    assert replace(rerank, fts_share=0.0).order("ab", snippets, [1.0, 0.0]).order == (1, 0)
+
+
+REWRITTEN = "round numbers down to whole numbers"
+"""No docstring says it so; many share a word with it, and a few functions do it."""
+ROUNDING = {"around", "ceil", "fix", "floor", "floor_divide", "rint", "round", "trunc"}
+WHOLE = {"limit": 8, "budget": 8000}
+SHAPE = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["items", "diagnostics"],
+    "properties": {
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["sourceRef", "snippet", "score"],
+                "properties": {
+                    "sourceRef": {"type": "string", "pattern": "^doc:[^/\\\\]"},
+                    "snippet": {"type": "string", "minLength": 1},
+                    "score": {"type": "number"},
+                },
+            },
+        },
+        "diagnostics": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["mode", "planner", "rerank"],
+            "properties": {
+                "mode": {"enum": ["fulltext", "fulltext_reranked"]},
+                "planner": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["queries", "perQueryHits", "selectedCount"],
+                    "properties": {
+                        "queries": {"type": "array", "maxItems": 4, "items": {"type": "string"}},
+                        "perQueryHits": {"type": "array", "items": {"type": "integer"}},
+                        "selectedCount": {"type": "integer", "minimum": 0},
+                    },
+                },
+                "rerank": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["enabled"],
+                    "properties": {
+                        "enabled": {"type": "boolean"},
+                        "reason": {"enum": ["MODEL_NOT_READY", "DISABLED", "NO_CANDIDATES"]},
+                        "scores": {"type": "array"},
+                    },
+                    "if": {"properties": {"enabled": {"const": False}}},
+                    "then": {"required": ["reason"]},
+                    "else": {"not": {"required": ["reason"]}},
+                },
+            },
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    index = tmp_path_factory.mktemp("notes")
+    writing().build(notes(), index)
+    return index
+
+
+@pytest.fixture(scope="module")
+def searcher(folder: Path) -> Iterator[WritingSearcher]:
+    with writing().open(folder) as opened:
+        assert isinstance(opened, WritingSearcher)
+        yield opened
+
+
+@pytest.fixture
+def without(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WritingSearcher]:
+    """Open the same notes on a machine that has no model."""
+    monkeypatch.setattr(models, "find_spec", lambda _: None)
+    models._verified.cache_clear()  # noqa: SLF001  what was found before is forgotten
+    with writing().open(folder) as opened:
+        assert isinstance(opened, WritingSearcher)
+        yield opened
+    models._verified.cache_clear()  # noqa: SLF001
+
+
+def told(retriever: Retriever, text: str, **asked: Any) -> dict[str, Any]:  # noqa: ANN401
+    found = retriever.retrieve(text, **{**WHOLE, **asked})
+    jsonschema.validate(found, SHAPE)
+    return found
+
+
+def name(ref: str) -> str:
+    return ref.removeprefix("doc:notes/").split(".md#")[0]
+
+
+@pytest.mark.slow
+def test_path_a_the_model_changes_the_first_hit(searcher: WritingSearcher) -> None:
+    reranked = told(searcher.retriever, REWRITTEN)
+    off = replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False))
+    plain = told(off, REWRITTEN)
+    assert reranked["diagnostics"]["mode"] == "fulltext_reranked"
+    assert reranked["diagnostics"]["rerank"]["enabled"] is True
+    assert plain["diagnostics"]["rerank"] == {"enabled": False, "reason": "DISABLED"}
+    first, before = (found["items"][0]["sourceRef"] for found in (reranked, plain))
+    assert first != before
+    assert name(first) in ROUNDING
+    assert name(before) not in ROUNDING
+
+
+@pytest.mark.slow
+def test_path_b_the_order_of_fts_stays_without_the_model(
+    searcher: WritingSearcher, without: WritingSearcher
+) -> None:
+    off = replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False))
+    found, plain = told(without.retriever, REWRITTEN), told(off, REWRITTEN)
+    assert found["items"] == plain["items"]
+    assert len(found["items"]) == WHOLE["limit"]
+    assert found["diagnostics"]["mode"] == "fulltext"
+    assert found["diagnostics"]["rerank"] == {"enabled": False, "reason": "MODEL_NOT_READY"}
+
+
+@pytest.mark.slow
+def test_an_arm_without_its_model_is_not_that_arm(
+    searcher: WritingSearcher, without: WritingSearcher
+) -> None:
+    assert searcher.search("sort", 5).served_by == searcher.manifest.fingerprint
+    answer = without.search("sort", 5)
+    assert len(answer.hits) == 5
+    assert answer.served_by != without.manifest.fingerprint
+    assert answer.note == "MODEL_NOT_READY"
+
+
+@pytest.mark.slow
+def test_rerank_only_reorders(searcher: WritingSearcher) -> None:
+    found = searcher.retriever.find(REWRITTEN)
+    off = replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False))
+    plain = off.find(REWRITTEN)
+    window = found.window
+    assert sorted(c.chunk.rowid for c in found.ranked[:window]) == sorted(
+        c.chunk.rowid for c in plain.ranked[:window]
+    )
+    assert found.ranked[window:] == plain.ranked[window:]
+
+
+@pytest.mark.slow
+def test_the_snippet_is_the_exact_text_that_was_ranked(searcher: WritingSearcher) -> None:
+    seen: list[str] = []
+    rerank = searcher.retriever.rerank
+
+    class Watched:
+        identity, dimension = "watched", 384
+
+        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            seen.extend(texts)
+            assert rerank.embedder is not None
+            return rerank.embedder.embed(texts)
+
+    watched = replace(searcher.retriever, rerank=replace(rerank, embedder=Watched()))
+    items = told(watched, "linear  algebra")["items"]
+    assert seen[0] == "linear algebra"
+    assert {item["snippet"] for item in items} <= set(seen[1:])
+    assert max(len(item["snippet"]) for item in items) <= 400
+
+
+@pytest.mark.slow
+def test_scores_fall_and_lie_in_the_unit_interval(searcher: WritingSearcher) -> None:
+    for text in (REWRITTEN, "array", "sum over an axis"):
+        for retriever in (
+            searcher.retriever,
+            replace(searcher.retriever, rerank=replace(searcher.retriever.rerank, enabled=False)),
+        ):
+            found = scores(retriever.find(text))
+            assert list(found) == sorted(found, reverse=True)
+            assert all(0 <= score <= 1 for score in found)
+
+
+@pytest.mark.slow
+def test_hits_of_each_query_and_what_was_selected(searcher: WritingSearcher) -> None:
+    found = told(searcher.retriever, "matrix product", limit=3)
+    planner = found["diagnostics"]["planner"]
+    assert planner["queries"][0] == '"matrix" AND "product"'
+    assert planner["queries"][1] == '"matrix product"'
+    assert len(planner["perQueryHits"]) == len(planner["queries"]) == 4
+    assert (
+        planner["perQueryHits"][3] >= planner["perQueryHits"][0] >= planner["perQueryHits"][1] > 0
+    )
+    assert planner["selectedCount"] == len(found["items"]) == 3
+    cosines = found["diagnostics"]["rerank"]["scores"]
+    assert len(cosines) == 12
+    best = max(cosines, key=lambda one: one["score"])
+    assert best["sourceRef"] == found["items"][0]["sourceRef"]
+
+
+@pytest.mark.slow
+def test_nothing_typed_finds_nothing_and_says_so(searcher: WritingSearcher) -> None:
+    found = told(searcher.retriever, " ?! ")
+    assert found["items"] == []
+    assert found["diagnostics"]["planner"] == {
+        "queries": [],
+        "perQueryHits": [],
+        "selectedCount": 0,
+    }
+    assert found["diagnostics"]["rerank"] == {"enabled": False, "reason": "NO_CANDIDATES"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "asked", [{"limit": 0}, {"limit": 51}, {"limit": True}, {"limit": 2.0}, {"budget": 49}]
+)
+def test_a_limit_or_budget_out_of_range_is_refused(
+    searcher: WritingSearcher, asked: dict[str, Any]
+) -> None:
+    (name,) = asked
+    with pytest.raises(InvalidArgument, match=f"{name} is .*; give a whole number from"):
+        searcher.retriever.retrieve("sort", **{**WHOLE, **asked})
+
+
+@pytest.mark.slow
+def test_the_budget_is_kept_and_no_snippet_is_cut_for_it(searcher: WritingSearcher) -> None:
+    whole = told(searcher.retriever, REWRITTEN, limit=50)["items"]
+    few = told(searcher.retriever, REWRITTEN, limit=50, budget=150)["items"]
+    assert 0 < len(few) < len(whole)
+    assert sum(math.ceil(len(item["snippet"]) / CHARACTERS_A_TOKEN) for item in few) <= 150
+    texts = [item["snippet"] for item in whole]
+    assert all(item["snippet"] in texts for item in few)
+
+
+@pytest.mark.slow
+def test_the_context_finds_more_and_loses_nothing(searcher: WritingSearcher) -> None:
+    near = searcher.retriever.find("polynomial", Context(title="roots of a cubic"))
+    alone = searcher.retriever.find("polynomial")
+    assert {c.chunk.rowid for c in alone.ranked} < {c.chunk.rowid for c in near.ranked}
+
+
+@pytest.mark.slow
+def test_best_takes_the_query_that_finds_most(searcher: WritingSearcher) -> None:
+    changed = {"combine": "best", "enough": 5000, "candidates": 1000}
+    given = searcher.retriever.settings.model_copy(update=changed)
+    best = replace(searcher.retriever, settings=given).find("matrix product")
+    most = max(range(4), key=lambda at: best.per_query[at])
+    assert best.planned[most].kind is Kind.ANY
+    assert len(best.ranked) == best.per_query[most]
+    soon = given.model_copy(update={"enough": 1})
+    first = replace(searcher.retriever, settings=soon).find("matrix product")
+    assert len(first.ranked) == first.per_query[0] < len(best.ranked)
+
+
+@pytest.mark.slow
+def test_a_note_is_shown_once_by_its_best_chunk(searcher: WritingSearcher) -> None:
+    hits = searcher.search("array", 100).hits
+    assert len({hit.doc_id for hit in hits}) == len(hits)
+    ranked = searcher.retriever.find("array").ranked
+    assert hits[0].doc_id == ranked[0].chunk.doc_id
+    assert len({c.chunk.doc_id for c in ranked}) < len(ranked)
+
+
+@pytest.mark.slow
+def test_a_broken_file_is_not_opened(tmp_path: Path) -> None:
+    engine = writing(rerank=False)
+    engine.build(notes()[:5], tmp_path)
+    (tmp_path / index.FILE).write_bytes(b"no database")
+    with pytest.raises(IndexNotReady, match="Build it again"), engine.open(tmp_path):
+        pass
+
+
+@pytest.mark.slow
+def test_the_index_holds_words_and_no_vectors(folder: Path) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["manifest.json", index.FILE])

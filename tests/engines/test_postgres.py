@@ -1,0 +1,363 @@
+"""PostgreSQL: what is written to it, and a server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.check.checks import check
+from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
+from harness.core.records import Document, Query
+from harness.core.run import Status
+from harness.replay.drive import observe
+from harness_engines import registry
+from harness_engines.lexical.grammar import parse
+from harness_engines.stacks import keeper
+from harness_engines.stacks.postgres import arm, embedded
+from harness_engines.stacks.postgres.arm import Postgres, PostgresSearcher, Settings
+from tests.source import ROOT
+
+psycopg = pytest.importorskip("psycopg", reason='needs the extra "postgres"')
+DOCUMENTS = (
+    Document("b", "cone", "red"), Document("B", "cone", "red"), Document("c", "", "blue cube"),
+)  # fmt: skip
+VECTORS = {"embedder": "hash", "max_tokens": 64}
+NAME = "SEARCH_DSN"
+
+
+def settings(**changed: Any) -> Settings:  # noqa: ANN401  any value of a file
+    return Settings.model_validate({"mode": "words", "timeout_s": 5.0, **changed})
+
+
+@pytest.fixture
+def dsn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Run a server as somebody else's, which arms reach by a variable."""
+    (tmp_path / "server").mkdir()
+    with embedded.server(tmp_path / "server") as found:
+        monkeypatch.setenv(NAME, found)
+        yield found
+
+
+@contextmanager
+def opened(engine: Postgres, index: Path) -> Iterator[PostgresSearcher]:
+    index.mkdir()
+    engine.build(DOCUMENTS, index)
+    with engine.open(index) as searcher:
+        assert isinstance(searcher, PostgresSearcher)
+        yield searcher
+
+
+def ids(searcher: PostgresSearcher, text: str, k: int = 10) -> list[str]:
+    return [hit.doc_id for hit in searcher.search(text, k).hits]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'mode = "words"',
+        'mode = "hybrid"\nnearest = "hnsw"\nvectors = { embedder = "hash", max_tokens = 64 }',
+    ],
+    ids=["words", "hybrid"],
+)
+def test_it_keeps_the_contract(lines: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        f'summary = "x"\nstack = "postgres"\n[settings]\ntimeout_s = 20.0\n{lines}\n', "utf-8"
+    )
+    found = check(str(path), tmp_path / "cache")
+    assert found.holds, [str(one) for one in found.findings if one.broken]
+
+
+@pytest.mark.slow
+def test_equal_scores_come_by_bytes_of_the_id(tmp_path: Path) -> None:
+    with opened(Postgres(settings(), tmp_path), tmp_path / "words") as searcher:
+        assert ids(searcher, "red cone") == ["B", "b"]
+        assert ids(searcher, "cube -blue") == []
+    hybrid = settings(mode="hybrid", vectors=VECTORS)
+    with opened(Postgres(hybrid, tmp_path), tmp_path / "hybrid") as searcher:
+        assert ids(searcher, "red cone") == ["B", "b", "c"]
+
+
+@pytest.mark.slow
+def test_a_text_of_more_words_than_a_tsvector_holds_is_named(tmp_path: Path) -> None:
+    long = " ".join(f"word{at:07}" for at in range(120_000))
+    documents = [*DOCUMENTS, Document("long", "A long one", long)]
+    with pytest.raises(IndexNotReady, match=r"the document 'long' is too long .*Cut it into parts"):
+        Postgres(settings(timeout_s=60.0), tmp_path).build(documents, tmp_path)
+
+
+@pytest.mark.slow
+def test_exact_and_hnsw_are_two_engines_with_versions(tmp_path: Path) -> None:
+    made = {}
+    for nearest in ("exact", "hnsw"):
+        given = settings(mode="vectors", nearest=nearest, vectors=VECTORS)
+        with opened(Postgres(given, tmp_path), tmp_path / nearest) as searcher:
+            assert ids(searcher, "blue cube", 1) == ["c"]
+            made[nearest] = searcher.manifest
+    assert all("PostgreSQL 1" in one.version for one in made.values())
+    assert all("vector 0." in one.version for one in made.values())
+    assert made["exact"].fingerprint != made["hnsw"].fingerprint
+
+
+@pytest.mark.slow
+def test_a_server_by_dsn_keeps_the_index_and_another_generation_is_refused(
+    dsn: str, tmp_path: Path
+) -> None:
+    engine = Postgres(settings(dsn_env=NAME), tmp_path)
+    with opened(engine, tmp_path / "index") as searcher:
+        assert ids(searcher, "cone") == ["B", "b"]
+    with psycopg.connect(dsn, autocommit=True) as to:
+        ((schema,),) = to.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'harness_%'"
+        ).fetchall()
+        to.execute(f"UPDATE {schema}.about SET generation = 'another'")  # noqa: S608  its own name
+        with (
+            pytest.raises(IndexNotReady, match="another generation"),
+            engine.open(tmp_path / "index"),
+        ):
+            pass
+        to.execute(f"DROP SCHEMA {schema} CASCADE")
+    with (
+        pytest.raises(IndexNotReady, match="does not have the index"),
+        engine.open(tmp_path / "index"),
+    ):
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("dsn")
+def test_an_index_that_moves_makes_the_arm_invalid(tmp_path: Path) -> None:
+    engine = Postgres(settings(dsn_env=NAME), tmp_path)
+
+    def moves() -> None:
+        with opened(engine, tmp_path / "index") as searcher:
+            searcher.to.connection.execute("UPDATE about SET generation = 'another'")
+            assert ids(searcher, "cone") == ["B", "b"]
+
+    with pytest.raises(InvalidArm, match="moved while queries ran"):
+        moves()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ("nothing", "the variable SEARCH_DSN is not a DSN"),
+        (f"postgresql://{'a' * 70}/x", "the variable SEARCH_DSN is not a DSN"),
+        ("host=127.0.0.1 port=9 password=secret", "cannot be reached .*refused"),
+        ("{dsn} dbname=absent", 'database "absent" does not exist'),
+        ("{dsn} user=stranger", 'role "stranger" does not exist'),
+    ],
+)
+def test_a_wrong_dsn_is_said_without_its_secrets(
+    dsn: str, told: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NAME, told.format(dsn=dsn))
+    with pytest.raises(IndexNotReady, match=says) as caught:
+        Postgres(settings(dsn_env=NAME), tmp_path).build(DOCUMENTS, tmp_path)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_an_extension_that_is_missing_is_named(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(dsn, autocommit=True) as to:
+        to.execute("CREATE ROLE stranger LOGIN")
+    monkeypatch.setenv(NAME, f"{dsn} user=stranger")
+    given = settings(mode="vectors", vectors=VECTORS, dsn_env=NAME)
+    with pytest.raises(IndexNotReady, match=r"extension vector cannot be used.*Install pgvector"):
+        Postgres(given, tmp_path).build(DOCUMENTS, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_statement_that_takes_too_long_is_a_failed_query(tmp_path: Path) -> None:
+    with opened(Postgres(settings(), tmp_path), tmp_path / "index") as searcher:
+        searcher.to.connection.execute("SET statement_timeout = 50")
+        with pytest.raises(TimeoutError, match=r"cancelled the statement.*timeout_s = 5"):
+            searcher.to.rows("SELECT pg_sleep(10)")
+        assert ids(searcher, "cube") == ["c"]
+
+
+@pytest.mark.slow
+def test_a_connection_that_is_cut_is_opened_again_and_counted(dsn: str, tmp_path: Path) -> None:
+    with opened(Postgres(settings(dsn_env=NAME), tmp_path), tmp_path / "index") as searcher:
+        for _ in range(3):
+            with psycopg.connect(dsn, autocommit=True) as other:
+                other.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+                )
+            seen = observe(searcher, Query("q", "cone"), 10, 10**10)
+            assert (seen.row.status, seen.retries) == (Status.ANSWERED, 1)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_gone_makes_the_arm_invalid(tmp_path: Path) -> None:
+    engine = Postgres(settings(retries=1), tmp_path)
+
+    def loses() -> None:
+        with opened(engine, tmp_path / "index") as searcher:
+            ((folder,),), _ = searcher.to.rows("SHOW data_directory")
+            pid = int((Path(folder) / "postmaster.pid").read_text().split()[0])
+            os.kill(pid, signal.SIGQUIT)
+            with pytest.raises(arm.Lost, match="attempts: 2"):
+                searcher.search("cone", 10)
+
+    with pytest.raises(InvalidArm, match=r"was lost while queries ran.*Nothing is scored"):
+        loses()
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from harness_engines.stacks.postgres import embedded
+with embedded.server(Path(sys.argv[1])) as dsn:
+    print(dsn, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["client", "keeper"])
+def test_no_server_is_left_behind(killed: str, tmp_path: Path) -> None:
+    client = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert client.stdout is not None
+    folder = Path(client.stdout.readline().split()[0].removeprefix("host="))
+    pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+    server = psutil.Process(pid)
+    assert Path(server.parent().cmdline()[3]).name == Path(keeper.__file__).name
+    (client if killed == "client" else server.parent()).kill()
+    psutil.wait_procs([server], timeout=30)
+    assert not server.is_running()
+    client.kill()
+    client.wait()
+    client.stdout.close()
+    for _ in range(100):
+        if killed == "keeper" or not folder.exists():
+            return
+        sleep(0.1)
+    raise AssertionError(f"{folder} is still there")
+
+
+@pytest.mark.slow
+def test_an_arm_of_the_examples_loads(tmp_path: Path) -> None:
+    for path in sorted((ROOT / "examples" / "postgres").glob("*.toml")):
+        assert registry.load(str(path), tmp_path).engine
+
+
+EXAMPLES = ROOT / "examples" / "postgres"
+WORDS = Settings(mode="words", timeout_s=5.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "values"),
+    [
+        ("red cone", "(w0) || (w1)", ["'red'", "'cone'"]),
+        (
+            "+red cone -blue",
+            "(((w1)) && ((w1) || (w0))) && !!((w2))",
+            ["'cone'", "'red'", "'blue'"],
+        ),
+        ("-blue", "!!((w0))", ["'blue'"]),
+        ("conf*", "(w0)", ["'conf':*"]),
+        ("'; DROP TABLE document; --", "", ["'DROP'", "'TABLE'"]),
+        ("!!!", "", []),
+    ],
+)
+def test_a_text_becomes_a_query_of_words(text: str, asked: str, values: list[str]) -> None:
+    found: dict[str, object] = {}
+    sql = arm.tsquery(parse(text), "simple", found)
+    for name in found:
+        sql = sql.replace(f"to_tsquery('simple', %({name})s)", f"({name})")
+    assert list(found.values())[: len(values)] == values
+    assert sql == asked or not asked
+    assert "DROP" not in sql
+
+
+def test_what_the_servers_parser_keeps_whole_is_asked_whole() -> None:
+    found: dict[str, object] = {}
+    sql = arm.tsquery(parse('jane.doe@corp.example "2.4.1"'), "english", found)
+    assert "phraseto_tsquery('english', %(w" in sql
+    assert set(found.values()) == {
+        "jane.doe@corp.example",
+        "('jane' <-> 'doe' <-> 'corp' <-> 'example') | 'jane' | 'doe' | 'corp' | 'example'",
+        "2.4.1",
+        "('2' <-> '4' <-> '1')",
+    }
+
+
+def test_equal_scores_are_ordered_by_id_in_every_statement() -> None:
+    given = {"embedder": "hash", "max_tokens": 64}
+    for mode in ("words", "vectors", "hybrid"):
+        for nearest in ("exact", "hnsw"):
+            vectors = {} if mode == "words" else {"vectors": given}
+            made = Settings.model_validate({
+                "mode": mode,
+                "nearest": nearest,
+                "timeout_s": 5.0,
+                **vectors,
+            })
+            assert 'score DESC, id COLLATE "C"' in arm.statement(made)
+    assert arm.statement(WORDS) != arm.statement(WORDS.model_copy(update={"rank": "ts_rank"}))
+
+
+def test_rows_are_in_the_order_of_their_ids_and_hold_no_nul(tmp_path: Path) -> None:
+    documents = [Document("b", "", "x\0y"), Document("B", "t\ud800", "z")]
+    rows = arm.rows(documents, None, tmp_path)
+    assert rows == [("B", "t ", "z", ""), ("b", "", "x y", "")]
+    assert arm.written([0.5, -1.0]) == "[0.5,-1.0]"
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"mode": '"hybrid"'}, "vectors is needed in the modes"),
+        ({"ef_search": "10", "nearest": '"hnsw"'}, "ef_search is below depth"),
+        ({"dsn_env": '"postgresql://a:b@c/d"'}, "settings.dsn_env"),
+        ({"rank": '"bm25"'}, "settings.rank"),
+        ({"timeout_s": "0.0"}, "settings.timeout_s"),
+    ],
+)
+def test_a_wrong_file_names_the_key(tmp_path: Path, changed: dict[str, str], says: str) -> None:
+    path = tmp_path / "mine.toml"
+    keys = {"mode": '"words"', "timeout_s": "5.0", **changed}
+    lines = "".join(f"{key} = {value}\n" for key, value in keys.items())
+    path.write_text(f'summary = "x"\nstack = "postgres"\n[settings]\n{lines}', "utf-8")
+    with pytest.raises(BadPolicy, match=says):
+        registry.load(str(path), tmp_path)
+
+
+def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SEARCH_DSN", raising=False)
+    with pytest.raises(IndexNotReady, match="the variable SEARCH_DSN is not set"):
+        arm.dsn_of("SEARCH_DSN")
+
+
+def test_without_the_extra_the_arm_is_invalid_and_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
+    with pytest.raises(NotInstalled, match=r'pip install "search-harness\[postgres\]"') as caught:
+        registry.load(str(EXAMPLES / "postgres.toml"), tmp_path)
+    assert isinstance(caught.value, InvalidArm)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.0009, 1e308, float("inf"), float("nan")])
+def test_a_time_limit_is_one(seconds: float) -> None:
+    """0.9 ms were sent as 0, which is no limit, and 1e308 s ended without a file or a remedy."""
+    with pytest.raises(ValueError, match="timeout_s"):
+        Settings(mode="words", timeout_s=seconds)

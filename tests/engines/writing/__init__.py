@@ -1,1 +1,0 @@
-"""Search in notes, part by part."""

@@ -1,0 +1,417 @@
+"""Trials of load: the open loop, its workers and its clock."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from itertools import count
+
+import numpy as np
+import pytest
+
+from harness.core.errors import InvalidArm
+from harness.core.run import Status
+from harness.load.trial import Trial, summed
+from harness.load.workers import (
+    PATIENCE,
+    Mix,
+    Part,
+    Plan,
+    Served,
+    WallClock,
+    Worker,
+    WorkerPool,
+    answered,
+    poisson,
+    run_pool,
+    unserved,
+)
+from tests.make.virtual import (
+    MS,
+    Hand,
+    S,
+    Virtual,
+    plan_of,
+    questions,
+    serve,
+    stalling,
+    steady,
+)
+from tests.replay.crewed import Opens
+
+pytestmark = pytest.mark.slow
+QUERIES = questions(30)
+MIX = Mix(QUERIES, {})
+RATE, MINUTES = 200.0, 120.0
+SERVICE_NS = MS // 10
+
+
+def p99_ms(times_ns: list[int]) -> float:
+    return float(np.percentile(times_ns, 99)) / MS
+
+
+@pytest.fixture(scope="module")
+def stalled() -> list[Served]:
+    """Two minutes of an engine that stops for 100 ms every second."""
+    plan = plan_of(QUERIES, poisson(MIX, RATE, MINUTES, (1,)), MINUTES)
+    return serve(plan, stalling(S, 100 * MS, SERVICE_NS))
+
+
+def test_a_stall_is_in_the_tail_of_an_open_loop(stalled: list[Served]) -> None:
+    """A tenth of the arrivals fall into a stall and wait for its end; 1 % more than 90 ms.
+
+    Who arrives u after the stall began waits 100 ms - u, and for those before it in the queue:
+    rate times u answers. One in a hundred arrives before u = 10 ms.
+    """
+    u_ms = 10.0
+    analytic = 100.0 - u_ms + (RATE / 1000 * u_ms + 1) * SERVICE_NS / MS
+    assert p99_ms([one.response_ns for one in stalled]) == pytest.approx(analytic, rel=0.05)
+
+
+def test_a_closed_loop_does_not_see_the_stall(stalled: list[Served]) -> None:
+    closed = serve(plan_of(QUERIES, None, 2.0), stalling(S, 100 * MS, SERVICE_NS))
+    assert p99_ms([one.response_ns for one in closed]) == pytest.approx(0.1, rel=0.05)
+    assert p99_ms([one.service_ns for one in closed]) == pytest.approx(0.1, rel=0.05)
+    assert p99_ms([one.response_ns for one in stalled]) > 800 * 0.1
+
+
+def test_the_whole_distribution_is_that_of_the_stall(stalled: list[Served]) -> None:
+    """Nine in ten arrive outside of a stall; of the rest the waits are even."""
+    times = np.array([one.response_ns for one in stalled]) / MS
+    assert (times < 1.0).mean() == pytest.approx(0.9, abs=0.01)
+    waited = times[times >= 1.0]
+    assert np.median(waited) == pytest.approx(50.5, rel=0.06)
+    assert times.max() < 102.0
+
+
+def test_waits_of_a_busy_queue_are_those_of_the_theory() -> None:
+    """Poisson arrivals, constant service: mean wait rho * s / (2 (1 - rho)) (Pollaczek)."""
+    plan = plan_of(QUERIES, poisson(MIX, 50.0, 1500.0, (2,)), 1500.0)
+    served = serve(plan, steady(10 * MS))
+    waits = np.array([one.started_ns - one.intended_ns for one in served]) / MS
+    assert waits.mean() == pytest.approx(0.5 * 10 / (2 * 0.5), rel=0.05)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_arrivals_wait_for_the_first_free_worker(workers: int) -> None:
+    arrivals = poisson(MIX, 90.0 * workers, 60.0, (3,))
+    served = serve(plan_of(QUERIES, arrivals, 60.0), steady(10 * MS), workers=workers)
+    free = [0] * workers
+    for one, offset in zip(served, arrivals.offsets_ns.tolist(), strict=True):
+        at = free.index(min(free))
+        free[at] = max(free[at], offset) + 10 * MS
+        assert (one.intended_ns, one.ended_ns) == (offset, free[at])
+
+
+def test_every_arrival_is_asked_what_was_drawn_for_it() -> None:
+    arrivals = poisson(MIX, 100.0, 3.0, (4,))
+    hand, ticket = Hand(), count()
+    engine = Virtual(hand, steady(MS))
+    plan = plan_of(QUERIES, arrivals, 3.0)
+    worker = Worker(plan, engine, lambda: next(ticket), hand, 0)
+    served = list(iter(worker.step, None))
+    assert [one.arrival for one in served] == list(range(len(arrivals)))
+    assert engine.asked == [QUERIES[row].text for row in arrivals.picks]
+    waited = sum(one.taken_ns < one.intended_ns for one in served)
+    assert worker.waiting_cpu_ns == 7 * waited > 0
+
+
+def test_the_generators_lag_is_its_own_and_a_queue_is_not() -> None:
+    plan = plan_of(QUERIES, poisson(MIX, 50.0, 60.0, (5,)), 60.0)
+    late = serve(plan, steady(10 * MS), late_ns=3 * MS)
+    waited = [one for one in late if one.taken_ns < one.intended_ns]
+    queued = [one for one in late if one.taken_ns >= one.intended_ns]
+    assert waited
+    assert queued
+    assert {one.lag_ns for one in waited} == {3 * MS}
+    assert {one.lag_ns for one in queued} == {0}
+    assert all(one.response_ns == 13 * MS for one in waited)
+    assert all(one.response_ns > one.service_ns == 10 * MS for one in queued)
+
+
+def test_an_engine_that_is_far_too_slow_is_given_up() -> None:
+    arrivals = poisson(MIX, 100.0, 10.0, (6,))
+    served = serve(plan_of(QUERIES, arrivals, 10.0), steady(S))
+    assert len(served) == pytest.approx(10 * PATIENCE, abs=2)
+    assert len(served) < len(arrivals)
+
+
+def test_a_closed_loop_goes_round_for_its_time() -> None:
+    served = serve(plan_of(QUERIES[:4], None, 1.0), steady(100 * MS), workers=2)
+    assert len(served) == 20
+    assert [one.arrival for one in served] == list(range(20))
+    assert {one.response_ns for one in served} == {100 * MS}
+
+
+def test_what_fails_and_what_strays_is_told_apart() -> None:
+    hand, ticket = Hand(), count()
+    engine = Virtual(
+        hand, steady(MS), broken=frozenset({"text 001"}), strange=frozenset({"text 002"})
+    )
+    worker = Worker(plan_of(QUERIES[:4], None, 0.004), engine, lambda: next(ticket), hand, 0)
+    served = list(iter(worker.step, None))
+    assert [(one.status, one.stray) for one in served] == [
+        (Status.ANSWERED, False),
+        (Status.FAILED, False),
+        (Status.ANSWERED, True),
+        (Status.ANSWERED, False),
+    ]
+
+
+def test_an_answer_that_came_too_late_is_no_stray() -> None:
+    hand, ticket = Hand(), count()
+    plan = plan_of(QUERIES[:2], None, 0.002, time_limit_ns=0)
+    worker = Worker(plan, Virtual(hand, steady(MS)), lambda: next(ticket), hand, 0)
+    served = list(iter(worker.step, None))
+    assert {(one.status, one.stray) for one in served} == {(Status.TIMED_OUT, False)}
+
+
+def test_cold_questions_are_kept_and_warm_ones_are_not() -> None:
+    engine = Virtual(Hand(), steady(MS), broken=frozenset({"text 006"}))
+    worker = Worker(plan_of(QUERIES, None, 1.0, cold=3, warm=2), engine, lambda: 0, Hand(), 0)
+    cold = worker.warm_up(1)
+    assert engine.asked == [f"text {at:03}" for at in range(5, 10)]
+    assert [row for row, _ in cold] == [5, 7]
+    assert all(elapsed_ns > 0 for _, elapsed_ns in cold)
+
+
+def test_a_wait_is_never_too_short() -> None:
+    clock = WallClock()
+    for wait_ns in (0, 50_000, 2_000_000):
+        until = clock.now_ns() + wait_ns
+        spent = clock.wait_until(until)
+        assert clock.now_ns() >= until
+        assert spent >= 0
+
+
+def test_a_wait_sleeps_but_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that only looks and sleeps move on, so that a busy machine changes nothing."""
+    slept: list[float] = []
+    now = [0]
+
+    def look() -> int:
+        now[0] += 1_000
+        return now[0]
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += round(seconds * 1e9)
+
+    monkeypatch.setattr(time, "perf_counter_ns", look)
+    monkeypatch.setattr(time, "sleep", sleep)
+    WallClock().wait_until(20 * MS)
+    assert slept[0] == pytest.approx(0.0198, abs=1e-5)
+    assert len(slept) > 1
+    assert set(slept[1:]) == {0}
+    assert 20 * MS <= now[0] < 20 * MS + 2_000
+
+
+ARRIVALS = poisson(Mix(QUERIES, {"short": 2, "long": 1}), 100.0, 30.0, (1,))
+PLAN = plan_of(QUERIES, ARRIVALS, 30.0)
+BUDGETS = (5 * MS, 15 * MS)
+
+
+def part(served: list[Served], cpu_ns: int = 5, resident: int = 30) -> Part:
+    return Part(tuple(served), ((PLAN.picks[0], 9 * MS),), cpu_ns, 10, resident, 40, 0)
+
+
+def summary(*parts: Part, plan: Plan = PLAN) -> Trial:
+    classes = ARRIVALS.classes if plan is PLAN else ("all",) * len(plan.picks)
+    return summed(plan, classes, parts, budgets_ns=BUDGETS, confidence=0.95)
+
+
+@pytest.fixture
+def served() -> list[Served]:
+    return serve(PLAN, steady(4 * MS))
+
+
+def test_percentiles_are_those_of_the_response_times(served: list[Served]) -> None:
+    trial = summary(part(served))
+    times = [one.response_ns for one in served]
+    assert set(trial.percentiles) == {"p50", "p90", "p95", "p99"}
+    for name, found in trial.percentiles.items():
+        assert found.value == pytest.approx(np.percentile(times, float(name[1:])))
+        assert found.low <= found.value <= found.high
+    assert trial.overall.percentile(99) == pytest.approx(np.percentile(times, 99), rel=0.01)
+    assert trial.arrivals == len(served) == trial.overall.count
+    assert trial.rate == pytest.approx(100, rel=0.05)
+
+
+def test_shards_of_a_trial_are_the_trial(served: list[Served]) -> None:
+    whole, halves = summary(part(served)), summary(part(served[1::2]), part(served[::2]))
+    assert halves.percentiles == whole.percentiles
+    assert halves.within == whole.within
+    for name in ("short", "long"):
+        assert halves.response[name].encoded() == whole.response[name].encoded()
+        assert halves.service[name].encoded() == whole.service[name].encoded()
+
+
+def test_classes_are_kept_apart(served: list[Served]) -> None:
+    trial = summary(part(served))
+    assert set(trial.response) == {"short", "long"}
+    counts = {name: ARRIVALS.classes.count(name) for name in trial.response}
+    assert {name: of.count for name, of in trial.response.items()} == counts
+    assert {name: of.percentile(50) for name, of in trial.service.items()} == {
+        name: pytest.approx(4 * MS, rel=1e-3) for name in counts
+    }
+
+
+def test_cold_questions_stand_by_themselves(served: list[Served]) -> None:
+    rows = dict(zip(PLAN.picks, ARRIVALS.classes, strict=True))
+    first = PLAN.picks[0]
+    other = next(row for row in PLAN.picks if rows[row] != rows[first])
+    cold = Part(tuple(served), ((first, 9 * MS), (other, 7 * MS)), 5, 10, 30, 40, 0)
+    trial = summary(cold)
+    assert {name: of.count for name, of in trial.cold.items()} == {"short": 1, "long": 1}
+    assert trial.cold[rows[first]].percentile(50) == pytest.approx(9 * MS, rel=1e-3)
+
+
+def test_what_failed_is_no_time_and_within_no_budget(served: list[Served]) -> None:
+    bad = [
+        one._replace(status=Status.FAILED if at % 20 else Status.TIMED_OUT) if at % 10 == 0 else one
+        for at, one in enumerate(served)
+    ]
+    trial, good = summary(part(bad)), summary(part(served))
+    tenth = sum(at % 10 == 0 for at in range(len(served)))
+    assert trial.ends[Status.FAILED] + trial.ends[Status.TIMED_OUT] == tenth
+    assert trial.overall.count == len(served) - tenth
+    assert good.keeps(15 * MS, 95.0)
+    assert not trial.keeps(15 * MS, 95.0)
+    assert trial.within[15 * MS] < 0.9 + 0.001
+
+
+def test_what_was_never_asked_counts_too(served: list[Served]) -> None:
+    trial = summary(part(served[: len(served) // 2]))
+    assert trial.arrivals == len(ARRIVALS)
+    assert trial.ends[Status.NOT_ASKED] == len(ARRIVALS) - len(served) // 2
+    assert trial.within[15 * MS] < 0.51
+
+
+def test_a_budget_is_kept_by_a_share_of_the_arrivals(served: list[Served]) -> None:
+    trial = summary(part(served))
+    share = float(np.mean([one.response_ns <= 5 * MS for one in served]))
+    assert trial.within[5 * MS] == pytest.approx(share)
+    assert trial.keeps(5 * MS, 100 * share)
+    assert not trial.keeps(5 * MS, 100 * share + 0.1)
+
+
+def test_a_generator_that_is_late_says_so() -> None:
+    fine = summary(part(serve(PLAN, steady(4 * MS))))
+    late = summary(part(serve(PLAN, steady(4 * MS), late_ns=6 * MS)))
+    assert fine.lag_ns == 0
+    assert late.lag_ns == 6 * MS
+    assert not fine.lags(0.1)
+    assert late.lags(0.1)
+    assert not late.lags(0.9)
+
+
+def test_a_queue_is_no_lag() -> None:
+    trial = summary(part(serve(PLAN, steady(9 * MS))))
+    assert (trial.overall.percentile(99) or 0) > 30 * MS
+    assert not trial.lags(0.001)
+
+
+def test_costs_are_added_and_memory_is_the_largest(served: list[Served]) -> None:
+    trial = summary(part(served[::2], 5, 30), part(served[1::2], 6, 90))
+    assert (trial.cpu_ns, trial.opened_bytes, trial.resident_bytes, trial.peak_bytes) == (
+        11, 80, 90, 40,
+    )  # fmt: skip
+
+
+def test_a_trial_without_any_answer_has_no_percentile() -> None:
+    trial = summary(part([]))
+    assert trial.percentiles == {}
+    assert trial.rate == 0.0
+    assert not trial.keeps(15 * MS, 99.0)
+    assert not trial.lags(0.5)
+
+
+def test_a_closed_loop_is_summed_alike() -> None:
+    plan = plan_of(QUERIES, None, 1.0)
+    trial = summary(part(serve(plan, steady(10 * MS))), plan=plan)
+    assert trial.arrivals == 100
+    assert trial.rate == pytest.approx(S / (10 * MS))
+    assert trial.percentiles["p50"].value == 10 * MS
+
+
+QUERIES_WORKER_POOL = questions(20)
+ARRIVALS_WORKER_POOL = poisson(Mix(QUERIES_WORKER_POOL, {}), 300.0, 1.0, (1,))
+
+
+def plan(**changed: int) -> Plan:
+    return plan_of(
+        QUERIES_WORKER_POOL, ARRIVALS_WORKER_POOL, 1.0, **{"cold": 3, "warm": 2} | changed
+    )
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[Part, ...]:
+    return run_pool(Opens(), plan(), WorkerPool(2, 2))
+
+
+def test_each_arrival_is_served_once_by_someone(parts: tuple[Part, ...]) -> None:
+    assert len(parts) == 2
+    served = sorted(one for part in parts for one in part.served)
+    assert [one.arrival for one in served] == list(range(len(ARRIVALS_WORKER_POOL)))
+    assert unserved(plan(), parts) == 0
+    assert answered(parts) == tuple(served)
+    assert not any(one.stray for one in served)
+
+
+def test_all_workers_keep_to_one_start(parts: tuple[Part, ...]) -> None:
+    assert len({part.start_ns for part in parts}) == 1
+    start = parts[0].start_ns
+    for part in parts:
+        for one in part.served:
+            assert one.intended_ns == start + ARRIVALS_WORKER_POOL.offsets_ns[one.arrival]
+            assert one.intended_ns <= one.started_ns <= one.ended_ns
+
+
+def test_each_worker_has_its_cold_questions(parts: tuple[Part, ...]) -> None:
+    assert [len(part.cold) for part in parts] == [6, 6]
+    asked = Counter(row for part in parts for row, _ in part.cold)
+    first = [ARRIVALS_WORKER_POOL.picks[at * 5 + step] for at in range(4) for step in range(3)]
+    assert asked == Counter(first)
+
+
+def test_what_it_cost_is_counted(parts: tuple[Part, ...]) -> None:
+    for part in parts:
+        assert 0 < part.cpu_ns < 2_000_000_000
+        assert 0 < part.before_bytes <= part.resident_bytes <= part.peak_bytes
+
+
+def test_memory_is_that_of_the_arm() -> None:
+    (thin,) = run_pool(Opens(), plan(), WorkerPool(1, 1))
+    (fat,) = run_pool(Opens("fat"), plan(), WorkerPool(1, 1))
+    assert fat.resident_bytes - fat.before_bytes > 110_000_000
+    assert thin.resident_bytes - thin.before_bytes < 60_000_000
+    assert fat.peak_bytes > thin.peak_bytes + 50_000_000
+
+
+def test_an_arm_that_cannot_be_opened_is_named() -> None:
+    with pytest.raises(
+        InvalidArm, match=r"IndexNotReady: toy: no index here\. Run: harness stage index"
+    ):
+        run_pool(Opens("no index"), plan(), WorkerPool(2, 2))
+
+
+def test_a_worker_that_dies_is_not_waited_for() -> None:
+    with pytest.raises(InvalidArm, match="died with exit code 9"):
+        run_pool(Opens("killed"), plan(), WorkerPool(2, 1))
+
+
+def test_no_thread_is_left_behind() -> None:
+    before = threading.active_count()
+    run_pool(Opens(), plan(), WorkerPool(1, 1))
+    assert threading.active_count() == before
+
+
+def test_a_crew_of_a_closed_loop_asks_until_its_time_is_over() -> None:
+    closed = plan_of(QUERIES_WORKER_POOL, None, 0.2)
+    parts = run_pool(Opens(), closed, WorkerPool(1, 2))
+    served = answered(parts)
+    assert len(served) > len(QUERIES_WORKER_POOL)
+    assert {one.status for one in served} == {Status.ANSWERED}
+    assert unserved(closed, parts) == 0
+    assert WorkerPool(3, 4).workers == 12

@@ -1,0 +1,552 @@
+"""Attacks on a decision, and forged files: each is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from harness.core import digest
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.files import write_json
+from harness.core.gate import Cause, Outcome
+from harness.core.run import Run
+from harness.corpus import card, trec
+from harness.corpus.clusters import CLUSTERS
+from harness.corpus.runs import read_run, read_scores, write_run, write_scores
+from harness.pipeline import experiments
+from harness.pipeline import verify as stage
+from harness.pipeline.gate import check_decision
+from harness.pipeline.pins import pin
+from harness.pipeline.receipts import note_replayed, note_run
+from harness.pipeline.report import report
+from harness.pipeline.verify import verify, verify_exports, verify_pages
+from harness.trust.requery import Sample, requery
+from tests.make.forging import chain, forge, promoted, replace_in, restamp
+from tests.make.toy import ARMS, CANDIDATE, CONTROL, GATES, HEAD, NAME, QUERIES, RACED, STEP, Toy
+
+pytestmark = pytest.mark.slow
+HARD = HEAD + STEP + GATES.replace("floor = 0.6", "floor = 0.995") + RACED
+Attack = Callable[[Toy], object]
+PAGES = ("index.html", "explore.html", "report.md", "decision.json", "junit.xml")
+
+
+@pytest.fixture(scope="module")
+def decided(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Hold a candidate that misses one bound, and write the pages."""
+    made = measured.copied(tmp_path_factory.mktemp("attacked") / "project")
+    made.policy(HARD)
+    assert made.decide().outcome is Outcome.HOLD
+    out = made.root / "reports"
+    report({made.layout: made.project.subject(NAME)}, out, out / "receipt.json")
+    return made
+
+
+@pytest.fixture
+def held(decided: Toy, tmp_path: Path) -> Toy:
+    return decided.copied(tmp_path / "held")
+
+
+def swapped(run: Run) -> Run:
+    """Swap the first two hits of every query that has two."""
+    docs = run.docs.copy()
+    for at in run.offsets[:-1][run.lengths > 1]:
+        docs[at], docs[at + 1] = docs[at + 1], docs[at]
+    return replace(run, docs=docs)
+
+
+def edited_verdict(project: Toy) -> None:
+    forge(project.layout, promoted)
+
+
+def edited_run(project: Toy) -> None:
+    path = project.layout.run(CANDIDATE)
+    write_run(swapped(read_run(path)), path)
+    raced_again(project)
+    restamp(project.layout)
+
+
+def raced_again(project: Toy) -> None:
+    """Write into the receipt of the race, and into its times, the runs that are there now."""
+    layout = project.layout
+    receipt = json.loads(layout.race_receipt.read_text())
+    receipt["runs"] = {arm: digest.of_file(layout.run(arm)) for arm in receipt["runs"]}
+    write_json(layout.race_receipt, receipt)
+    times(project, receipt_sha256=digest.of_json(receipt))
+    for arm in ARMS:
+        noted = json.loads(layout.replayed(arm).read_text())
+        write_json(layout.replayed(arm), {**noted, "run": digest.of_file(layout.run(arm))})
+
+
+def stale_score(project: Toy) -> None:
+    """Replay the candidate, and keep scores and decision of the earlier run."""
+    layout = project.layout
+    run = swapped(read_run(layout.run(CANDIDATE)))
+    write_run(run, layout.run(CANDIDATE))
+    write_run(run, layout.again(CANDIDATE))
+    note_run(layout, CANDIDATE)
+    note_replayed(layout, CANDIDATE, datetime.now(UTC))
+    raced_again(project)
+    restamp(layout)
+
+
+def swapped_policy(project: Toy) -> None:
+    """Loosen a bound after the decision, and name the new file in the decision."""
+    project.policy(HARD.replace("margin = 0.1", "margin = 0.2"))
+    sha256 = digest.of_file(project.root / "policy" / "toy.toml")
+    forge(project.layout, lambda about: about["policy"].update(sha256=sha256))
+
+
+def trimmed_queries(project: Toy) -> None:
+    path = project.layout.data / "queries.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-5]))
+    restamp(project.layout)
+
+
+def trimmed_judgements(project: Toy) -> None:
+    path = project.layout.data / "qrels.trec"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-99]))
+    restamp(project.layout)
+
+
+def trim(project: Toy) -> str:
+    """Trim the judgements, write their digest wherever the data name it, and give it."""
+    trimmed_judgements(project)
+    data = project.layout.data
+    sha256 = card.of_qrels(trec.qrels(data / "qrels.trec"))
+    for path in (data / "manifest.json", data / "clusters.json"):
+        write_json(path, {**json.loads(path.read_text()), "qrels_sha256": sha256})
+    restamp(project.layout)
+    return sha256
+
+
+def trimmed_with_their_digests(project: Toy) -> None:
+    """Write the trimmed judgements into the manifest of the data and into the decision too."""
+    sha256 = trim(project)
+    forge(project.layout, lambda of: of["provenance"]["sha256"].update(qrels=sha256))
+
+
+def truncated_log(project: Toy) -> None:
+    path = project.layout.log
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+
+
+def shortened_log(project: Toy) -> None:
+    """Take an earlier look out, and number the decision and all lines anew."""
+    path = project.layout.log
+    lines = path.read_text().splitlines()[1:]
+    head, kept = experiments.FIRST, []
+    for number, line in enumerate(lines, start=1):
+        kept.append(json.dumps({**json.loads(line), "number": number, "previous": head}))
+        head = digest.of_bytes(kept[-1].encode())
+    path.write_text("".join(f"{line}\n" for line in kept))
+
+
+def older_decision(project: Toy) -> None:
+    """Put back what was decided on another run, with its receipt and its line."""
+    layout = project.layout
+    files = (layout.decision, layout.findings, layout.junit, layout.decision_receipt)
+    older = [path.read_bytes() for path in files]
+    stale_score(project)
+    project.judge_again()
+    project.decide(later_s=1)
+    for path, content in zip(files, older, strict=True):
+        path.write_bytes(content)
+    restamp(layout)
+
+
+def older_decision_as_new(project: Toy) -> None:
+    """Move when it was decided, so that it expires later."""
+
+    def edit(about: dict[str, dict[str, str]]) -> None:
+        of = about["provenance"]
+        for name in ("decided_at", "expires_at"):
+            later = datetime.fromisoformat(of[name]) + timedelta(minutes=-30)
+            of[name] = later.isoformat(timespec="seconds")
+
+    forge(project.layout, edit)
+
+
+def other_arm(project: Toy) -> None:
+    """Give the answers of one arm as those of another."""
+    layout = project.layout
+    for path in (layout.run, layout.again):
+        write_run(replace(read_run(path("hash-hybrid")), arm=CANDIDATE), path(CANDIDATE))
+    raced_again(project)
+    restamp(layout)
+
+
+def times(project: Toy, **facts: str) -> None:
+    """Write facts beside the times of the race."""
+    table = pq.read_table(project.layout.times)
+    about = {**(table.schema.metadata or {}), **{k.encode(): v.encode() for k, v in facts.items()}}
+    pq.write_table(table.replace_schema_metadata(about), project.layout.times)
+
+
+def other_machine(project: Toy) -> None:
+    times(project, machine="another one, 64 cores")
+    restamp(project.layout)
+
+
+def halved_times(project: Toy) -> None:
+    """Let the candidate be twice as fast."""
+    path = project.layout.times
+    table = pq.read_table(path)
+    at = table.schema.get_field_index("elapsed_ns")
+    mine = np.array(table["arm"].to_pylist()) == CANDIDATE
+    ns = table["elapsed_ns"].to_numpy() // np.where(mine, 2, 1)
+    pq.write_table(table.set_column(at, table.schema.field(at), [ns]), path)
+    restamp(project.layout)
+
+
+VERIFIED: dict[Attack, str] = {
+    edited_verdict: r"steps\.tantivy\.findings\.Overlap\.verdict: stored \"pass\", derived",
+    edited_run: r"per_query\.parquet: tantivy\.\S+\.q\d+: stored .*, derived",
+    stale_score: r"per_query\.parquet: tantivy\.\S+\.q\d+: stored .*, derived",
+    swapped_policy: r"decision\.json: .*findings\.Quality\.bound: stored .*, derived",
+    trimmed_queries: r"queries\.jsonl: ",
+    trimmed_judgements: r"qrels\.trec: is not what .*manifest\.json says",
+    trimmed_with_their_digests: r"(clusters\.json: is not what|per_query\.parquet: .*stored)",
+    truncated_log: r"log\.jsonl: ends with line 2, and .*decision\.json is line 3",
+    shortened_log: r"log\.jsonl: ends with line 2, and .*decision\.json is line 3",
+    older_decision: r"is from the future|decision\.json: .*stored .*, derived",
+    older_decision_as_new: r"decision\.json: was decided at .*, and line 3 of",
+    other_arm: r"tantivy\.parquet: holds answers of another engine than tantivy",
+    other_machine: r"findings\.Speed\.reason: .*derived .* on another one, 64 cores",
+    halved_times: r"decision\.json: .*stored .*, derived",
+}
+
+
+@pytest.mark.parametrize("attack", VERIFIED, ids=lambda one: one.__name__)
+def test_what_was_changed_is_named(held: Toy, attack: Attack) -> None:
+    attack(held)
+    with pytest.raises((EvidenceError, BadFile), match=VERIFIED[attack]):
+        verify(held.layout)
+
+
+def test_an_edited_run_with_all_that_follows_is_what_no_engine_shows(held: Toy) -> None:
+    stale_score(held)
+    held.judge_again()
+    held.decide(later_s=1)
+    verify(held.layout)
+    both = {arm: arm for arm in (CONTROL, CANDIDATE)}
+    with pytest.raises(EvidenceError, match="the engine shows"):
+        requery(held.layout, both, held.cache, Sample(QUERIES, 1))
+
+
+def test_a_query_set_trimmed_before_the_decision_is_not_as_pinned(held: Toy) -> None:
+    pin(held.layout, held.project.policy_file, at=datetime.now(UTC), by="me")
+    trim(held)
+    held.judge_again()
+    causes = {one.cause for one in held.decide(later_s=1).findings}
+    assert Cause.PINNED in causes
+
+
+def test_an_older_run_that_was_put_back_is_of_no_known_age(held: Toy) -> None:
+    path = held.layout.run(CANDIDATE)
+    older = path.read_bytes()
+    write_run(swapped(read_run(path)), path)
+    note_replayed(held.layout, CANDIDATE, datetime.now(UTC))
+    path.write_bytes(older)
+    restamp(held.layout)
+    with pytest.raises(EvidenceError, match="may be of any age"):
+        held.decide(later_s=1)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_an_edited_page_is_named(held: Toy, name: str) -> None:
+    path = held.root / "reports" / name
+    path.write_text(path.read_text().replace("HOLD", "PROMOTE") + "\n")
+    with pytest.raises(EvidenceError, match=f"{name}: is not what its evidence gives"):
+        verify_pages(held.root / "reports", held.layout)
+
+
+@pytest.mark.parametrize("name", ["scores.json", "queries.jsonl", "runs/tantivy.trec"])
+def test_an_edited_copy_for_other_tools_is_named(held: Toy, name: str) -> None:
+    layout, out = held.layout, held.root / "reports"
+    (out / "runs").mkdir()
+    for arm in ARMS:
+        (out / "runs" / f"{arm}.parquet").write_bytes(layout.run(arm).read_bytes())
+        (out / "runs" / f"{arm}.trec").write_text(trec.run_text(read_run(layout.run(arm))))
+    for of in (layout.scores, layout.per_query, layout.data / "queries.jsonl"):
+        (out / of.name).write_bytes(of.read_bytes())
+    verify_exports(out, layout)
+    replace_in(out / name, "0", "1")
+    with pytest.raises(EvidenceError, match=f"{name}: is not what"):
+        verify_exports(out, layout)
+
+
+@contextmanager
+def killed_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End the process of a writer before one of its renames."""
+    left, rename = [writes], Path.replace
+
+    def replacing(self: Path, target: Path) -> Path:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(Path, "replace", replacing)
+        yield
+
+
+def test_a_killed_writer_leaves_nothing_that_is_verified(
+    held: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each of its renames; what it leaves at the end is whole."""
+    refused = 0
+    for writes in range(9):
+        with killed_after(writes, monkeypatch):
+            held.decide(later_s=writes + 1)
+        with suppress(EvidenceError, BadFile):
+            verify(held.layout)
+            break
+        refused += 1
+    assert 3 <= refused < 9
+
+
+def test_two_writers_at_once_both_stand_in_the_log(held: Toy) -> None:
+    before = len(experiments.read(held.layout).lines)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda later: held.decide(later_s=later), (1, 2)))
+    assert len(experiments.read(held.layout).lines) == before + 2
+    verify(held.layout)
+
+
+def test_a_log_written_anew_with_its_chain_is_named_by_the_decision(held: Toy) -> None:
+    """The digest of the line before stands in the decision too."""
+    first, *rest = held.layout.log.read_text().splitlines()
+    edited = json.dumps({**json.loads(first), "policy": "another"})
+    held.layout.log.write_text("".join(f"{line}\n" for line in (edited, *rest)))
+    chain_from(held, 2)
+    with pytest.raises(EvidenceError, match=r"record\.(earlier|previous)\S*: stored .*, derived"):
+        verify(held.layout)
+
+
+def chain_from(project: Toy, number: int) -> None:
+    """Write the digests of a log anew from a line on."""
+    path = project.layout.log
+    kept = path.read_text().splitlines()
+    for at in range(number - 1, len(kept)):
+        head = digest.of_bytes(kept[at - 1].encode())
+        kept[at] = json.dumps({**json.loads(kept[at]), "previous": head}, separators=(",", ":"))
+    path.write_text("".join(f"{line}\n" for line in kept))
+    chain(project.layout, len(kept))
+
+
+def test_no_page_is_made_of_an_edited_decision(held: Toy) -> None:
+    forge(held.layout, promoted)
+    with pytest.raises(
+        EvidenceError, match=r"findings\.Overlap\.verdict: stored \"pass\", derived"
+    ):
+        check_decision(held.layout, held.project.subject(NAME), now=datetime.now(UTC))
+
+
+WIDE = GATES.replace("margin = 0.1", "margin = 0.2")
+HARD_FORGED = HEAD + STEP + WIDE.replace("floor = 0.6", "floor = 0.995") + RACED
+Spoil = Callable[[Toy], object]
+
+
+@pytest.fixture(scope="module")
+def decided_forged(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Decide by a bound that the candidate misses."""
+    made = measured.copied(tmp_path_factory.mktemp("forged") / "project")
+    made.policy(HARD_FORGED)
+    assert made.decide().outcome is Outcome.HOLD
+    return made
+
+
+@pytest.fixture
+def held_forged(decided_forged: Toy, tmp_path: Path) -> Toy:
+    return decided_forged.copied(tmp_path / "held")
+
+
+def finding(about: dict[str, Any], gate: str) -> dict[str, Any]:
+    """Give what a decision says of one gate, to be changed."""
+    (step,) = about["steps"]
+    found: dict[str, Any] = next(one for one in step["findings"] if one["gate"] == gate)
+    return found
+
+
+def test_what_was_decided_is_derived_again(held_forged: Toy) -> None:
+    said = {one.what: one.said for one in verify(held_forged.layout)}
+    assert said["derived again"].endswith("values by query, 6 findings")
+    stated = said["taken as stated"]
+    assert stated.startswith("what the engines answered, the race's raw times, when they were run")
+    assert "fts5 20" in stated
+    assert "--requery asks the engines again; a signature says who stands for it" in stated
+    assert said["counted twice"] == "492 values by ir-measures"
+    assert verify(held_forged.layout, deep=False)[-2].said == "nothing (--no-deep)"
+
+
+def scores(project: Toy) -> None:
+    """Raise what the candidate scored for one query, and decide by that."""
+    found = read_scores(project.layout.per_query, ["arm"])
+    old = found["tantivy",]["nDCG@10"]
+    found["tantivy",]["nDCG@10"] = replace(old, values=np.minimum(old.values + 0.01, 1.0))
+    write_scores(project.layout.per_query, ["arm"], found)
+    restamp(project.layout)
+    project.compare_again()
+    project.decide()
+
+
+def classes(project: Toy) -> None:
+    path = project.layout.classes
+    table = pq.read_table(path)
+    names = ["exact" for _ in table["class"].to_pylist()]
+    pq.write_table(table.set_column(3, "class", [names]), path)
+    restamp(project.layout)
+    project.decide()
+
+
+def means(project: Toy) -> None:
+    found = json.loads(project.layout.scores.read_text())
+    found["tantivy"]["RR@10"]["mean"] = 0.99
+    write_json(project.layout.scores, found)
+    restamp(project.layout)
+    project.decide()
+
+
+def judgements(project: Toy) -> None:
+    """Change a grade, and everything that names the judgements by digest."""
+    data = project.layout.data
+    replace_in(data / "qrels.trec", " d00 0", " d00 1")
+    restamp(project.layout)
+
+
+def documents(project: Toy) -> None:
+    """Change a document that no number rests on."""
+    replace_in(project.layout.data / "corpus.jsonl", '"title": "', '"title": "x')
+    restamp(project.layout)
+
+
+def clusters(project: Toy) -> None:
+    """Take two queries that are nothing alike for one."""
+    found = json.loads((project.layout.data / CLUSTERS).read_text())
+    found["near_duplicates"].append(["q01", "q02"])
+    write_json(project.layout.data / CLUSTERS, found)
+    restamp(project.layout)
+    project.compare_again()
+    project.decide()
+
+
+def hidden(project: Toy) -> None:
+    """Say of a near duplicate that an intent parts it, as if it were not so; and decide by that."""
+    path = project.layout.data / CLUSTERS
+    found = json.loads(path.read_text())
+    write_json(path, {**found, "parted": [*found["parted"], "q01"]})
+    restamp(project.layout)
+    project.decide()
+
+
+def independent(project: Toy) -> None:
+    """Say that no query is like another, so that intervals are narrower, and decide by that."""
+    path = project.layout.data / "clusters.json"
+    found = json.loads(path.read_text())
+    first, second, *_ = read_run(project.layout.run("fts5")).query_ids
+    write_json(path, {**found, "near_duplicates": [[first, second]]})
+    project.judge_again(timed=True)
+    project.decide()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (hidden, r"clusters\.json: is not what the queries give"),
+        (independent, r"clusters\.json: is not what the queries give"),
+        (scores, r"per_query\.parquet: tantivy\.nDCG@10\.q\d+: stored 0\.\d+, derived"),
+        (classes, r"classes\.parquet: fts5~\w+\.q\d+: stored \"exact\", derived \""),
+        (means, r"scores\.json: tantivy\.RR@10\.mean: stored 0\.99, derived 0\.\d+"),
+        (judgements, r"qrels\.trec: is not what .*manifest\.json says"),
+        (clusters, r"clusters\.json: is not what the queries give"),
+        (documents, r"corpus\.jsonl: is not what .*manifest\.json says"),
+    ],
+)
+def test_evidence_between_the_raw_and_the_decided_is_derived_again(
+    held_forged: Toy, spoil: Spoil, says: str
+) -> None:
+    spoil(held_forged)
+    with pytest.raises(EvidenceError, match=says):
+        verify(held_forged.layout)
+
+
+def ratio(about: dict[str, Any]) -> None:
+    about["latency"]["ratios"]["tantivy"]["p50"]["value"] *= 0.5
+
+
+def fast(about: dict[str, Any]) -> None:
+    finding(about, "Speed")["estimate"]["value"] *= 0.5
+
+
+def surer(about: dict[str, Any]) -> None:
+    about["provenance"]["settings"]["score"]["confidence"] = 0.9
+
+
+def dropped(about: dict[str, Any]) -> None:
+    (step,) = about["steps"]
+    step["findings"] = [one for one in step["findings"] if one["gate"] != "Overlap"]
+    step.update(verdict="pass", untimed_verdict="pass", outcome="promote", blocking=[])
+
+
+def budget(about: dict[str, Any]) -> None:
+    about["trust"]["alpha"]["allowed"] = 0.0001
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (ratio, r"latency\.ratios\.tantivy\.p50\.value: stored .*, derived"),
+        (fast, r"findings\.Speed\.estimate\.value: stored .*, derived"),
+        (surer, r"scores\.json: .*: stored .*, derived"),
+        (dropped, r"findings\.Order\.gate: stored \"Order\", derived \"Overlap\""),
+        (budget, r"trust\.alpha\.allowed: stored 0\.0001, derived 0\.25"),
+    ],
+)
+def test_any_value_of_the_decision_is_derived_again(
+    held_forged: Toy, edit: Callable[[dict[str, Any]], None], says: str
+) -> None:
+    forge(held_forged.layout, edit)
+    with pytest.raises(EvidenceError, match=says):
+        verify(held_forged.layout)
+
+
+def test_a_report_of_tests_that_says_otherwise_is_refused(held_forged: Toy) -> None:
+    replace_in(held_forged.layout.junit, "<failure", "<skipped")
+    restamp(held_forged.layout)
+    with pytest.raises(EvidenceError, match=r"junit\.xml: is not what the decision beside it"):
+        verify(held_forged.layout)
+
+
+def test_a_decision_that_does_not_state_its_settings_is_refused(held_forged: Toy) -> None:
+    forge(held_forged.layout, lambda about: about["provenance"]["settings"].pop("score"))
+    with pytest.raises(BadFile, match="does not state its settings"):
+        verify(held_forged.layout)
+
+
+@pytest.mark.parametrize("kind", ["corpus", "queries", "qrels"])
+def test_a_decision_on_other_data_is_refused(held_forged: Toy, kind: str) -> None:
+    forge(held_forged.layout, lambda about: about["provenance"]["sha256"].update({kind: "0" * 64}))
+    with pytest.raises(EvidenceError, match=rf"decision\.json: was made from other {kind}\."):
+        verify(held_forged.layout)
+
+
+def test_it_is_said_where_the_code_changed_since(
+    held_forged: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "code_sha256", lambda: digest.of_bytes(b"other code"))
+    said = {one.what: one.said for one in verify(held_forged.layout)}
+    assert said["code"] == "changed since; every value is still the same"
+    forge(held_forged.layout, promoted)
+    with pytest.raises(EvidenceError, match="The code changed since it was decided"):
+        verify(held_forged.layout)

@@ -1,0 +1,146 @@
+"""The log of experiments."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import BadFile, HarnessError
+from harness.core.names import Experiment, Kind
+from harness.pipeline import experiments, pins
+from harness.pipeline.experiments import (
+    FIRST,
+    inputs,
+    inventory_of,
+    keep,
+    race_settings,
+    read,
+    shared,
+    stock,
+)
+from harness.pipeline.layout import Layout
+from tests.make.toy import CANDIDATE, CONTROL, Toy
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_race_and_a_decision_are_a_line_each(project: Toy) -> None:
+    begun, race = read(project.layout).experiments
+    assert (begun.kind, begun.number, begun.previous) == ("race begun", 1, FIRST)
+    assert (race.kind, race.number, race.decision) == ("race", 2, None)
+    assert race.inputs.runs.keys() == {CONTROL, CANDIDATE}
+    project.decide()
+    log = read(project.layout)
+    *_, gate = log.experiments
+    assert (gate.kind, gate.number) == ("gate", 3)
+    assert gate.previous == log.until(3).head
+    assert gate.inputs.times == race.inputs.times
+    (said,) = json.loads(project.layout.decision.read_text())["summary"]["steps"]
+    assert [(one.step, one.outcome) for one in gate.steps] == [("tantivy", said["outcome"])]
+    assert gate.inputs.seeds == {"policy": 5, "race": 5}
+
+
+def test_what_was_judged_on_is_kept_once(project: Toy) -> None:
+    project.decide()
+    project.decide(later_s=1)
+    log = read(project.layout)
+    assert len(list(project.layout.experiments.glob("inventory-*.json"))) == 1
+    assert inventory_of(project.layout, log.experiments[-1]) == stock(project.layout)
+    kept = next(project.layout.experiments.glob("inventory-*.json"))
+    kept.write_text(kept.read_text().replace('"q00":"', '"q0x":"', 1))
+    assert inventory_of(project.layout, log.experiments[-1]) is None
+    kept.write_text("{")
+    with pytest.raises(BadFile, match="not an inventory"):
+        inventory_of(project.layout, log.experiments[-1])
+
+
+def test_judging_by_another_policy_is_noted_and_leaves_no_decision(project: Toy) -> None:
+    decisions = (project.decide(),)
+    file = project.project.policy_file
+    with experiments.writing(project.layout):
+        policy = project.project.policy()
+        pins.note_judged(project.layout, policy, file, decisions, datetime.now(UTC), decided=False)
+    *_, gate, other = read(project.layout).experiments
+    assert (other.kind, other.decision) == ("decide", None)
+    assert other.steps == gate.steps
+
+
+def test_no_race_has_no_settings(project: Toy) -> None:
+    assert race_settings(project.layout)["processes"] == 3
+    project.layout.race_receipt.write_text("[")
+    with pytest.raises(BadFile, match="not a receipt of a race"):
+        race_settings(project.layout)
+    project.layout.race_receipt.unlink()
+    assert race_settings(project.layout) == {}
+    found = inputs(project.layout, [CONTROL], stock(project.layout), policy=None, seeds={})
+    assert (found.times, found.seeds) == (None, {})
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"format": 2}'])
+def test_a_line_that_is_none_is_named(project: Toy, text: str) -> None:
+    path = project.layout.log
+    path.write_text(path.read_text() + text + "\n")
+    with pytest.raises(BadFile, match=r"log\.jsonl:3: "):
+        read(project.layout)
+
+
+def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None:
+    kept = tmp_path / "kept" / "toy.jsonl"
+    project.decide()
+    layout = replace(project.layout, kept_log=kept)
+    assert keep(layout, kept) == 3
+    path = layout.log
+    path.unlink()
+    assert len(read(layout).lines) == 3
+    experiments.add(
+        layout, "race", read(layout).experiments[0].at, inputs=read(layout).experiments[0].inputs,
+        inventory=stock(layout),
+    )  # fmt: skip
+    assert [one.number for one in read(layout).experiments] == [1, 2, 3, 4]
+    assert keep(layout, kept) == 4
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    with pytest.raises(BadFile, match=r"has 1 experiments, and .* kept 4, of which"):
+        read(layout)
+    with pytest.raises(BadFile, match="kept 4"):
+        keep(project.layout, kept)
+
+
+def add(layout: Layout, first: Experiment, kind: Kind = "race") -> None:
+    """Add a race to the log, as a run into a folder of its own does."""
+    with experiments.writing(layout):
+        experiments.add(layout, kind, first.at, inputs=first.inputs, inventory=stock(layout))
+
+
+def test_runs_into_fresh_folders_go_on_with_the_log_of_the_data(
+    project: Toy, tmp_path: Path
+) -> None:
+    first, log = read(project.layout).experiments[0], tmp_path / "toy.looks.jsonl"
+    one, two, three = (
+        shared(replace(project.layout, today=tmp_path / name), log) for name in ("1", "2", "3")
+    )
+    for layout, lines in ((one, 1), (two, 2), (one, 3)):
+        add(layout, first)
+        assert len(read(layout).lines) == lines
+    assert log.read_text() == one.log.read_text()
+    assert len(read(two).lines) == 2, "what a run has is what its decision was made with"
+    log.unlink()
+    add(one, first)
+    assert len(log.read_text().splitlines()) == 4
+    log.unlink()
+    add(three, first, "load")
+    with pytest.raises(BadFile, match=r"does not go on from .*toy\.looks\.jsonl"):
+        add(two, first)
+
+
+def test_what_cannot_be_logged_is_not_judged(project: Toy) -> None:
+    (project.layout.log).unlink()
+    for path in project.layout.experiments.iterdir():
+        path.unlink()
+    project.layout.experiments.rmdir()
+    project.layout.experiments.write_text("a file")
+    with pytest.raises(HarnessError, match="what is not logged is not judged"):
+        project.decide()

@@ -1,0 +1,240 @@
+"""The stage regress: a candidate against a baseline."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.gate import Verdict
+from harness.corpus.runs import read_run, write_run
+from harness.pipeline.layout import Layout
+from harness.pipeline.receipts import note_replayed, note_run
+from harness.pipeline.regress import CACHE, TIMED, Regression, of_folder, of_revision, regress
+from harness.policy.load import load_policy
+from tests.make.toy import HEAD, NAME, STEP, Toy
+from tests.source import ROOT
+
+pytestmark = pytest.mark.slow
+LOST = 16
+GATES = """
+[[step.gate]]
+name = "Answers"
+rule = "failure_rate"
+max_share = 0.15
+
+[[step.gate]]
+name = "Quality"
+rule = "non_inferior"
+measure = "nDCG@10"
+margin = 0.15
+min_queries = 20
+"""
+
+
+@pytest.fixture(scope="module")
+def then(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Keep the release before, as it was measured and decided."""
+    made = measured.copied(tmp_path_factory.mktemp("then") / "project")
+    made.decide()
+    return made
+
+
+def judged(now: Toy, before: Layout, arms: tuple[str, ...] = ()) -> Regression:
+    (now.root / "policy" / "regress.toml").write_text(HEAD + STEP + GATES)
+    policy = load_policy(now.root / "policy" / "regress.toml")
+    return regress(now.layout, before, policy, now.params.compare, arms=arms)
+
+
+def spoil(project: Toy, arm: str, lost: int) -> None:
+    """Let an arm find nothing for its first queries."""
+    for path in (project.layout.run(arm), project.layout.again(arm)):
+        run = read_run(path)
+        rows = [row._replace(hits=()) if at < lost else row for at, row in enumerate(run.rows())]
+        write_run(type(run).of(run.arm, rows), path)
+    note_run(project.layout, arm)
+    note_replayed(project.layout, arm, datetime.now(UTC))
+    project.judge_again()
+
+
+def test_nothing_changed_is_no_worse_hit_for_hit(then: Toy, project: Toy) -> None:
+    regression = judged(project, then.layout)
+    assert {one.verdict for one in regression.decisions} == {Verdict.PASS}
+    assert regression.same == {"fts5", "tantivy", "hash-hybrid"}
+    assert (regression.worse, regression.gone, regression.new, regression.verdicts) == (
+        (),
+        (),
+        (),
+        (),
+    )
+    assert {row.difference.value for row in regression.moved} == {0.0}
+
+
+def test_an_arm_that_lost_answers_fails_and_its_queries_are_named(then: Toy, project: Toy) -> None:
+    spoil(project, "tantivy", LOST)
+    project.untimed()
+    project.decide()
+    regression = judged(project, then.layout)
+    verdicts = {one.step: one.verdict for one in regression.decisions}
+    assert verdicts == {
+        "fts5": Verdict.PASS, "tantivy": Verdict.FAIL, "hash-hybrid": Verdict.PASS,
+    }  # fmt: skip
+    assert regression.same == {"fts5", "hash-hybrid"}
+    assert {one.query_id for one in regression.worse} == {f"q{n:02}" for n in range(LOST)}
+    assert {one.arm for one in regression.worse} == {"tantivy"}
+    assert all(one.now == 0 < one.then for one in regression.worse)
+    losses = [one.now - one.then for one in regression.worse]
+    assert losses == sorted(losses)
+    (row,) = [m for m in regression.moved if (m.arm, m.measure) == ("tantivy", "nDCG@10")]
+    assert row.difference.high < -0.02
+    assert row.now - row.then == pytest.approx(row.difference.value)
+    (moved,) = regression.verdicts
+    assert (moved.step, moved.then) == ("tantivy", "pass")
+    assert moved.now != "pass"
+
+
+def test_a_gain_passes(then: Toy, project: Toy) -> None:
+    worse = then.copied(project.root.parent / "worse")
+    spoil(worse, "tantivy", 6)
+    regression = judged(project, worse.layout)
+    assert {one.verdict for one in regression.decisions} == {Verdict.PASS}
+    assert regression.worse == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [("corpus", "documents"), ("queries", "queries"), ("qrels", "judgements")],
+)
+def test_evidence_on_other_data_is_refused(then: Toy, project: Toy, key: str, what: str) -> None:
+    path = project.layout.data / "manifest.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({**about, f"{key}_sha256": "0" * 64}))
+    with pytest.raises(EvidenceError, match=f"has other {what}"):
+        judged(project, then.layout)
+
+
+def test_arms_are_chosen_and_those_of_one_release_named(then: Toy, project: Toy) -> None:
+    assert [one.step for one in judged(project, then.layout, ("tantivy",)).decisions] == ["tantivy"]
+    with pytest.raises(EvidenceError, match="dense was measured in both"):
+        judged(project, then.layout, ("dense",))
+
+
+def test_a_file_of_the_baseline_that_was_changed_is_refused(then: Toy, project: Toy) -> None:
+    copy = then.copied(project.root.parent / "changed")
+    path = copy.layout.run("fts5")
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(EvidenceError, match=r"fts5\.parquet: was changed"):
+        judged(project, copy.layout)
+
+
+def test_a_policy_of_steps_is_no_template(then: Toy, project: Toy) -> None:
+    policy = load_policy(ROOT / "policy" / "mail.toml")
+    with pytest.raises(EvidenceError, match="name one with one step"):
+        regress(project.layout, then.layout, policy, project.params.compare, arms=())
+    assert len(load_policy(ROOT / "policy" / "regress.toml").steps) == 1
+
+
+def test_a_folder_may_be_a_project_its_build_or_what_a_run_left(then: Toy, tmp_path: Path) -> None:
+    for folder in (then.root, then.root / "build"):
+        assert of_folder(folder, NAME).data == then.layout.data
+    (tmp_path / "work").symlink_to(then.root)
+    assert of_folder(tmp_path, NAME).per_query.is_file()
+    with pytest.raises(BadFile, match="holds no evidence of toy"):
+        of_folder(tmp_path / "work" / "policy", NAME)
+
+
+def git(root: Path, *words: str) -> None:
+    who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True)
+
+
+@pytest.fixture
+def recorded(then: Toy, tmp_path: Path) -> Toy:
+    """Record the release before in a ``dvc.lock`` that is committed, its files in the cache."""
+    made = then.copied(tmp_path / "recorded")
+
+    def cached(data: bytes, mark: str = "") -> str:
+        md5 = hashlib.md5(data, usedforsecurity=False).hexdigest() + mark
+        to = made.root / CACHE / md5[:2] / md5[2:]
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(data)
+        return md5
+
+    outs = [{"path": f"build/{NAME}/{name}", "md5": "0" * 32} for name in TIMED]
+    for entry in sorted(made.layout.root.iterdir()):
+        name = entry.relative_to(made.root).as_posix()
+        if entry.name in TIMED:
+            continue
+        if entry.is_file():
+            outs.append({"path": name, "md5": cached(entry.read_bytes())})
+            continue
+        rows = [
+            {"md5": cached(file.read_bytes()), "relpath": file.relative_to(entry).as_posix()}
+            for file in sorted(entry.rglob("*"))
+            if file.is_file()
+        ]
+        outs.append({"path": name, "md5": cached(json.dumps(rows).encode(), ".dir")})
+    lock = made.root / "dvc.lock"
+    lock.write_text(yaml.safe_dump({"stages": {"all": {"outs": outs}}}))
+    git(made.root, "init", "-q")
+    git(made.root, "add", "dvc.lock")
+    git(made.root, "commit", "-q", "-m", "a release")
+    git(made.root, "tag", "v1")
+    lock.write_text("stages: [")
+    git(made.root, "commit", "-q", "-a", "-m", "spoilt")
+    return made
+
+
+def test_a_revision_comes_out_of_the_cache(recorded: Toy, then: Toy, tmp_path: Path) -> None:
+    before = of_revision(recorded.root, "v1", NAME, tmp_path / "brought")
+    regression = judged(recorded, before)
+    assert {one.verdict for one in regression.decisions} == {Verdict.PASS}
+    assert before.run("fts5").read_bytes() == then.layout.run("fts5").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("revision", "dataset", "says"),
+    [
+        ("v2", NAME, "no such revision"),
+        ("--all", NAME, "Name a revision"),
+        ("v1", "other", "records nothing of other"),
+        ("HEAD", NAME, "is not what DVC writes"),
+    ],
+)
+def test_a_revision_that_cannot_be_had_is_refused(
+    recorded: Toy, tmp_path: Path, revision: str, dataset: str, says: str
+) -> None:
+    with pytest.raises((EvidenceError, BadFile), match=says):
+        of_revision(recorded.root, revision, dataset, tmp_path / "brought")
+
+
+def test_a_cache_with_a_hole_or_a_lie_is_refused(recorded: Toy, tmp_path: Path) -> None:
+    data = recorded.layout.run("fts5").read_bytes()
+    md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    kept = recorded.root / CACHE / md5[:2] / md5[2:]
+    kept.write_bytes(data + b"x")
+    with pytest.raises(EvidenceError, match="is not what its name says"):
+        of_revision(recorded.root, "v1", NAME, tmp_path / "a")
+    kept.unlink()
+    with pytest.raises(EvidenceError, match=r"parquet of v1 is not in .*dvc fetch"):
+        of_revision(recorded.root, "v1", NAME, tmp_path / "b")
+
+
+def test_runs_of_two_policies_are_not_mixed_up(then: Toy, project: Toy) -> None:
+    """A bound that is moved moves the verdict: the one given decides."""
+    spoil(project, "tantivy", 1)
+    path = project.root / "policy" / "regress.toml"
+    verdicts = []
+    for margin in ("0.5", "0.001"):
+        path.write_text((HEAD + STEP + GATES).replace("margin = 0.15", f"margin = {margin}"))
+        policy, params = load_policy(path), project.params.compare
+        found = regress(project.layout, then.layout, policy, params, arms=("tantivy",))
+        verdicts.append(found.decisions[0].verdict)
+    assert verdicts[0] is Verdict.PASS
+    assert verdicts[1] is not Verdict.PASS

@@ -1,0 +1,467 @@
+"""The stage replay: answers, tallies and whose fault a failure is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.core.engine import Answer, Hit, Manifest
+from harness.core.errors import EvidenceError, IndexNotReady, InvalidArm, UnknownName
+from harness.core.printable import many
+from harness.core.records import Query, Scalar
+from harness.core.run import Row, Run, Status
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.pipeline import receipts
+from harness.pipeline import replay as replay_ahead
+from harness.pipeline.index import index, note_files
+from harness.pipeline.layout import MADE_WITH
+from harness.pipeline.receipts import read_manifest
+from harness.pipeline.replay import Tally, check_served, check_turns, remarks, replay
+from harness.replay import drive
+from harness.replay.machine import Advance
+from harness_engines import registry
+from harness_engines.stacks.agent_mail import arm as mail
+from harness_engines.stacks.text.fts5 import FILE, Fts5Searcher
+from tests.make.arms import Table, hits
+from tests.make.damage import cut, flip, run_sql
+from tests.make.toy import ARMS, NOTHING, Toy
+
+
+def again(project: Toy, arm: str = "fts5") -> None:
+    replay(project.layout, arm, project.cache, project.params.replay)
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_run_has_a_row_for_each_query_in_their_order(measured: Toy, arm: str) -> None:
+    asked = tuple(query.query_id for query in Prepared.open(measured.layout.data).queries())
+    for path in (measured.layout.run(arm), measured.layout.again(arm)):
+        run = read_run(path)
+        assert run.query_ids == asked
+        assert run.count(Status.ANSWERED) == len(asked)
+        assert set(run.served_by) == {read_manifest(measured.layout, arm).fingerprint}
+        assert run.lengths.max() <= measured.params.replay.k
+
+
+def test_nothing_found_is_an_answer(measured: Toy) -> None:
+    run = read_run(measured.layout.run("fts5"))
+    assert run.ranking(NOTHING) == ()
+    assert run.status[run.positions[NOTHING]] == Status.ANSWERED
+
+
+def test_no_part_is_left_behind(measured: Toy) -> None:
+    assert not any(measured.layout.parts(arm).exists() for arm in ARMS)
+
+
+def test_a_replay_without_an_index_says_how_to_build_one(project: Toy) -> None:
+    project.layout.manifest("fts5").unlink()
+    with pytest.raises(
+        IndexNotReady, match=r"has no index\. Run: harness stage index --dataset toy --ar"
+    ):
+        again(project)
+
+
+def test_an_index_that_was_deleted_is_named(project: Toy) -> None:
+    shutil.rmtree(project.layout.index("fts5"))
+    with pytest.raises(IndexNotReady, match="no index here"):
+        again(project)
+
+
+def test_a_dropped_table_is_no_run(project: Toy) -> None:
+    before = project.layout.run("fts5").read_bytes()
+    with closing(sqlite3.connect(project.layout.index("fts5") / FILE)) as db, db:
+        db.execute("DROP TABLE search")
+    with pytest.raises(IndexNotReady, match=r"fts5\.db: was changed since"):
+        again(project)
+    note_files(project.layout.index("fts5"))
+    with pytest.raises(IndexNotReady, match=r"fts5\.db: no such table"):
+        again(project)
+    assert project.layout.run("fts5").read_bytes() == before
+
+
+def test_an_index_of_other_settings_than_the_manifest_is_refused(project: Toy) -> None:
+    built = project.layout.index("fts5")
+    noted = (built / MADE_WITH).read_bytes()
+    index(project.layout, "fts5-porter", project.cache)
+    shutil.rmtree(built)
+    shutil.copytree(project.layout.index("fts5-porter"), built)
+    (built / MADE_WITH).write_bytes(noted)
+    with pytest.raises(IndexNotReady):
+        again(project)
+
+
+def test_a_manifest_of_another_index_is_refused(project: Toy) -> None:
+    path = project.layout.manifest("fts5")
+    path.write_text(path.read_text().replace("sqlite-fts5", "sqlite-fts4"))
+    with pytest.raises(
+        IndexNotReady, match=r"is not the index that .*manifests/fts5\.json describes"
+    ):
+        again(project)
+
+
+def test_an_index_of_other_documents_is_refused(project: Toy) -> None:
+    path = project.layout.data / "manifest.json"
+    sha = Prepared.open(project.layout.data).manifest.corpus_sha256
+    path.write_text(path.read_text().replace(sha, "0" * 64))
+    with pytest.raises(IndexNotReady, match="built of other documents than those in"):
+        again(project)
+
+
+def test_an_arm_that_answers_nothing_is_invalid(
+    project: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> Answer:
+        raise ValueError("broken pipe")
+
+    monkeypatch.setattr(Fts5Searcher, "search", fails)
+    with pytest.raises(InvalidArm, match=r"not one of 41 queries was answered; .* broken pipe"):
+        again(project)
+
+
+def test_a_killed_replay_goes_on_where_it_was(
+    project: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = project.layout.run("fts5").read_bytes()
+    asked: list[str] = []
+    honest = Fts5Searcher.search
+
+    def killed(searcher: Fts5Searcher, text: str, k: int) -> Answer:
+        asked.append(text)
+        if len(asked) == 25:
+            raise KeyboardInterrupt
+        return honest(searcher, text, k)
+
+    monkeypatch.setattr(drive, "PART", 10)
+    monkeypatch.setattr(Fts5Searcher, "search", killed)
+    with pytest.raises(KeyboardInterrupt):
+        again(project)
+    assert project.layout.run("fts5").read_bytes() == before
+    seed = str(project.params.replay.seed)
+    assert len(list((project.layout.parts("fts5") / seed).iterdir())) == 2
+    again(project)
+    assert len(asked) == 25 + (41 - 20) + 41
+    assert project.layout.run("fts5").read_bytes() == before
+
+
+def test_the_run_of_another_index_is_not_resumed(
+    project: Toy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    params = project.params.replay
+    own = tmp_path / "fts5.toml"
+    own.write_text('summary = "x"\nstack = "fts5"\n[settings]\ntokenize = "unicode61"\n')
+    with own.open("a") as out:
+        out.write('title_weight = 2.0\ntext_weight = 1.0\njoined = "both"\n')
+    index(project.layout, str(own), project.cache)
+    replay(project.layout, str(own), project.cache, params, keep_parts=True)
+    own.write_text(own.read_text().replace("title_weight = 2.0", "title_weight = 50.0"))
+    index(project.layout, str(own), project.cache)
+    asked: list[str] = []
+    honest = Fts5Searcher.search
+
+    def counted(searcher: Fts5Searcher, text: str, k: int) -> Answer:
+        asked.append(text)
+        return honest(searcher, text, k)
+
+    monkeypatch.setattr(Fts5Searcher, "search", counted)
+    replay(project.layout, str(own), project.cache, params)
+    assert len(asked) == 2 * 41
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Count what this process asks; any replay is worth a second one, on any machine."""
+    honest = Fts5Searcher.search
+    texts: list[str] = []
+
+    def noting(searcher: Fts5Searcher, text: str, k: int) -> Answer:
+        texts.append(text)
+        return honest(searcher, text, k)
+
+    monkeypatch.setattr(Fts5Searcher, "search", noting)
+    monkeypatch.setattr(replay_ahead, "WORTH", 1)
+    monkeypatch.setattr(replay_ahead, "usable_cores", lambda: 2)
+    return texts
+
+
+def replayed(project: Toy) -> tuple[bytes, bytes]:
+    replay_ahead.replay(project.layout, "fts5", project.cache, project.params.replay)
+    again = project.layout.again("fts5").read_bytes()
+    return project.layout.run("fts5").read_bytes(), again
+
+
+@pytest.mark.slow
+def test_this_process_asks_each_query_once_and_the_runs_are_the_same(
+    project: Toy, asked: list[str]
+) -> None:
+    before = project.layout.run("fts5").read_bytes(), project.layout.again("fts5").read_bytes()
+    assert replayed(project) == before
+    assert len(asked) == len(set(asked))
+
+
+class Dies:
+    """The work of a process that ends before it did anything."""
+
+    def __call__(self, _: Advance) -> None:
+        os._exit(3)
+
+
+@pytest.mark.slow
+def test_what_the_other_process_did_not_do_is_done_here(
+    project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = project.layout.run("fts5").read_bytes(), project.layout.again("fts5").read_bytes()
+    monkeypatch.setattr(replay_ahead, "partial", lambda *_: Dies())
+    assert replayed(project) == before
+    assert len(asked) == 2 * len(set(asked))
+
+
+@pytest.mark.slow
+def test_an_arm_that_answers_nothing_is_waited_for_by_nobody(
+    project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Answer:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Fts5Searcher, "search", broken)
+    with pytest.raises(InvalidArm, match="not one of"):
+        replayed(project)
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    ("stack", "shared"),
+    [
+        ("fts5", True),
+        ("mail", True),
+        ("http", False),
+        ("postgres", False),
+        ("typesense", False),
+        ("remote/mcp", False),
+    ],
+)
+def test_an_index_that_a_server_holds_is_asked_by_one_process(stack: str, *, shared: bool) -> None:
+    assert stack in registry.known_stacks()
+    assert registry.is_shared(stack) is shared
+
+
+def test_code_that_a_user_brought_is_asked_by_one_process(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def engine(settings, cache): return object()\n")
+    (tmp_path / "own.toml").write_text('summary = "Own."\nstack = "own.py"\n')
+    assert not registry.load(str(tmp_path / "own.toml"), tmp_path).shared
+
+
+def test_a_sample_is_asked_twice_and_compared_with_itself(
+    project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (replay_ahead, receipts):
+        monkeypatch.setattr(module, "SAMPLE", 3)
+    monkeypatch.setattr(replay_ahead, "WORTH", 1_000)
+    params = project.params.replay.asking_twice("sample")
+    first = replay_ahead.replay(project.layout, "fts5", project.cache, params)
+    assert len(asked) == len(first) + 3
+    shown, again = receipts.read_twice(project.layout, "fts5")
+    drawn = read_run(project.layout.again("fts5")).query_ids
+    assert len(drawn) == 3
+    assert shown.query_ids == again.query_ids == drawn
+    assert shown.shown_sha256 == again.shown_sha256
+    assert [shown.ranking(q) for q in drawn] == [first.ranking(q) for q in drawn]
+    monkeypatch.setattr(receipts, "SAMPLE", 4)
+    with pytest.raises(EvidenceError, match=r"has 3 queries of \d+, and a sample has 4\. Run: har"):
+        receipts.read_twice(project.layout, "fts5")
+
+
+def test_another_way_of_asking_twice_is_refused(project: Toy) -> None:
+    with pytest.raises(UnknownName, match="way of --aa"):
+        project.params.replay.asking_twice("half")
+
+
+ARM = """\
+summary = "Message search in a test"
+stack = "mail"
+[settings]
+mode = "{mode}"
+search_engine = "{switch}"
+subject_weight = 2
+identifiers_weight = 4
+embedder = "hash"
+max_tokens = 64
+"""
+Damage = Callable[[Path], object]
+
+
+def a_segment(index_folder: Path) -> Path:
+    return next((index_folder / mail.TANTIVY / "index").glob("*.term"))
+
+
+DAMAGE: dict[str, tuple[str, str, Damage, str]] = {
+    "tantivy-gone": (
+        "lexical",
+        "tantivy",
+        lambda at: shutil.rmtree(at / mail.TANTIVY),
+        "no index here.*answered by fts5",
+    ),
+    "tantivy-flipped": (
+        "lexical",
+        "",
+        lambda at: flip(a_segment(at), 20),
+        "its bytes were altered.*answered by fts5",
+    ),
+    "tantivy-flipped-below-hybrid": (
+        "hybrid",
+        "",
+        lambda at: flip(a_segment(at), 20),
+        "hybrid: tantivy: .*its bytes were altered.*answered by fts5",
+    ),
+    "vectors-cut": (
+        "hybrid",
+        "",
+        lambda at: cut(at / mail.VECTORS),
+        "vectors.amvi: it has .* bytes.*answered by tantivy",
+    ),
+    "vectors-flipped": (
+        "semantic",
+        "",
+        lambda at: flip(at / mail.VECTORS),
+        "its CRC-32 is .*answered by tantivy",
+    ),
+    "fts5-dropped": (
+        "lexical",
+        "fts5",
+        lambda at: run_sql(at / mail.STORE, "DROP TABLE messages_fts"),
+        "no such table: messages_fts.*answered by like",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damaged", DAMAGE)
+def test_an_arm_whose_index_was_damaged_is_invalid_and_has_no_run(
+    project: Toy, damaged: str
+) -> None:
+    mode, switch, spoil, why = DAMAGE[damaged]
+    own = project.root / "own.toml"
+    own.write_text(ARM.format(mode=mode, switch=switch))
+    params = project.params.replay
+    index(project.layout, str(own), project.cache)
+    replay(project.layout, str(own), project.cache, params)
+    run = project.layout.run("own")
+    run.unlink()
+    spoil(project.layout.index("own"))
+    note_files(project.layout.index("own"))
+    with pytest.raises(InvalidArm, match=f"own: 41 of 41 answers were served .*{why}"):
+        replay(project.layout, str(own), project.cache, params)
+    assert not run.exists()
+
+
+def test_a_store_that_is_broken_is_not_opened(project: Toy) -> None:
+    own = project.root / "own.toml"
+    own.write_text(ARM.format(mode="lexical", switch="tantivy"))
+    index(project.layout, str(own), project.cache)
+    run_sql(project.layout.index("own") / mail.STORE, "DROP TABLE messages")
+    note_files(project.layout.index("own"))
+    with pytest.raises(IndexNotReady, match="no such table"):
+        replay(project.layout, str(own), project.cache, project.params.replay)
+
+
+QUERIES = [Query("q1", "one"), Query("q2", "two")]
+
+
+def run_of(*rows: Row) -> Run:
+    return Run.of("arm", rows)
+
+
+def test_one_answer_of_another_engine_is_enough_and_the_arm_says_why() -> None:
+    table = Table(answers={"two": lambda: Answer(hits("d"), "somebody else", "the disk is full")})
+    own = table.manifest.fingerprint
+    answered = Row("q1", Status.ANSWERED, hits("d"), own)
+    check_served(run_of(answered, Row("q2", Status.FAILED, error="x")), table, QUERIES)
+    strange = Row("q2", Status.ANSWERED, hits("d"), "somebody else")
+    with pytest.raises(InvalidArm, match=r"1 of 2 .* of q2, by somebody els: the disk is full"):
+        check_served(run_of(answered, strange), table, QUERIES)
+
+
+def test_an_arm_that_answers_itself_when_asked_again_was_late_perhaps() -> None:
+    table = Table(answers={"two": lambda: Answer(hits("d"), "own")})
+    strange = Row("q2", Status.ANSWERED, hits("d"), "somebody else")
+    said = "queried once more it gives no reason; on a busy machine a time limit may have passed"
+    with pytest.raises(InvalidArm, match=said):
+        check_served(run_of(strange), table, QUERIES)
+
+
+def test_an_arm_that_breaks_when_asked_why_is_quoted() -> None:
+    def broken() -> Answer:
+        raise ValueError("broken pipe")
+
+    table = Table(answers={"one": broken})
+    with pytest.raises(InvalidArm, match=r"by an unknown one: ValueError: broken pipe"):
+        check_served(run_of(Row("q1", Status.ANSWERED)), table, QUERIES)
+
+
+MANIFEST = Manifest("toy", "1", 1, "c", "s")
+
+
+class Searcher:
+    """Answers with what it was asked."""
+
+    manifest = MANIFEST
+
+    def search(self, text: str, k: int) -> Answer:
+        return Answer((Hit(text, 1.0, float(k)),), "me")
+
+
+def test_a_tally_answers_as_its_searcher() -> None:
+    tally = Tally(Searcher())
+    assert tally.manifest == MANIFEST
+    assert tally.search("x", 7) == Searcher().search("x", 7)
+    assert tally.asked == 1
+
+
+class Filtering(Searcher):
+    """Answers with its filter too."""
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        return Answer((Hit(f"{text} {params['level']}", 1.0, float(k)),), "me")
+
+
+def test_a_tally_hands_filters_on_to_who_takes_them() -> None:
+    deaf, filtering = Tally(Searcher()), Tally(Filtering())
+    asked = {"level": "high"}
+    assert filtering.search_with("x", 7, asked) == Filtering().search_with("x", 7, asked)
+    assert deaf.search_with("x", 7, asked) == Searcher().search("x", 7)
+    assert (deaf.asked, filtering.asked) == (1, 1)
+
+
+@pytest.mark.parametrize("asked", [1, 3])
+def test_more_or_fewer_questions_than_turns_are_named(asked: int) -> None:
+    fair, unfair = Tally(Searcher()), Tally(Searcher())
+    fair.asked, unfair.asked = 2, asked
+    check_turns({"a": fair}, 2, 7)
+    with pytest.raises(EvidenceError, match=rf"b received {many(asked, 'query')} .* gave it 2"):
+        check_turns({"a": fair, "b": unfair}, 2, 7)
+
+
+def test_an_arm_that_is_asked_for_fewer_hits_in_a_race_is_named() -> None:
+    fair, unfair = Tally(Searcher()), Tally(Searcher())
+    fair.search("x", 7)
+    unfair.search("x", 3)
+    with pytest.raises(EvidenceError, match="b received requests for 3 hits in a race over 7"):
+        check_turns({"a": fair, "b": unfair}, 1, 7)
+
+
+def test_queries_without_an_answer_are_told_with_the_first_error() -> None:
+    fine = Row("q1", Status.ANSWERED, [Hit("d1", 1.0, 1.0)])
+    assert list(remarks(Run.of("half", [fine]))) == []
+    broken = Row("q2", Status.FAILED, error="ValueError: no kitchen")
+    (said,) = remarks(Run.of("half", [fine, broken, Row("q3", Status.TIMED_OUT)]))
+    assert said == ("half: 2 of 3 queries have no answer; the first, q2: ValueError: no kitchen")
+    (said,) = remarks(replace(Run.of("half", [fine]), retries=3))
+    assert said == "half: 3 attempts failed and were repeated; their time is in the latencies"
+    (said,) = remarks(replace(Run.of("half", [fine]), retries=3, rate_limited=2))
+    assert said.endswith(". The server limited the rate of 2 of them: set rate_per_s")

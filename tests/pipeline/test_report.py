@@ -1,0 +1,308 @@
+"""The stage report: pages, history, links and what CI reads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from harness.core import digest
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.folders import HISTORY, set_mark
+from harness.corpus.runs import read_run, write_run
+from harness.load import trials as loading
+from harness.load.evidence import last_load
+from harness.load.files import TRIALS, history_of, page_of, receipt_of
+from harness.load.trial import LoadReport
+from harness.pipeline import report as report_history
+from harness.pipeline.evidence import evidence_of
+from harness.pipeline.receipts import read_manifest
+from harness.pipeline.report import linked, report
+from harness.pipeline.report_inputs import assemble
+from harness.pipeline.verify import verify, verify_pages
+from harness.report import trends
+from harness.report.doc import Link, Text
+from harness.report.files import Written
+from harness.report.inputs import ReportInput
+from tests.cli.conftest import Harness, harness
+from tests.load.test_stage import in_here, loaded
+from tests.make import report_inputs
+from tests.make.toy import ARMS, CANDIDATE, CONTROL, NAME, Toy
+
+
+def made(project: Toy) -> Written:
+    subjects = {project.layout: project.project.subject(NAME)}
+    return report(subjects, project.root / "reports", project.root / "reports" / "receipt.json")
+
+
+@pytest.mark.slow
+def test_five_files_and_a_receipt(project: Toy) -> None:
+    project.decide()
+    written = made(project)
+    assert {path.name for path in written} == {
+        "index.html", "explore.html", "report.md", "decision.json", "junit.xml",
+    }  # fmt: skip
+    assert "PROMOTE" in written.markdown.read_text().upper()
+    page = written.page.read_text()
+    assert page.lower().startswith("<!doctype html>")
+    said = json.loads(written.decision.read_text())["summary"]["outcomes"]
+    assert said == {"promote": 1, "hold": 0, "rollback": 0}
+
+
+@pytest.mark.slow
+def test_the_receipt_names_the_findings(project: Toy) -> None:
+    project.decide()
+    made(project)
+    receipt = json.loads((project.root / "reports" / "receipt.json").read_text())
+    assert receipt["from"] == {NAME: digest.of_file(project.layout.findings)}
+
+
+@pytest.mark.slow
+def test_nothing_decided_is_no_report(project: Toy) -> None:
+    with pytest.raises(BadFile, match="nothing was decided yet"):
+        made(project)
+    assert not (project.root / "reports").exists()
+
+
+@pytest.mark.slow
+def test_a_policy_changed_since_the_decision_is_no_report(project: Toy) -> None:
+    project.decide()
+    path: Path = project.root / "policy" / "toy.toml"
+    path.write_text(path.read_text().replace("margin = 0.15", "margin = 0.2"))
+    with pytest.raises(EvidenceError, match=r"toy\.toml: was changed since"):
+        made(project)
+
+
+@pytest.mark.slow
+def test_a_run_changed_since_the_decision_is_no_report(project: Toy) -> None:
+    project.decide()
+    write_run(read_run(project.layout.run("hash-hybrid")), project.layout.run(CANDIDATE))
+    with pytest.raises(EvidenceError, match="was changed since"):
+        made(project)
+
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def test_everything_measured_is_handed_over(measured: Toy) -> None:
+    subject = measured.project.subject(NAME)
+    report_input = assemble(
+        measured.layout, subject, evidence_of(measured.layout, subject), (), NOW, custody=None
+    )
+    assert set(report_input.arms) == set(report_input.means) == set(ARMS)
+    assert set(report_input.differences) == set(report_input.evidence) == {"tantivy"}
+    assert set(report_input.slice_means) == {"identifier", "natural-language"}
+    assert set(report_input.slice_differences["tantivy"]) == {"identifier", "natural-language"}
+    assert report_input.latency is not None
+    assert set(report_input.latency.percentiles) == {CONTROL, CANDIDATE}
+    assert report_input.policy is not None
+    assert report_input.policy.sha256 == digest.of_file(measured.root / "policy" / "toy.toml")
+    assert report_input.measure == measured.params.score.measures[0]
+
+
+def test_documents_are_looked_up_when_they_are_needed(measured: Toy) -> None:
+    subject = measured.project.subject(NAME)
+    report_input = assemble(
+        measured.layout, subject, evidence_of(measured.layout, subject), (), NOW, custody=None
+    )
+    assert set(report_input.documents(frozenset({"d01", "d02", "none"}))) == {"d01", "d02"}
+
+
+def test_without_a_policy_the_arms_are_only_described(measured: Toy) -> None:
+    subject = replace(measured.project.subject(NAME), policy=None, policy_file=None, pairs={})
+    report_input = assemble(measured.layout, subject, {}, (), NOW, custody=None)
+    assert report_input.policy is None
+    assert report_input.provenance.expires_at is None
+    assert report_input.differences == {}
+
+
+__all__ = ["harness"]
+
+
+@pytest.mark.slow
+def test_a_decision_is_added_once_and_shown(project: Toy, harness: Harness) -> None:
+    project.decide()
+    assert harness("history", "add").out == "toy: added, 3 experiments\n"
+    assert harness("history", "add", "--dataset", NAME).out == "toy: known already, 3 experiments\n"
+    (found,) = trends.read(project.root / "history" / "toy.jsonl")
+    assert set(found.means) == {"fts5", "tantivy", "hash-hybrid"}
+    assert set(found.steps[0].ratios) == {"p50", "p95", "mean"}
+    assert found.commit == ""
+    said = harness("history", "page")
+    assert said.code == 0
+    page = project.root / "reports" / "trends.html"
+    assert said.out == f"1 decisions: {page}\n"
+    assert "hash-hybrid" in page.read_text()
+    project.decide(later_s=2)
+    assert harness("history", "add").out == "toy: added, 4 experiments\n"
+    assert "2 decisions" in harness("history", "page").out
+
+
+@pytest.mark.slow
+def test_what_does_not_verify_is_not_kept(project: Toy, harness: Harness) -> None:
+    assert "nothing was decided yet" in harness("history", "add").error
+    project.decide()
+    path = project.layout.scores
+    path.write_text(path.read_text() + " ")
+    assert "scores.json: was changed since" in harness("history", "add").error
+    assert not (project.root / "history").exists()
+    assert "holds no history" in harness("history", "page").error
+
+
+@pytest.mark.slow
+def test_a_decision_whose_log_is_another_is_not_added(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    other = project.copied(tmp_path / "other")
+    other.decide(later_s=2)
+    project.decide()
+    folder = project.root / "shared"
+    set_mark(folder, HISTORY)
+    (folder / "experiments").mkdir()
+    shutil.copy(other.layout.experiments / "log.jsonl", folder / "experiments" / "toy.jsonl")
+    assert "kept 3, of which it has the first 2" in harness("history", "add", "--at", folder).error
+    assert not (folder / "toy.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_what_a_run_left_has_a_history_too(project: Toy, tmp_path: Path) -> None:
+    project.decide()
+    folder = tmp_path / "history"
+    assert report_history.add(
+        project.layout, folder, commit="abc", held=lambda: verify(project.layout)
+    )
+    assert report_history.page(folder, tmp_path / "trends.html") == 1
+    with pytest.raises(EvidenceError, match="holds no history"):
+        report_history.page(tmp_path / "none", tmp_path / "x.html")
+
+
+@pytest.mark.slow
+def test_a_commit_is_named_with_a_sign_where_files_differ(tmp_path: Path) -> None:
+    assert report_history.commit_of(tmp_path) == ""
+    who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    (tmp_path / "a").write_text("a")
+    for words in (("init", "-q"), ("add", "a"), ("commit", "-q", "-m", "first")):
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True)
+    clean = report_history.commit_of(tmp_path)
+    assert len(clean) == 12
+    (tmp_path / "a").write_text("b")
+    assert report_history.commit_of(tmp_path) == f"{clean}+"
+
+
+@pytest.fixture(scope="module")
+def done(
+    measured: Toy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Toy, LoadReport]]:
+    project = measured.copied(tmp_path_factory.mktemp("linked") / "project")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loading, "run_pool", in_here)
+        patched.setattr(loading, "LOOK_S", 0.01)
+        yield project, loaded(project)
+
+
+def fingerprints(project: Toy) -> dict[str, str]:
+    return {arm: read_manifest(project.layout, arm).fingerprint for arm in ("fts5", "tantivy")}
+
+
+@pytest.mark.slow
+def test_the_last_load_says_what_the_load_said(done: tuple[Toy, LoadReport]) -> None:
+    project, report = done
+    load_report = last_load(project.layout, fingerprints(project))
+    assert load_report is not None
+    assert load_report.arms == report.arms
+    assert load_report.rates == report.rates
+    assert load_report.noise == report.noise
+    assert [(p.arm, p.twin, p.rate) for p in load_report.points] == [
+        (p.arm, p.twin, p.rate) for p in report.points
+    ]
+    for ours, theirs in zip(load_report.points, report.points, strict=True):
+        assert ours.overall.encoded() == theirs.overall.encoded()
+        assert ours.objections == theirs.objections
+
+
+@pytest.mark.slow
+def test_a_load_run_again_takes_the_place_of_the_one_before(
+    done: tuple[Toy, LoadReport], tmp_path: Path
+) -> None:
+    project = done[0].copied(tmp_path / "project")
+    history = history_of(project.layout)
+    before = TRIALS.read(history)
+    later = [replace(r, about={**r.about, "at": "2099-01-01T00:00:00+00:00"}) for r in before]
+    TRIALS.append(history, later)
+    load_report = last_load(project.layout, fingerprints(project))
+    assert load_report is not None
+    assert load_report.loaded_at == "2099-01-01T00:00:00+00:00"
+    assert sum(len(p.records) + len(p.objections) for p in load_report.points) == len(before)
+
+
+@pytest.mark.slow
+def test_another_load_or_another_index_is_none(
+    done: tuple[Toy, LoadReport], tmp_path: Path
+) -> None:
+    project = done[0].copied(tmp_path / "project")
+    known = fingerprints(project)
+    assert last_load(project.layout, {**known, "tantivy": "other"}) is None
+    assert last_load(project.layout, {"fts5": known["fts5"]}) is None
+    receipt = json.loads(receipt_of(project.layout).read_text())
+    receipt_of(project.layout).write_text(json.dumps({**receipt, "rates": [1.0]}))
+    assert last_load(project.layout, known) is None
+    receipt_of(project.layout).write_text("{")
+    with pytest.raises(BadFile, match="Run: harness load"):
+        last_load(project.layout, known)
+    receipt_of(project.layout).unlink()
+    assert last_load(project.layout, known) is None
+
+
+@pytest.mark.slow
+def test_pages_that_are_there_are_named_as_seen_from_the_report(
+    done: tuple[Toy, LoadReport], tmp_path: Path
+) -> None:
+    project = done[0].copied(tmp_path / "a b" / "project")
+    out = project.root / "reports"
+    out.mkdir()
+    report: ReportInput = report_inputs.report()
+    load, other = shown_load(linked(report, project.layout, out))
+    assert other == "The load is not of these arms as they are now."
+    assert (out / unquote(load)).resolve() == page_of(project.layout)
+    assert linked(report, project.layout, out).history == ""
+    (out / "trends.html").write_text("x")
+    page_of(project.layout).unlink()
+    found = linked(report, project.layout, out)
+    assert (found.history, found.beside) == ("trends.html", ())
+    (project.layout.today / "x").mkdir(parents=True)
+    page_of(project.layout).write_text("x")
+    inside = tmp_path / "other"
+    assert shown_load(linked(report, project.layout, inside))[0].startswith("../a%20b/project/")
+
+
+def shown_load(found: ReportInput) -> list[str]:
+    """Return address and text of the part on the load."""
+    (section,) = (one("d0") for one in found.beside)
+    by = {type(block): block for block in section.blocks if isinstance(block, Link | Text)}
+    return [getattr(by[Link], "href"), getattr(by[Text], "text")]  # noqa: B009
+
+
+@pytest.mark.slow
+def test_a_load_beside_a_page_is_part_of_it_and_one_after_it_is_not(
+    done: tuple[Toy, LoadReport], tmp_path: Path
+) -> None:
+    project = done[0].copied(tmp_path / "project")
+    out = project.root / "reports"
+    project.decide()
+    report({project.layout: project.project.subject("toy")}, out, out / "receipt.json")
+    (before,) = verify_pages(out, project.layout)
+    receipt = receipt_of(project.layout)
+    whole = receipt.read_text()
+    receipt.unlink()
+    with pytest.raises(EvidenceError, match=r"index\.html: is not what its evidence gives"):
+        verify_pages(out, project.layout)
+    report({project.layout: project.project.subject("toy")}, out, out / "receipt.json")
+    receipt.write_text(whole)
+    assert verify_pages(out, project.layout) == (before,)

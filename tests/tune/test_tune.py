@@ -1,0 +1,263 @@
+"""Tuning: cells, their answers, and the file written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.errors import BadFile, BadName, HarnessError, InvalidArm
+from harness.core.formats import toml_of
+from harness.core.records import Scalar
+from harness.corpus.prepared import Prepared
+from harness.corpus.tuning import read
+from harness.pipeline.params import ReplayParams
+from harness.tune import files as tune_files
+from harness.tune.files import MARK, arm_text, check_place, is_ours
+from harness.tune.stage import (
+    Answers,
+    CandidateFailed,
+    Cells,
+    Collection,
+    Tuned,
+    TuneRequest,
+    before_last_step,
+    settings_of,
+    tune,
+)
+from harness_engines import registry
+from tests.make.toy import Toy
+
+FAILS = 3
+ENGINE = f"""
+from harness_engines.stacks.text import tantivy
+
+class Failing:
+    def __init__(self, searcher, number):
+        self.searcher, self.number, self.manifest = searcher, number, searcher.manifest
+
+    def search(self, text, k):
+        if self.number == {FAILS}:
+            raise RuntimeError("out of memory")
+        return self.searcher.search(text, k)
+
+class Engine:
+    def __init__(self, number, inner):
+        self.number, self.inner = number, inner
+
+    def build(self, documents, index):
+        return self.inner.build(documents, index)
+
+    def open(self, index):
+        from contextlib import contextmanager
+        @contextmanager
+        def opened():
+            with self.inner.open(index) as searcher:
+                yield Failing(searcher, self.number)
+        return opened()
+
+def engine(settings, cache):
+    words = dict(settings)
+    return Engine(words.pop("number"), tantivy.engine(words, cache))
+"""
+ARM = """\
+summary = "x"
+stack = "failing.py"
+[settings]
+number = 1
+language = "none"
+bm25_over = "document"
+title_weight = 2.0
+text_weight = 1.0
+joined = "both"
+"""
+SPACE = """\
+[search]
+measure = "nDCG@10"
+folds = 3
+seed = 1
+confidence = 0.95
+resamples = 1000
+[space]
+number = [3, 2]
+"""
+LIMITS = ReplayParams(k=10, time_limit_s=10, seed=1)
+
+
+@pytest.fixture
+def arm(tmp_path: Path) -> Path:
+    (tmp_path / "failing.py").write_text(ENGINE)
+    (tmp_path / "x.toml").write_text(ARM)
+    (tmp_path / "space.toml").write_text(SPACE)
+    return tmp_path / "x.toml"
+
+
+def tuned(arm: Path, data: Prepared) -> Tuned:
+    file, to = arm.with_name("space.toml"), arm.with_name("y.toml")
+    work = arm.parent / "work"
+    return tune(
+        TuneRequest(str(arm), tune_files.read(file), file, [data], LIMITS, to, work, arm.parent)
+    )
+
+
+def test_a_candidate_that_fails_is_left_out_and_named(project: Toy, arm: Path) -> None:
+    found = tuned(arm, Prepared.open(project.layout.data))
+    assert found.record == read(found.path)
+    assert found.record.settings == {"number": 2}
+    assert found.record.failed.keys() == {"number = 3"}
+    assert "RuntimeError: out of memory" in found.record.failed["number = 3"]
+
+
+def test_an_arm_that_fails_as_it_is_given_is_refused(project: Toy, arm: Path) -> None:
+    arm.write_text(ARM.replace("number = 1", "number = 3"))
+    with pytest.raises(InvalidArm, match=r"fails as it is given, at query .* out of memory"):
+        tuned(arm, Prepared.open(project.layout.data))
+    assert not arm.with_name("y.toml").exists()
+
+
+def test_values_are_kept_where_they_were_measured(project: Toy, arm: Path, tmp_path: Path) -> None:
+    data = Prepared.open(project.layout.data)
+    told: list[int] = []
+    arms = [registry.load(str(arm), tmp_path, {"number": number}) for number in (1, FAILS)]
+    answers = Answers(arms, 10, 10.0, tmp_path / "index", "code")
+    at = [Collection(data, data.queries(), data.qrels())] * 2
+    cells = Cells(answers, at, "nDCG@10", tmp_path / "values", told.append)
+    rows = np.array([0, 2, len(data.queries())])
+    first = cells(0, rows)
+    assert first[0] == first[2]
+    assert sum(told) == 2
+    again = Cells(answers, at, "nDCG@10", tmp_path / "values", told.append)
+    assert again(0, rows).tolist() == first.tolist()
+    assert sum(told) == 2
+    with pytest.raises(CandidateFailed) as failed:
+        cells(1, rows)
+    assert failed.value.candidate == 1
+
+
+WORDS = 'bm25_over = "document", title_weight = 2.0, text_weight = 1.0, joined = "both"'
+HYBRID = f"""\
+summary = "x"
+stack = "hybrid"
+[settings]
+rrf_k = 60
+depth = 20
+[settings.legs.lexical]
+stack = "tantivy"
+weight = 1.0
+settings = {{language = "none", {WORDS}}}
+[settings.legs.semantic]
+stack = "dense"
+weight = 1.0
+settings = {{embedder = "hash", max_tokens = 64}}
+"""
+BLEND = f"""\
+summary = "x"
+stack = "blend"
+[settings]
+depth = 20
+vector_share = 0.7
+name_share = 0.2
+words = {{language = "english", {WORDS}}}
+names = {{language = "none", {WORDS}}}
+vectors = {{embedder = "hash", max_tokens = 64}}
+"""
+OTHERS: dict[str, tuple[dict[str, Scalar], ...]] = {
+    "hybrid": ({"rrf_k": 1}, {"rrf_k": 60, "legs.lexical.weight": 3.0}),
+    "blend": ({"vector_share": 0.1}, {"vector_share": 0.9, "name_share": 1.0}),
+}
+
+
+@pytest.fixture
+def collection(project: Toy) -> Collection:
+    data = Prepared.open(project.layout.data)
+    return Collection(data, data.queries(), data.qrels())
+
+
+@pytest.mark.parametrize(("stack", "text"), [("hybrid", HYBRID), ("blend", BLEND)])
+def test_one_index_answers_for_all_candidates_of_a_last_step(
+    collection: Collection, tmp_path: Path, stack: str, text: str
+) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    path = str(tmp_path / "x.toml")
+    arms = [registry.load(path, tmp_path, one) for one in (None, *OTHERS[stack])]
+    answers = Answers(arms, 10, 10.0, tmp_path / "index", "code")
+    shown = []
+    for at, arm in enumerate(arms):
+        found = [row.hits for row in answers.of(at, collection, collection.queries)]
+        index = tmp_path / f"alone{at}"
+        index.mkdir()
+        arm.build(collection.data.documents(), index)
+        with arm.open(index) as alone:
+            assert found == [alone.search(query.text, 10).hits for query in collection.queries]
+        shown.append(found)
+    assert shown[0] != shown[1] != shown[2]
+    assert len(list((tmp_path / "index").iterdir())) == 1
+    deeper = registry.load(path, tmp_path, {"depth": 15})
+    assert before_last_step(deeper) != before_last_step(arms[0]) == before_last_step(arms[2])
+    assert settings_of(deeper.settings)["depth"] == 15
+
+
+ARM_WRITTEN = """\
+summary = "mine"
+stack = "own.py"
+[settings]
+k1 = 1.2  # saturation
+"b" = 0.75
+name = "a # b" # not a comment
+[settings.deep.er]
+k1 = 7
+"""
+
+
+@pytest.fixture
+def arm_written(tmp_path: Path) -> Path:
+    (tmp_path / "own.toml").write_text(ARM_WRITTEN)
+    return tmp_path / "own.toml"
+
+
+def test_values_are_replaced_where_they_stand(arm_written: Path) -> None:
+    chosen: dict[str, Scalar] = {"k1": 0.9, "name": 'it"s', "deep.er.k1": 8, "b": True}
+    text = arm_text(arm_written, chosen, "r.json")
+    assert toml_of(text)["settings"] == {
+        "k1": 0.9, "b": True, "name": 'it"s', "deep": {"er": {"k1": 8}},
+    }  # fmt: skip
+    assert "k1 = 0.9  # saturation\n" in text
+    assert "# not a comment\n" in text
+    assert toml_of(text)["tuning"] == "r.json"
+
+
+def test_a_tuned_arm_is_tuned_again(arm_written: Path) -> None:
+    once = arm_text(arm_written, {"k1": 0.9}, "r.json")
+    arm_written.write_text(once)
+    assert is_ours(arm_written)
+    assert arm_text(arm_written, {"k1": 0.9}, "r.json") == once
+    again = arm_text(arm_written, {"k1": 0.5}, "s.json")
+    assert again.count(MARK) == again.count("tuning =") == 1
+    assert toml_of(again)["tuning"] == "s.json"
+
+
+@pytest.mark.parametrize(
+    "table", ["deep = {k1 = 1}", "deep.k1 = 1", "k1 = 2\n[settings.deep]\nk1 = [\n1]"]
+)
+def test_a_value_that_has_no_line_of_its_own_is_refused(arm_written: Path, table: str) -> None:
+    arm_written.write_text(f'summary = "x"\nstack = "own.py"\n[settings]\n{table}\n')
+    with pytest.raises(BadFile, match="on a line of its own"):
+        arm_text(arm_written, {"deep.k1": 2}, "r.json")
+
+
+def test_a_file_whose_name_no_arm_can_have_is_refused(arm_written: Path) -> None:
+    """The whole search was done, and no command took the arm."""
+    with pytest.raises(BadName, match="may have letters"):
+        check_place(arm_written.with_name("a b.toml"), arm_written, "tantivy")
+
+
+def test_an_arm_is_written_where_it_finds_its_code(arm_written: Path) -> None:
+    check_place(arm_written.with_name("new.toml"), arm_written, "own.py")
+    check_place(arm_written.parent / "x" / "new.toml", arm_written, "tantivy")
+    for to, told in (
+        (arm_written, "is the arm"),
+        (arm_written.parent / "x" / "new.toml", "lies beside"),
+    ):
+        with pytest.raises(HarnessError, match=told):
+            check_place(to, arm_written, "own.py")
