@@ -231,11 +231,10 @@ def mail_server(
     served = arms.load(arm, project.cache)
     observed = None
     if shadow_log or has("shadow"):
-        live, may_change = part("shadow", "commands"), switch_file is not None
-        place = live.log_folder(project, served, shadow_log, switch(), may_change=may_change)
-        if place is not None:
-            log = live.log_of(place, shadow_settings, layout.root, layout.cache)
+        live, change = part("shadow", "commands"), switch_file is not None
+        if place := live.log_folder(project, served, shadow_log, switch(), may_change=change):
             tell(f"what is served under shadow is compared in {place}")
+            log = live.log_of(place, shadow_settings, layout.root, layout.cache)
             observed = partial(part("shadow", "mail").watched, log=log)
     serving = mail_service(layout, arm, project.cache, switch, observed, budget_ms=budget_ms)
     with ExitStack() as until_closed:
