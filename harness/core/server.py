@@ -49,7 +49,7 @@ def bound(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
         family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET  # noqa: PLR2004
     except ValueError:
         raise HarnessError(f"{host} is not an address in numbers, as 127.0.0.1 or ::1") from None
-    with socket.socket(family) as opened:
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as opened:  # no delay
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((host, port))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -535,3 +536,23 @@ def test_a_request_that_is_too_long_gets_its_id_back(
 
     assert anyio.run(answered) == []
     assert json.loads((tmp_path / "out").read_text())["id"] == known
+
+
+def test_an_answer_is_sent_at_once() -> None:
+    """Of sockets of a named protocol; others wait 40 ms for the client between head and body."""
+    got = []
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        given = writer.get_extra_info("socket")
+        got.append(given.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async def run() -> None:
+        with connections.bound("127.0.0.1", 0) as (opened, _):
+            async with await asyncio.start_server(answer, sock=opened):
+                reader, writer = await asyncio.open_connection(*opened.getsockname())
+                assert await reader.read() == b""
+                writer.close()
+
+    asyncio.run(run())
+    assert got == [1]
