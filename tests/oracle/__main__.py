@@ -58,7 +58,9 @@ def record(rooms: Sequence[str]) -> int:
             print(f"{room}: recorded already")
             continue
         if not raw.exists():
-            env = _env(TREE, HERE) | {"ORACLE_PACKAGES": " ".join(what["packages"])}
+            env = _env(TREE, TREE / "engines", HERE) | {
+                "ORACLE_PACKAGES": " ".join(what["packages"])
+            }
             command = [*PYTHON, "pytest", "-p", "cassettes", "-p", "no:cacheprovider", "-q"]
             tests = [one for one in what["tests"] if (TREE / one).exists()]
             with (HOME / f"{room}.log").open("w") as log:
@@ -88,7 +90,7 @@ def settle(room: str, code: Path) -> bool:
         recording, runs = replaying.load(path), replaying.load(ran)
         counts = replaying.accept(recording, runs, replaying.Names.read())
     else:
-        raw, stayed = replaying.load(HOME / f"{room}.raw"), replaying.Names({}, {}, {}, {})
+        raw, stayed = replaying.load(HOME / f"{room}.raw"), replaying.Names({}, {}, {})
         recording, runs, counts = replaying.settle(raw, code, stayed)
     write(ran, runs)
     write(path, recording)
@@ -110,7 +112,7 @@ def told(counts: Mapping[str, int]) -> str:
 
 def each_alone(rooms: Sequence[str], what: str, code: Path) -> int:
     """Settle or replay each room on some code in a process of its own."""
-    sys.path.insert(0, str(code))
+    sys.path[:0] = [str(code), str(code / "engines")]
     os.chdir(code)
     tests.__path__[:] = [str(code / "tests")]  # what tests made is made by those beside the code
     replaying.folder()
@@ -131,7 +133,7 @@ def each_alone(rooms: Sequence[str], what: str, code: Path) -> int:
 
 def room_of(file: str) -> str:
     """Name the room whose packages hold a file; the longest name of a package wins."""
-    file = file.replace("engines/harness_engines/", "engines/")
+    file = file.removeprefix("engines/")
     module = file.removesuffix(".py").replace("/", ".")
     packages = [(len(one), one, room) for room, what in ROOMS.items() for one in what["packages"]]
     fits = [room for _, one, room in sorted(packages) if f"{module}.".startswith(f"{one}.")]

@@ -16,7 +16,6 @@ import operator
 import os
 import pickle
 import random
-import re
 import shutil
 import signal
 import sqlite3
@@ -65,13 +64,12 @@ class Names:
     modules: Mapping[str, str]
     names: Mapping[str, str]
     gone: Mapping[str, str]
-    adapters: Mapping[str, str]
 
     @classmethod
     def read(cls) -> Names:
         """Read names.toml and the tables beside it."""
         tables = [tomllib.loads(p.read_text("utf-8")) for p in sorted(HERE.glob("names*.toml"))]
-        kinds = ("modules", "names", "gone", "adapters")
+        kinds = ("modules", "names", "gone")
         return cls(*({k: v for t in tables for k, v in t.get(kind, {}).items()} for kind in kinds))
 
     def now(self, name: str) -> str:
@@ -82,8 +80,7 @@ class Names:
             return self.names[name]
         if inner and f"{module}:{outer}" in self.names:
             return f"{self.names[f'{module}:{outer}']}.{inner}"
-        now = self.modules.get(module, re.sub(r"^engines\.", "harness_engines.", module))
-        return f"{now}:{qualname}"
+        return f"{self.modules.get(module, module)}:{qualname}"
 
     def is_gone(self, name: str) -> bool:
         """Return whether a function, its class or its module was deleted by a decision."""
@@ -97,10 +94,6 @@ class Names:
         if makes:
             module, _, kind = place.partition(":")
             function = operator.attrgetter(kind)(importlib.import_module(module))
-        if name in self.adapters:
-            adapters = importlib.import_module("tests.oracle.cassettes_adapters")
-            adapter = getattr(adapters, self.adapters[name])
-            return functools.partial(adapter, function)
         return function
 
 

@@ -20,7 +20,7 @@ def least(values, path):
     path.write_text(str(path.parent))
     return [min(values), 0.1 + 0.2]
 """
-STAYED = Names({}, {}, {}, {})
+STAYED = Names({}, {}, {})
 Toy = Callable[[str, str], ModuleType]
 
 
@@ -79,9 +79,9 @@ def test_a_function_that_moved_is_found_by_its_table(toy: Toy, recorded: Recordi
     toy("recorded_toy", "")
     toy("moved_toy", SOURCE)
     assert replay("toy", recorded, STAYED)["not found"] == 1
-    moved = Names({"recorded_toy": "moved_toy"}, {}, {}, {})
+    moved = Names({"recorded_toy": "moved_toy"}, {}, {})
     assert replay("toy", recorded, moved)["cases"] == 4
-    gone = Names({}, {}, {"recorded_toy:least": "nobody asks"}, {})
+    gone = Names({}, {}, {"recorded_toy:least": "nobody asks"})
     assert replay("toy", recorded, gone) == {"gone": 1}
 
 
