@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.console import Console
 
 LINE_S = 30.0
 """Seconds between two lines without a terminal; short work prints none."""
@@ -21,12 +22,16 @@ def progress(doing: str, total: int) -> Iterator[Callable[[int], object]]:
 
     The function may be called by several threads at once.
     """
+    from rich.console import Console  # work that is quickly done does not wait for it
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(console, doing, total).advance
         return
-    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bar:
+    from rich import progress as bars
+
+    columns = (bars.TextColumn(doing), bars.BarColumn(), bars.MofNCompleteColumn())
+    with bars.Progress(*columns, bars.TimeRemainingColumn(), console=console) as bar:
         task = bar.add_task(doing, total=total)
         yield lambda steps: bar.advance(task, steps)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from subprocess import run
 from typing import Any
 
 import jsonschema
@@ -620,3 +622,8 @@ def test_a_broken_file_is_not_opened(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_index_holds_words_and_no_vectors(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == sorted(["manifest.json", index.FILE])
+
+
+def test_a_search_by_words_alone_does_not_load_what_vectors_need() -> None:
+    said = "import sys, harness_engines.stacks.writing.service; print('numpy' in sys.modules)"
+    assert run([sys.executable, "-c", said], capture_output=True, check=True).stdout == b"False\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest
 from harness.core.errors import ModelNotReady
@@ -17,7 +17,9 @@ from harness_engines.contract import FileEngine
 from harness_engines.kept import index as tables
 from harness_engines.stacks.writing import store
 from harness_engines.stacks.writing.retrieval import Reason, Retriever, Settings, scores
-from harness_engines.vector.embedder import Embedder, embedder_of
+
+if TYPE_CHECKING:
+    from harness_engines.vector.embedder import Embedder
 
 OWN_VERSION = "3"
 """Of how texts are read; raised when a query finds otherwise."""
@@ -32,6 +34,8 @@ class Writing(FileEngine["WritingSearcher"]):
         """Open the model; None where it is not ready, which must not stop a search."""
         if not self.settings.rerank:
             return None
+        from harness_engines.vector.embedder import embedder_of
+
         try:
             return embedder_of(self.settings.embedder, self.settings.max_tokens)
         except ModelNotReady:

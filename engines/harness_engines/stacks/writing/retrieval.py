@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from sqlite3 import Connection
 from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from harness.core.errors import HarnessError
@@ -22,9 +20,14 @@ from harness_engines.lexical.query import LIKE, Like
 from harness_engines.ranking import fuse
 from harness_engines.stacks.writing.planner import Choice, Context, Kind, Planned, plan, refused
 from harness_engines.stacks.writing.store import Chunk, Store, shown
-from harness_engines.vector.embedder import Embedder
 
-Vector = NDArray[np.float32]
+if TYPE_CHECKING:  # a query of words alone does not wait for numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from harness_engines.vector.embedder import Embedder
+
+    Vector = NDArray[np.float32]
 
 
 class Settings(StackSettings):
@@ -160,6 +163,8 @@ class LocalRerank:
             return Outcome(same, (), (), Reason.MODEL_NOT_READY)
         if not snippets:
             return Outcome(same, (), (), Reason.NO_CANDIDATES)
+        import numpy as np
+
         try:
             asked = self.cache.vector(self.embedder, text)
             rows = np.stack([self.cache.vector(self.embedder, one) for one in snippets])
