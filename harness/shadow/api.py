@@ -197,8 +197,7 @@ def draw_sequences(log: Watched) -> Drawing:
     Raises:
         EvidenceError: the log has no pair yet.
     """
-    tracks = {name: track.points for name, track in log.kept.tracks.items()}
-    shown = {name: points for name, points in tracks.items() if points}
+    shown = shadow_page.drawn({name: track.points for name, track in log.kept.tracks.items()})
     if not shown:
         raise EvidenceError("nothing was compared yet, so there is nothing to draw")
     from harness.api.drawing import Drawing

@@ -54,9 +54,14 @@ ROOM = 0.01
 """Height of an axis on which nothing moves."""
 
 
+def drawn(tracks: Mapping[str, Sequence[Point]]) -> dict[str, Sequence[Point]]:
+    """Return the sequences that are drawn and have a point; noise is in the table alone."""
+    return {what: points for what in TITLES if (points := tracks.get(what, ()))}
+
+
 def sequences(name: str, tracks: Mapping[str, Sequence[Point]]) -> str | None:
     """Draw each estimate and its confidence sequence over the pairs seen; None without any."""
-    shown = {what: points for what, points in tracks.items() if points}
+    shown = drawn(tracks)
     if not shown:
         return None
     return draw(name, say(shown), SIZE, partial(paint, shown))
@@ -228,7 +233,7 @@ def document(
     timed = {arm: summary.elapsed_ns(arm) for arm in ALARM_ARMS}
     known = {arm: {name: one for name, one in row.items() if one}
              for arm, row in percentiles.items()}  # fmt: skip
-    drawn = distributions("curves", timed, {}, known)
+    curves = distributions("curves", timed, {}, known)
     accepted = words.accepted(shadowed, today.isoformat())
     wrong = troubles(summary)
     names = tuple(dict.fromkeys(name for row in percentiles.values() for name in row))
@@ -244,7 +249,7 @@ def document(
         ("Classes", "classes", (words.classes(summary, by_slice=True),)),
         ("Latency", "latency", (
             Text(CLOCKS, "lead"), times,
-            _drawn(drawn, "Share of answers within a time.", "No pair was timed yet."))),
+            _drawn(curves, "Share of answers within a time.", "No pair was timed yet."))),
         ("Divergences", "divergences", (
             Text(WORST, "lead"), words.divergences(shadowed, LISTED, text=QUERY),
             *([Section("Side by side", tuple(one.shown() for one in sides))] if sides else []))),

@@ -168,7 +168,8 @@ def estimates(summary: Summary) -> Table:
         "failures": "failures: share of the candidate's answers that failed or were too late",
         "slow": f"slow: share of pairs slower than {bounds.slow_ratio:g} times the control",
         "ratio": "time: median of candidate / control",
-        "noise": "noise: share of repeated queries that the control answered differently",
+        "noise": "noise: share of repeated queries that the control answered differently;"
+        f" {summary.beyond_noise:,} pairs differ where it did not",
     }
     found = {name: track.now for name, track in summary.tracks.items()}
     return table(

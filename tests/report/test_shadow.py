@@ -192,6 +192,16 @@ def test_sequences_are_drawn_with_unbounded_ends() -> None:
     assert shadow_page.sequences("s", {"ratio": []}) is None
 
 
+def test_noise_of_the_control_is_told_beside_what_differs_without_it() -> None:
+    summary = Summary(bounds())
+    again = {1: Class.EXACT, 2: Class.REORDER, 3: Class.EXACT}
+    for number, second in again.items():
+        outcome = Class.OVERLAP if number > 1 else Class.EXACT
+        summary.see(replace(attempt(number, outcome=outcome), again=second))
+    text = Reader(page(shown(summary))).text
+    assert "answered differently; 1 pairs differ where it did not 0.3333" in text
+
+
 def test_the_engines_are_named_where_the_log_names_them() -> None:
     named = replace(found(), between=Between("old <b>", "new"))
     assert shadow_words.headline(named).startswith("old <b> → new: 1 alarm raised")
