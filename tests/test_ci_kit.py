@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from harness.cli.oneshot import PROJECT
 from harness.pipeline.ci import COMMENT, DECISION, QUALITY
-from harness.pipeline.init import ACTION
+from harness.pipeline.init import ACTION, SCRIPT
 from harness.pipeline.inputs import FILE
 from tests.source import ROOT
 
@@ -361,3 +362,9 @@ def test_without_a_run_of_the_target_branch_there_is_no_baseline(tmp_path: Path)
 def test_the_template_is_two_documents() -> None:
     """GitLab takes a header with ``spec`` and a body, and nothing else."""
     assert len([*yaml.safe_load_all(GITLAB.read_text(encoding="utf-8"))]) == 2
+
+
+def test_the_hook_runs_the_script_that_is_made() -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    assert hook["entry"] == f"bash {PROJECT}/{SCRIPT}"
+    assert (hook["language"], hook["pass_filenames"]) == ("python", False)

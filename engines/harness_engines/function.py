@@ -49,6 +49,20 @@ class Place:
         found = WRITTEN.fullmatch(written)
         return cls(found["place"], found["function"]) if found else None
 
+    @classmethod
+    def required(cls, written: str) -> Place:
+        """Read ``module:function``.
+
+        Raises:
+            InvalidArm: it is written otherwise.
+        """
+        if found := cls.of(written):
+            return found
+        raise InvalidArm(
+            f"--engine {written}: is not a function. Give MODULE:FUNCTION, such as"
+            " shop.search:search, or FILE.py:FUNCTION"
+        )
+
     @property
     def name(self) -> str:
         """Name of the arm."""
@@ -142,8 +156,8 @@ def load(place: Place) -> tuple[FunctionEngine, Path]:
 def _module(place: Place) -> ModuleType:
     if place.is_file:
         file = Path(place.module)
-        if (beside := str(file.resolve().parent)) not in sys.path:
-            sys.path.append(beside)
+        places = (file.resolve().parent, *roots(Path.cwd()))
+        sys.path += [str(one) for one in places if str(one) not in sys.path]
         return contract.imported(file)
     _add_root(place.module.partition(".")[0])
     return import_module(place.module)
@@ -159,11 +173,11 @@ def _add_root(top: str) -> None:
 
 
 def roots(folder: Path) -> Iterator[Path]:
-    """Yield where a module of a project may lie: in a folder above, up to that with ``.git``."""
-    for one in (folder, *folder.parents):
+    """Yield where a module of a project may lie: in the folder, or above it up to ``.git``."""
+    above = (folder, *folder.parents)
+    last = next((at for at, one in enumerate(above) if (one / ".git").exists()), 0)
+    for one in above[: last + 1]:
         yield from (one / below for below in SOURCES)
-        if (one / ".git").exists():
-            return
 
 
 def _sources(file: Path, place: Place) -> list[Path]:

@@ -19,6 +19,7 @@ from harness.cli.options import (
     Seed,
     SetOrFolder,
     Split,
+    function_of,
     policy_of,
 )
 from harness.cli.project import Project
@@ -73,7 +74,7 @@ def check(
 
     project = Project.here()
     with _sample(project, dataset, split) as sample:
-        found = check(arm or engine, project.cache, sample)
+        found = check(arm or function_of(engine)[0], project.cache, sample)
     code = 0 if found.holds else BROKEN
     return Result(shown(*_checked(found)).doc, code, found.told())
 

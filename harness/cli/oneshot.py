@@ -29,6 +29,7 @@ from harness.cli.options import (
     Shares,
     Split,
     ToFolder,
+    function_of,
     listed,
     prepare,
 )
@@ -119,7 +120,7 @@ def run(
         layout = with_log(layout, _log_of(project, dataset, name, log))
         licence, source = prepare(project, dataset, layout.data, split, fields, forms=forms)
         wanted = RunRequest(
-            arms=(*listed(arms), *filter(None, [engine])),
+            arms=(*listed(arms), *function_of(engine)),
             runs=runs,
             control=control,
             policy_file=policy or _pairwise(project),

@@ -101,6 +101,15 @@ Token = Annotated[bool, typer.Option("--token/--no-token", help="Ask for a token
 LOCALHOST = "127.0.0.1"
 
 
+def function_of(engine: str) -> tuple[str, ...]:
+    """Return the arm that ``--engine`` names; none where it is left out."""
+    from harness_engines.function import Place
+
+    if engine:
+        Place.required(engine)
+    return tuple(filter(None, [engine]))
+
+
 def listed(given: str) -> tuple[str, ...]:
     """Return what stands between commas."""
     return tuple(filter(None, (one.strip() for one in given.split(","))))

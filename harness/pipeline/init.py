@@ -235,20 +235,15 @@ The sample is {} help pages of a product that does not exist, and one query for 
 is judged for every query, 0 where it does not answer. Of your own data fewer pages are: where
 unjudged hits could turn a gate, it is INCONCLUSIVE and says how many to judge."""
 RED = """
-To see it turn red, keep `out/` as `before/`, let `words` in `engine.py` forget `.lower()`, and run
-`BASELINE=before ./ci.sh`."""
+To see it turn red, copy `out/` to `before/`, let `words` in `engine.py` forget `.lower()`, and run
+`./ci.sh` again."""
 
 
 def _engine(wanted: Begun) -> str:
     """Return the function as it is called from the folder."""
     if not wanted.engine:
         return OWN
-    place = Place.of(wanted.engine)
-    if place is None:
-        raise HarnessError(
-            f"--engine {wanted.engine}: is not a function. Give MODULE:FUNCTION, such as"
-            " shop.search:search, or FILE.py:FUNCTION"
-        )
+    place = Place.required(wanted.engine)
     if not place.is_file:
         return wanted.engine
     return f"{_from(wanted.folder.resolve(), Path(place.module).resolve())}:{place.function}"

@@ -238,7 +238,7 @@ def document(checked: Checked, most: int) -> Section:
         *(() if against else (Text(FIRST),)),
         *why,
         _means(checked),
-        Items((*way, *waits)),
+        *([Items(blocks)] if (blocks := (*way, *waits)) else []),
         *(_losses(checked, held, most) for held in checked.held if held.losses),
         *_changed(checked),
         *([_steps(checked)] if checked.decisions else []),

@@ -65,6 +65,20 @@ def test_another_text_is_another_engine_and_its_index_is_refused(tmp_path: Path)
     assert answer(tmp_path, "['a']").served_by != before
 
 
+def test_a_file_imports_what_lies_beside_it_and_in_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, name in (("pack_of_a_test", "inner"), ("tools", "beside_of_a_test")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.py").write_text("IDS = ['a']\n")
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    text = "from pack_of_a_test import inner\nimport beside_of_a_test"
+    found = answer(tmp_path / "tools", "inner.IDS + beside_of_a_test.IDS[1:]", text=text)
+    assert [hit.doc_id for hit in found.hits] == ["a"]
+
+
 def test_a_module_of_the_repository_is_found_from_a_folder_below(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

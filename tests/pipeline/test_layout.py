@@ -228,7 +228,7 @@ def test_a_repository_keeps_its_files_and_gets_those_of_a_project(repository: Pa
     assert set(made) == {*files(repository)} - {"README.md", ".gitignore"}
     assert (repository / "README.md").read_text() == "# Ours\n"
     assert (repository / ".gitignore").read_text().split() == [
-        "*.log", "out/", ".cache/", ".harness/", "__pycache__/", "*.looks.jsonl",
+        "*.log", "out/", "before/", ".cache/", ".harness/", "__pycache__/", "*.looks.jsonl",
     ]  # fmt: skip
     assert (repository / "ci.sh").stat().st_mode & 0o111
     workflow = yaml.safe_load((repository / WORKFLOW).read_text())

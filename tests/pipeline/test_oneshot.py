@@ -480,3 +480,12 @@ def test_without_one_it_says_what_to_do(project_ci_script: Path) -> None:
     code, text = said(project_ci_script)
     assert code == 2
     assert "harness is neither on PATH nor in a .venv" in text
+
+
+def test_a_copy_beside_it_is_the_baseline_unless_one_is_named(project_ci_script: Path) -> None:
+    harness = fake(project_ci_script / ".venv" / "bin" / "harness", "venv")
+    harness.write_text('#!/bin/sh\necho "$@"\n')
+    assert "--baseline" not in said(project_ci_script)[1]
+    (project_ci_script / "before").mkdir()
+    assert said(project_ci_script)[1].endswith("--inconclusive=warn --baseline before\n")
+    assert said(project_ci_script, BASELINE="/b")[1].endswith("--baseline /b\n")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the build server runs, and what you can run: 0 no worse, 1 worse, 2 bad input, 3 inconclusive.
 # HARNESS is how the harness is called here, quoted as in a shell. Without it: the command harness, or that of .venv.
-# BASELINE is the folder out/ of the base branch, if there is one.
+# BASELINE is the folder out/ of the base branch; without it before/, a copy of an earlier out/, if there is one.
 set -euo pipefail
 cd "$$(dirname "$$0")"
 rm -f out/ci.md out/gl-code-quality-report.json out/decision.json out/junit.xml    # an old answer is none
@@ -14,6 +14,7 @@ if [ -z "$${HARNESS:-}" ] && ! command -v harness >/dev/null; then
     exit 2
   fi
 fi
+[ -n "$${BASELINE:-}" ] || [ ! -d before ] || BASELINE=before
 eval "harness=($${HARNESS:-harness})"
 "$${harness[@]}" run --dataset $data --engine $engine$control --out out
 "$${harness[@]}" ci --from out --queries $queries --inconclusive=warn $${BASELINE:+--baseline "$$BASELINE"}
