@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "Inference", "compare", "difference"]
 
 
-class Shown:
-    """What a notebook shows as it stands in a report."""
+class Shown(ABC):
+    """A result that a notebook shows as a report does."""
 
     __slots__ = ()
 
+    @abstractmethod
     def blocks(self) -> Iterable[Block]:
-        """Return what there is to show."""
-        raise NotImplementedError
+        """Return the blocks of the report that a notebook shows."""
 
     def _repr_html_(self) -> str:
         return fragment(self.blocks())

@@ -27,7 +27,7 @@ class Noise(NamedTuple):
 
 
 def noise(first_ns: Sequence[int], second_ns: Sequence[int], *, max_noise: float) -> Noise:
-    """Hold a percentile of two openings of one arm against each other, round by round (A/A)."""
+    """Compare a percentile of two openings of one arm, round by round (A/A)."""
     found = ratios(second_ns, first_ns)
     most = max(max(one, 1 / one) for one in found)
     quiet = most <= max_noise

@@ -107,7 +107,7 @@ def _p99(records: Sequence[Record], max_lag: float) -> dict[int, int]:
 def noises(
     records: Sequence[Record], control: str, *, max_lag: float, max_noise: float
 ) -> Mapping[float, Noise]:
-    """Hold the control against itself at each rate at which it was opened twice."""
+    """Compare the control with itself at each rate at which it was opened twice."""
     rates = sorted({r.rate for r in records if r.arm == control and r.twin and r.rate})
     found = {}
     for rate in rates:

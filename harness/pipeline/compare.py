@@ -157,7 +157,7 @@ def runs_of(layout: Layout, control: str, candidate: str) -> tuple[Run, Run]:
 
 
 def check_compared(layout: Layout, pairs: Sequence[Pair]) -> None:
-    """Hold the comparisons against the runs and scores, as they are now."""
+    """Check the comparisons against the runs and scores, as they are now."""
     hint = layout.remedy(Layout.compare_receipt)
     receipts.check(layout.compare_receipt, _files(layout, pairs), hint)
 

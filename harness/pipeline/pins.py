@@ -246,7 +246,7 @@ def _accepting(step: Step, accepted: Accepted, dataset: str) -> Accepting:
 def check_accepted(
     policy: Policy, accepted: Mapping[str, Accepting], evidence: Mapping[str, Evidence]
 ) -> None:
-    """Hold every step that was taken against the decision that the policy says it was taken by."""
+    """Check every step that was taken against the decision that the policy says it was taken by."""
     for step in policy.steps:
         if (said := accepted.get(step.name)) is None:
             continue

@@ -29,7 +29,7 @@ def write(receipt: Path, files: Iterable[Path]) -> None:
 
 
 def check(receipt: Path, files: Iterable[Path], hint: str) -> None:
-    """Hold ``files`` against what the receipt says of them."""
+    """Check ``files`` against the digests in the receipt."""
     noted = _read(receipt, hint)
     for path in files:
         name = _name(receipt, path)
@@ -42,7 +42,7 @@ def check(receipt: Path, files: Iterable[Path], hint: str) -> None:
 
 
 def check_all(receipt: Path, hint: str) -> tuple[Path, ...]:
-    """Hold every file that the receipt speaks of, and give them."""
+    """Check every file that the receipt lists, and return them."""
     files = tuple(Path(normpath(receipt.parent / name)) for name in _read(receipt, hint))
     check(receipt, files, hint)
     return files
@@ -169,7 +169,7 @@ def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> 
 
 
 def check_corpus(layout: Layout, arm: str, made: Manifest, data: Prepared) -> None:
-    """Hold an arm's index against the documents, as they are now."""
+    """Check an arm's index against the documents, as they are now."""
     if made.corpus_sha256 != data.manifest.corpus_sha256:
         raise IndexNotReady(
             f"{layout.manifest(arm)}: the index was built of other documents than those in"
@@ -207,7 +207,7 @@ def note_run(layout: Layout, arm: str) -> None:
 
 
 def check_run(layout: Layout, arm: str) -> None:
-    """Hold an arm's runs against its index and the data, as they are now."""
+    """Check an arm's runs against its index and the data, as they are now."""
     check_corpus(layout, arm, read_manifest(layout, arm), Prepared.open(layout.data))
     check(layout.run_receipt(arm), _files(layout, arm), layout.remedy(Layout.run, arm))
 

@@ -278,7 +278,7 @@ def ahead(arm: Arm, queries: int, work: Work) -> Iterator[Callable[[], bool]]:
 
 
 def check_served(run: Run, searcher: Searcher, queries: Sequence[Query]) -> None:
-    """Hold the fingerprint of each answer against that of the open index.
+    """Check the fingerprint of each answer against that of the open index.
 
     An engine that falls back is not a crash, and its answers look like any other; so one that says
     that it fell back has not run (stacks, decision 18). It is called once more to learn why.

@@ -183,7 +183,7 @@ def _scored(
 
 
 def check_scores(layout: Layout, arms: Sequence[str]) -> None:
-    """Hold the scores against the runs and judgements, as they are now."""
+    """Check the scores against the runs and judgements, as they are now."""
     for arm in arms:
         check_run(layout, arm)
     hint = (

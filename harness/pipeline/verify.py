@@ -131,7 +131,7 @@ def judged_arms(layout: Layout) -> tuple[str, ...]:
 
 
 def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
-    """Hold a pipeline's own files against its data: judgements, card, and what DVC recorded."""
+    """Check a pipeline's own files against its data: judgements, card, and what DVC recorded."""
     name = layout.root.name
     data = Prepared.open(layout.data).manifest
     hint = f"Bring the file back, or run: harness stage prepare --dataset {name}"

@@ -135,7 +135,7 @@ def too_few(
             gate,
             Cause.NO_EVIDENCE,
             f"no query of {evidence.dataset} is of slice {settings.slice}",
-            f"write a slice that exists: {', '.join(sorted(evidence.slices)) or 'there is none'}",
+            f"write a slice that exists: {', '.join(sorted(evidence.slices)) or 'it has none'}",
         )
     asks = "an interval needs" if settings.min_queries is None else "the policy asks for"
     of = (

@@ -370,7 +370,7 @@ class Remote:
         return connected(given.command, given.url, given.timeout_s)
 
     def _check_corpus(self, to: Connection, made: Manifest) -> None:
-        """Hold the server's documents against ours, where it says what it has."""
+        """Check the server's documents against ours, where it says what it has."""
         tool, arguments = self.settings.call(PROBE, {})
         try:
             said = read_page(to.call(tool, {**arguments, "limit": 1}), 1).served_by

@@ -283,7 +283,7 @@ def pattern(term: str) -> str:
 
 
 def within(depth: int) -> int:
-    """Hold a depth within what SQLite counts; it takes a negative LIMIT for none."""
+    """Clamp a depth to what SQLite counts; a negative LIMIT means no limit."""
     return max(0, min(depth, MOST - 1))
 
 
