@@ -33,7 +33,7 @@ from harness.shadow.server import Reading
 from harness.shadow.settings import MILLION, Sampling
 
 MOST_WAITING = 1_000
-"""Requests that wait to be asked about; with the bound on each, of their memory too."""
+"""Requests that wait; each has a bound, so this bounds their memory too."""
 DRAIN_S = 10.0
 FULL = "too many requests wait"
 TOO_FAST = "above the limit of requests a second"

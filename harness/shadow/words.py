@@ -169,7 +169,7 @@ def estimates(summary: Summary) -> Table:
         "slow": f"slow: share of pairs slower than {bounds.slow_ratio:g} times the control",
         "ratio": "time: median of candidate / control",
         "noise": "noise: share of repeated queries that the control answered differently;"
-        f" {summary.beyond_noise:,} pairs differ where it did not",
+        f" {counted(summary.beyond_noise, 'pair')} of them differ where it did not",
     }
     found = {name: track.now for name, track in summary.tracks.items()}
     return table(

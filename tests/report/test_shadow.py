@@ -199,7 +199,7 @@ def test_noise_of_the_control_is_told_beside_what_differs_without_it() -> None:
         outcome = Class.OVERLAP if number > 1 else Class.EXACT
         summary.see(replace(attempt(number, outcome=outcome), again=second))
     text = Reader(page(shown(summary))).text
-    assert "answered differently; 1 pairs differ where it did not 0.3333" in text
+    assert "answered differently; 1 pair of them differ where it did not 0.3333" in text
 
 
 def test_the_engines_are_named_where_the_log_names_them() -> None:
