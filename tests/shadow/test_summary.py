@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -226,14 +225,6 @@ def test_an_attempt_that_is_there_twice_is_refused(tmp_path: Path) -> None:
         summary.read(follower)
 
 
-def test_a_log_under_another_writers_name_is_refused(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        with log(tmp_path / name) as out:
-            out.append([replace(attempt(n), writer=out.writer) for n in (1, 2)], [], [])
-    with pytest.raises(EvidenceError, match="the same query at the same nanosecond"):
-        Summary(bounds()).read(Follower([tmp_path / "a", tmp_path / "b"]))
-
-
 def test_a_torn_line_waits_until_it_is_whole(tmp_path: Path) -> None:
     with log(tmp_path, 10**6) as writer:
         batch(writer, 1, 2)
@@ -287,14 +278,6 @@ def test_logs_of_several_processes_are_one_in_the_order_of_time(tmp_path: Path) 
     summary = Remembering(bounds())
     assert summary.read(Follower([tmp_path / "a", tmp_path / "b"])) == 19
     assert summary.seen == list(range(1, 20))
-
-
-def test_a_log_given_twice_and_a_log_that_is_none_are_refused(tmp_path: Path) -> None:
-    log(tmp_path / "a").close()
-    with pytest.raises(EvidenceError, match="one writer; give each log once"):
-        Follower([tmp_path / "a", tmp_path / "a"])
-    with pytest.raises(BadFile, match="its log is missing"):
-        Follower([tmp_path])
 
 
 def test_a_log_that_was_replaced_is_noticed(tmp_path: Path) -> None:
