@@ -214,4 +214,4 @@ def test_the_ci_runs_the_tests_and_stops_at_the_first_error() -> None:
     assert path.stat().st_mode & 0o111
     lines = path.read_text().splitlines()
     assert lines[:2] == ["#!/usr/bin/env bash", "set -euo pipefail"]
-    assert lines[-1] == "python3 run.py test"
+    assert lines[-1] == "python3 run.py test --most-skipped 10"

@@ -35,13 +35,12 @@ __all__ = ["Difference", "Inference", "compare", "difference"]
 
 
 class Shown(ABC):
-    """A result that a notebook shows as a report does."""
+    """A result that a notebook shows as ``blocks`` of a report."""
 
     __slots__ = ()
 
     @abstractmethod
-    def blocks(self) -> Iterable[Block]:
-        """Return the blocks of the report that a notebook shows."""
+    def blocks(self) -> Iterable[Block]: ...
 
     def _repr_html_(self) -> str:
         return fragment(self.blocks())

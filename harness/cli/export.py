@@ -106,7 +106,7 @@ def ci(
         ),
     ] = None,
 ) -> Result:
-    """Say whether a change is worse than the baseline, and exit by it.
+    """Check whether a change is worse than the baseline, and exit by it.
 
     Each arm is judged against itself in the baseline, as `harness regress` does. Where the run has
     a control, its gates count too, and neither keeps the other from being judged. FROM/ci.md is a

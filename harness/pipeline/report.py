@@ -63,7 +63,7 @@ def is_history(folder: Path) -> bool:
 
 def commit_of(root: Path) -> str:
     """Name the commit of a project, a plus sign after it where files differ; empty without git."""
-    head = git(root, "rev-parse", "--short=12", "HEAD")
+    head = git(root, "rev-parse", "--short=12", "HEAD").strip()
     if not head:
         return ""
     return f"{head}+" if git(root, "status", "--porcelain", "--untracked-files=no") else head

@@ -5,34 +5,22 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from harness.cli.project import Project, by
-from harness.core.errors import UnknownName
-from harness.migrate import ledger
-from harness.migrate import moves as migrate
-from harness.migrate.drill import opened
-from harness.migrate.ledger import SWITCH_FILE, decided, evidence
-from harness.pipeline.index import index
+from harness.migrate.ledger import decided, evidence
 from harness.pipeline.mail import in_mailbox, mail_box, mail_service
-from harness.pipeline.receipts import read_manifest
-from harness_engines.contract import EngineError
 from harness_engines.mcp_server import resolved
 from harness_engines.stacks.agent_mail.budget import value_in
 from harness_engines.stacks.agent_mail.ingest import Draft
 from harness_engines.stacks.agent_mail.mcp_tools.arguments import InProject
 from harness_engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from tests.cli.conftest import Harness, Said
+from tests.cli.conftest import Harness
 from tests.docs.shell import Shell
-from tests.make.decisions import POLICY, day, decision
-from tests.make.decisions import evidence as evidence_drill
 from tests.make.forging import forge, promoted
-from tests.make.mail.project import ARM, command, listening, write
-from tests.make.mail.project import NAME as NAME_DRILL
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 SWITCHED = STEP + 'switch = "tantivy"\n'
@@ -308,115 +296,6 @@ def test_a_policy_with_a_step_that_no_switch_takes_is_refused_before_it_begins(
     said = harness("migrate", "begin", "--serving", "fts5").error
     assert "names no switch for tantivy, so they could never be taken; write switch = " in said
     assert not (project.root / "migration" / "ledger.json").exists()
-
-
-FTS5 = "mail-fts5"
-
-
-@pytest.fixture(scope="module")
-def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Make a project with mail, indexed for the arm that is served and for the old one."""
-    project = write(tmp_path_factory.mktemp("letters"))
-    for arm in (ARM, FTS5):
-        index(project.layout(NAME_DRILL), arm, project.cache)
-    return project
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Take Tantivy at once, so that the step before it is FTS5 alone."""
-    folder = tmp_path / "migration"
-    migrate.begin(folder, POLICY, "fts5", now=day(1), by="a test")
-    steps = [step for step in POLICY.steps if step.name == "tantivy"]
-    alone = replace(POLICY, steps=tuple(steps))
-    found = evidence_drill(decision(1))
-    migrate.advance(folder, alone, found, now=day(1), by="a test", reason="a test")
-    assert value_in(folder / SWITCH_FILE) == "tantivy"
-    return folder
-
-
-@pytest.fixture
-def project_drill(letters: Project) -> Toy:
-    """Type commands in the folder of the mail."""
-    return Toy(letters)
-
-
-def drilled(harness: Harness, *words: str | Path) -> Said:
-    return harness("migrate", "drill", "--dataset", NAME_DRILL, "--arm", ARM, *words)
-
-
-@pytest.mark.slow
-def test_it_is_proven_in_this_process(letters: Project, folder: Path, harness: Harness) -> None:
-    said = drilled(harness, "--at", folder)
-    assert said.code == 0, said
-    own = read_manifest(letters.layout(NAME_DRILL), ARM).fingerprint[:12]
-    old = read_manifest(letters.layout(NAME_DRILL), FTS5).fingerprint[:12]
-    assert f"fts5 by fts5 {old} and tantivy by tantivy {own}" in said.out
-    assert value_in(folder / SWITCH_FILE) == "tantivy"
-    assert ledger.read(folder).state.taken[-1].drilled_at is not None
-
-
-@pytest.mark.slow
-def test_a_running_server_follows_the_file_without_a_restart(
-    letters: Project, folder: Path, harness: Harness
-) -> None:
-    words = command("--http", "0", "--switch-file", str(folder / SWITCH_FILE))
-    with listening(words, letters.root) as (url, _):
-        said = drilled(harness, "--at", folder, "--url", url, "--questions", "5")
-        assert said.code == 0, said
-        assert "PROVEN 5 queries" in said.out
-
-
-@pytest.mark.slow
-def test_a_server_that_does_not_read_the_file_fails_the_drill(
-    letters: Project, folder: Path, harness: Harness
-) -> None:
-    with listening(command("--http", "0"), letters.root) as (url, _):
-        said = drilled(harness, "--at", folder, "--url", url, "--patience-s", "0.2")
-    assert said.code == 1
-    assert "FAILED after the switch to fts5, tantivy" in said.out
-    assert value_in(folder / SWITCH_FILE) == "fts5"
-    assert ledger.read(folder).state.step == ""
-
-
-@pytest.mark.slow
-def test_a_broken_index_of_the_old_engine_fails_the_drill(
-    letters: Project, folder: Path, harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """FTS5 cannot answer any more, LIKE does: the fingerprint and the engine are others."""
-
-    def broken(*_given: object) -> object:
-        raise EngineError("the table is gone")
-
-    monkeypatch.setattr("harness_engines.stacks.agent_mail.sqlite.search.Fts5Engine.search", broken)
-    said = drilled(harness, "--at", folder, "--patience-s", "0.2")
-    assert said.code == 1, said
-    assert "FAILED after the switch to fts5, like" in said.out
-    assert value_in(folder / SWITCH_FILE) == "fts5"
-    assert letters.root.is_dir()
-
-
-@pytest.mark.slow
-def test_nobody_at_the_address_is_bad_input_and_changes_nothing(
-    folder: Path, harness: Harness
-) -> None:
-    said = drilled(harness, "--at", folder, "--url", "http://127.0.0.1:9/mcp", "--patience-s", "1")
-    assert said.code == 2
-    assert "no MCP server answers" in said.err
-    assert value_in(folder / SWITCH_FILE) == "tantivy"
-
-
-@pytest.mark.slow
-def test_the_service_names_whom_it_means(letters: Project, folder: Path) -> None:
-    layout = letters.layout(NAME_DRILL)
-    with opened(layout, ARM, letters.cache, folder, url="", timeout_s=1) as here:
-        assert here.ask("review") == here.who("tantivy") != here.who("fts5")
-        for value in ("lucene", ""):
-            with pytest.raises(UnknownName, match="SEARCH_ENGINE"):
-                here.who(value)
-    with mail_service(layout, ARM, letters.cache, lambda: None) as service:
-        meant = service.who(KillSwitch.FTS5)
-    assert meant == (read_manifest(layout, FTS5).fingerprint, "fts5")
 
 
 MAIL = """From {name} Thu Jan  1 00:00:00 2026
