@@ -10,11 +10,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.shadow.record import Observation, Seen
+from harness.shadow.server import Table
 from harness.stats.inference import MOST_CONFIDENCE
 from harness.stats.sequential import BettingSequence
 
@@ -22,11 +23,7 @@ MOST = 1_000_000
 """Largest number of a bound."""
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Watched(_Table):
+class Watched(Table):
     """How sure, and what counts as slow."""
 
     confidence: float = Field(gt=0.5, le=MOST_CONFIDENCE)
@@ -39,13 +36,13 @@ class Watched(_Table):
     """Permutations of each comparison of two windows."""
 
 
-class EmptyBound(_Table):
+class EmptyBound(Table):
     """How much more often than the control the candidate may find nothing."""
 
     max_excess: float = Field(ge=0, lt=1)
 
 
-class DuplicatesBound(_Table):
+class DuplicatesBound(Table):
     """In which share of an arm's answers a document may be shown twice."""
 
     max_share: float = Field(ge=0, lt=1)
@@ -58,7 +55,7 @@ class ChurnBound(DuplicatesBound):
     """Queries of each arm whose last answer is kept; those asked longest ago are forgotten."""
 
 
-class WindowBound(_Table):
+class WindowBound(Table):
     """How far a later window may move from the first: of first scores, or of the mix of slices."""
 
     window: int = Field(ge=20, le=MOST)
@@ -68,7 +65,7 @@ class WindowBound(_Table):
     p_value: float = Field(gt=0, lt=0.5)
 
 
-class Alarms(_Table):
+class Alarms(Table):
     """The tables ``[alarm.*]``."""
 
     empty: EmptyBound
@@ -78,7 +75,7 @@ class Alarms(_Table):
     mix: WindowBound
 
 
-class Bounds(_Table):
+class Bounds(Table):
     """The whole file."""
 
     watch: Watched

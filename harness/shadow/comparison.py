@@ -338,7 +338,7 @@ class Shadowed:
     def __init__(self, control: Searcher, comparison: Comparison) -> None:
         self._control, self._comparison = control, comparison
         self._takes_params = control if isinstance(control, TakesParams) else None
-        self._generation = _Careful(Generation(control))
+        self._generation = partial(_known, Generation(control))
 
     @property
     def manifest(self) -> Manifest:
@@ -388,17 +388,12 @@ class Shadowed:
         self._comparison.offer(served, self._generation)
 
 
-class _Careful:
-    """A generation that is the empty text where it cannot be read."""
-
-    def __init__(self, generation: Generation) -> None:
-        self._generation = generation
-
-    def __call__(self) -> str:
-        try:
-            return self._generation()
-        except Exception:  # noqa: BLE001  must not reach who is served
-            return ""
+def _known(generation: Generation) -> str:
+    """Return a generation, or the empty text where it cannot be read."""
+    try:
+        return generation()
+    except Exception:  # noqa: BLE001  must not reach who is served
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

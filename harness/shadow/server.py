@@ -51,11 +51,13 @@ class Unreadable(Exception):
     """A request or an answer is not as the file says."""
 
 
-class _Table(BaseModel):
+class Table(BaseModel):
+    """A table of a file: every key is known, and none changes."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class RequestTable(_Table):
+class RequestTable(Table):
     """Which requests are queries, and where the parts of one stand."""
 
     compared: list[str] = Field(min_length=1)
@@ -70,7 +72,7 @@ class RequestTable(_Table):
     has them."""
 
 
-class AnswerTable(_Table):
+class AnswerTable(Table):
     """Where the hits of an answer stand."""
 
     hits: Pointer
@@ -87,7 +89,7 @@ class AnswerTable(_Table):
     server tells none."""
 
 
-class Bounds(_Table):
+class Bounds(Table):
     """What is read at most."""
 
     request_bytes: int = Field(ge=1)
@@ -105,7 +107,7 @@ class RequestedQuery(NamedTuple):
     k: int
 
 
-class Reading(_Table):
+class Reading(Table):
     """The whole file."""
 
     request: RequestTable

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from harness.core.errors import BadPolicy, EvidenceError
 from harness.core.files import held, write_text
@@ -16,7 +16,7 @@ from harness.core.reading import Malformed, text_of
 from harness.policy import load
 from harness.shadow.alarms import Bounds
 from harness.shadow.divergences import Accepted, Suppressions
-from harness.shadow.server import Reading
+from harness.shadow.server import Reading, Table
 
 MILLION = 1_000_000
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
@@ -29,11 +29,7 @@ Time = Annotated[float, Field(gt=0, le=MOST_MS)]
 AnyTime = Annotated[float, Field(ge=0, le=MOST_MS)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Sampling(_Table):
+class Sampling(Table):
     """Which queries are compared."""
 
     rate: Many
@@ -41,7 +37,7 @@ class Sampling(_Table):
     seed: int = Field(ge=0)
 
 
-class Limits(_Table):
+class Limits(Table):
     """How much of the machine, and of a person's patience, the candidate gets."""
 
     in_flight: Some
@@ -79,7 +75,7 @@ class Limits(_Table):
         return self.in_flight + self.queue
 
 
-class Recording(_Table):
+class Recording(Table):
     """How pairs become records."""
 
     batch: Some
@@ -98,7 +94,7 @@ class Recording(_Table):
     """The p of RBO."""
 
 
-class Settings(_Table):
+class Settings(Table):
     """What a live comparison may cost, and how it is written down."""
 
     sampling: Sampling
