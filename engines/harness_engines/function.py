@@ -164,7 +164,7 @@ def _module(place: Place) -> ModuleType:
 
 
 def _add_root(top: str) -> None:
-    """Put the project around the current folder on the module path, as ``python -m`` does."""
+    """Add the project around the current folder to the module path, as ``python -m`` does."""
     for root in roots(Path.cwd()):
         if (root / top).is_dir() or (root / f"{top}{contract.SUFFIX}").is_file():
             if str(root) not in sys.path:

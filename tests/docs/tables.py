@@ -116,14 +116,6 @@ ELSEWHERE = {
     "": Elsewhere("it prints what there is", "tests/test_run.py"),
     "python -m tests.oracle.golden check": Elsewhere("minutes", "tests/oracle/test_golden.py"),
     "demo": Elsewhere("minutes", "tests/cli/test_runs.py::test_the_decision_is_printed"),
-    "dvc metrics show": Elsewhere(
-        "it reads a pipeline of DVC's",
-        "tests/pipeline/test_score.py::test_dvc_shows_its_metrics_and_plots",
-    ),
-    "dvc plots show": Elsewhere(
-        "it reads a pipeline of DVC's",
-        "tests/pipeline/test_score.py::test_dvc_shows_its_metrics_and_plots",
-    ),
     "hatchling build": Elsewhere(
         "it builds this project, from its root",
         "tests/test_package.py::test_the_core_alone_judges_an_engine_of_ones_own",
