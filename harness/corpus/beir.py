@@ -201,9 +201,9 @@ class Beir:
         return tuple(queries(either(self.folder, "queries.jsonl")))
 
     def qrels(self) -> Qrels:
-        """Read the judgements of the split, or a pool as far as it is judged.
+        """Read the judgements of the split, or a pool ``SPLIT.qrels`` as far as it is judged.
 
-        None where the folder has no folder of judgements.
+        Nothing is judged where the folder has no folder ``qrels``.
         """
         path = self.folder / "qrels" / f"{checked('a split', self.split)}.tsv"
         pool = path.with_suffix(".qrels")

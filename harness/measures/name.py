@@ -84,7 +84,7 @@ def parse(name: str) -> Measure:
 
     Raises:
         UnknownName: the measure is unknown, or no installed provider computes it.
-        HarnessError: the measure needs subtopics.
+        HarnessError: the measure needs subtopics, or a package that is not installed.
     """
     try:
         measure = _read(name)
@@ -100,10 +100,20 @@ def parse(name: str) -> Measure:
                 raise ValueError(f"{key} must be an integer from {least}")  # noqa: TRY301
         computed = as_gains(measure, ())
         if not ir_measures.DefaultPipeline.supports(computed):  # type: ignore[no-untyped-call]
+            _check_provider(name, computed)
             raise ValueError("no provider")  # noqa: TRY301
     except (SyntaxError, ValueError, TypeError, KeyError, AssertionError) as error:
         raise UnknownName("measure", name, (*COMMON, HINT), _respelt(name)) from error
     return measure
+
+
+def _check_provider(name: str, measure: Measure) -> None:
+    """Raise ``HarnessError`` where a package that is not installed computes the measure."""
+    for provider in ir_measures.DefaultPipeline.providers:
+        declared = (one for one in provider.SUPPORTED_MEASURES if one.NAME == measure.NAME)
+        if not provider.is_available() and any(declared):
+            how = provider.install_instructions() or f"install {provider.NAME}"
+            raise HarnessError(f"{name}: {provider.NAME} computes it, and is not installed. {how}")
 
 
 def _respelt(name: str) -> str:

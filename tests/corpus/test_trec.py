@@ -369,9 +369,10 @@ def test_only_the_fields_asked_for_are_there(adi: Path) -> None:
 
 
 def test_a_missing_split_names_those_there_are(tmp_path: Path) -> None:
+    assert beir.Beir(tmp_path, "test").qrels() == Qrels({})
+    (tmp_path / "qrels").mkdir()
     with pytest.raises(BadFile, match=r"test\.tsv: unknown split 'test'\. Check the folder"):
         beir.Beir(tmp_path, "test").qrels()
-    (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "dev.tsv").touch()
     with pytest.raises(BadFile, match="Choose one of: dev"):
         beir.Beir(tmp_path, "test").qrels()

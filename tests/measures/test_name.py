@@ -455,3 +455,14 @@ def test_the_step_that_did_it_is_named() -> None:
     way = [run_of({"q": docs}) for docs in ("ac", "ab", "ba")]
     parts = decompose_way(run_of({"q": "ba"}), way, qrels, "RR@2", ["q"])
     assert [(part.shown[0], part.order[0]) for part in parts] == [(-1, 0), (0.5, 0), (0, 0.5)]
+
+
+@pytest.mark.parametrize("name", ["RBP(p=0.8)", "SDCG(max_rel=3)@10"])
+def test_a_measure_of_a_package_that_is_not_installed_names_the_package(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for provider in ir_measures.DefaultPipeline.providers:
+        if provider.NAME == "cwl_eval":
+            monkeypatch.setattr(provider, "is_available", lambda: False)
+    with pytest.raises(HarnessError, match=r"cwl_eval computes it, .* pip install ir-measures\["):
+        parse(name)
