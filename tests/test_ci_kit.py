@@ -169,6 +169,7 @@ exit "${GH_FAILS:-0}"
 GIT = """#!/usr/bin/env bash
 printf '%s\\n' "$*" >> "$CALLS"
 """
+PIP = "-m pip install --quiet --no-compile --disable-pip-version-check"
 PYTHON = """#!/usr/bin/env bash
 if [ "$1 $2" = "-m pip" ]; then printf '%s\\n' "$*" >> "$CALLS"; else exec "$REAL" "$@"; fi
 """
@@ -270,7 +271,7 @@ def test_the_action_installs_its_own_tag_or_what_is_named(
 ) -> None:
     done = ran(tmp_path, step("pip install"), ACTION="/a/ci/github", INSTALL=install)
     assert done.code == 0, done.said
-    assert done.calls == f"-m pip install --quiet --no-compile --disable-pip-version-check {given}\n"
+    assert done.calls == f"{PIP} {given}\n"
 
 
 @pytest.mark.parametrize(("old", "sent"), [("", "POST"), ("17", "PATCH")])
@@ -331,7 +332,7 @@ def test_the_job_ends_as_the_script_does(tmp_path: Path, code: int) -> None:
     done = on_gitlab(tmp_path)
     assert done.code == code
     assert "python3 -m harness, none" in done.said
-    assert "-m pip install --quiet --no-compile --disable-pip-version-check ./.harness" in done.calls
+    assert f"{PIP} ./.harness\n" in done.calls
     assert "fetch -q --depth 1 https://gitlab-ci-token:token@h:443/g/h.git v1" in done.calls
     assert "/jobs/artifacts/" not in done.calls
 
