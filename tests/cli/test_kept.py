@@ -32,7 +32,7 @@ from harness_engines.stacks.writing.arm import Writing
 from tests.cli.conftest import Harness
 from tests.docs.contract import rows
 from tests.docs.reached import TOOL
-from tests.engines.kept.test_index import live
+from tests.engines.test_kept_index import live
 from tests.make.code import write_shop
 from tests.make.mail.project import BOUNDED_S, listening
 from tests.make.toy import Toy

@@ -50,7 +50,7 @@ from tests.docs.contract import rows
 from tests.docs.reached import TOOL
 from tests.engines.agent_mail.fakes import message, service
 from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS, Names, Tools, over
-from tests.engines.kept.test_index import live
+from tests.engines.test_kept_index import live
 
 
 def told(tools: Tools) -> tuple[Implementation | None, dict[str, Tool]]:

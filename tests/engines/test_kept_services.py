@@ -1,4 +1,4 @@
-"""What the services of the three stacks answer: last tries, legs, missing models, places."""
+"""Services over kept folders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from harness_engines.stacks.documents.models import Loaded
 from harness_engines.stacks.documents.service import NEAREST
 from harness_engines.stacks.documents.service import follow as documents
 from harness_engines.vector.embedder import HashEmbedder
-from tests.engines.kept.test_index import BY_WORDS, FORMULA, STACKS, ask, live, write
+from tests.engines.test_kept_index import BY_WORDS, FORMULA, STACKS, ask, live, write
 from tests.make.code import SETTINGS as CODE
 from tests.make.code import write_shop
 from tests.make.pdf import pdf

@@ -1,4 +1,4 @@
-"""Tantivy over messages: its answers, the life of its index, and its files."""
+"""Tantivy as an engine: answers, changes and failures."""
 
 from __future__ import annotations
 

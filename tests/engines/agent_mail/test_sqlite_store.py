@@ -1,4 +1,4 @@
-"""The message store: writes, the journal, connections, readers and what is remembered."""
+"""The store of messages: writes, the journal, killed writers and lent connections."""
 
 from __future__ import annotations
 

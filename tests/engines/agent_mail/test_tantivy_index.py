@@ -1,4 +1,4 @@
-"""The index of Tantivy: its schema, its layout, its orders, and beginnings of words."""
+"""Tantivy's index: fields, rebuilds, segments and orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index follows its folder: what did not change is not read, and what did is as if made anew."""
+"""The index of a kept folder."""
 
 from __future__ import annotations
 

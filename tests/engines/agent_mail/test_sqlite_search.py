@@ -1,4 +1,4 @@
-"""Search in SQLite: FTS5, LIKE, and what is made safe for them."""
+"""Search by FTS5 and by LIKE: what is asked, found and left out."""
 
 from __future__ import annotations
 

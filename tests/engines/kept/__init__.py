@@ -1,1 +1,0 @@
-"""Folders kept searchable, part by part."""
