@@ -90,6 +90,10 @@ BESIDE = Elsewhere(
 BY_FILE = Elsewhere(
     "a server and who asks it", "tests/docs/test_guides.py::test_a_server_is_judged_by_its_file"
 )
+SERVICES = Elsewhere(
+    "two services and who queries them",
+    "tests/services/test_compare.py::test_two_services_are_compared_and_a_verdict_follows",
+)
 OTHER = Elsewhere(
     "a server and who asks it",
     "tests/docs/test_other_engine.py::test_it_is_checked_and_judged_from_its_file",
@@ -163,6 +167,7 @@ ELSEWHERE = {
     "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": BESIDE,
     "harness run --dataset python-docs --arms fts5,examples/http_engine/http.toml": BY_FILE,
     "harness arm check examples/http_engine/http.toml": BY_FILE,
+    "harness compare": SERVICES,
     "harness arm check examples/other_engine/bm25s.toml": OTHER,
     "harness run --dataset python-docs --arms fts5,examples/other_engine/bm25s.toml": OTHER,
     "python examples/other_engine/server.py": OTHER,
