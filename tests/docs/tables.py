@@ -66,6 +66,7 @@ ONLY_HELP = {
     "python benchmarks/field.py": "it runs every arm on six collections",
     "python benchmarks/mail_search.py": "five rounds at least, of every engine",
     "python benchmarks/measures.py": "its peers have an environment of their own",
+    "python benchmarks/paper_table.py": "its peers have an environment of their own",
     "python benchmarks/package.py": "it installs environments from a package index",
     "python benchmarks/receiver.py": "it starts nginx and servers, and times them",
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",
