@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from time import perf_counter_ns
 from typing import Generic, TypeVar
@@ -83,10 +84,14 @@ def messages(
     scope: Scope, hits: Sequence[Scored], known: Mapping[int, Message]
 ) -> Sequence[SearchHit]:
     """Show messages as far as ``scope`` allows; redaction hides their subjects and bodies."""
+    if scope.whole:
+        there = ((known[hit.message_id], hit) for hit in hits if hit.message_id in known)
+        rows = ((*_SHOWN(found), hit.score, hit.raw_score, False) for found, hit in there)
+        return list(map(partial(tuple.__new__, SearchHit), rows))
     shown: list[SearchHit] = []
     for message_id, score, raw_score, _ in hits:
         found = known.get(message_id)
-        verdict = Visibility.ALLOW if found is None or scope.whole else scope.sees(found)
+        verdict = Visibility.ALLOW if found is None else scope.sees(found)
         if found is None or verdict is Visibility.DENY:
             continue
         hidden = verdict is Visibility.REDACT

@@ -6,6 +6,8 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from time import perf_counter_ns
 from typing import NamedTuple, NoReturn, Protocol, TypeVar
@@ -70,7 +72,9 @@ class Ranked:
 
 def in_order(hits: Iterable[Scored]) -> tuple[Scored, ...]:
     """Sort by score (or time sent) descending, then id ascending (section 3.3)."""
-    return tuple(sorted(hits, key=lambda hit: (-hit.key, hit.message_id)))
+    by_id = sorted(hits, key=lambda hit: hit.message_id)
+    by_id.sort(key=lambda hit: hit.score if hit.sent is None else hit.sent, reverse=True)
+    return tuple(by_id)
 
 
 def of_lexical(found: CandidateList, clock: ExplainTiming) -> Ranked:
@@ -81,17 +85,19 @@ def of_lexical(found: CandidateList, clock: ExplainTiming) -> Ranked:
     every message has 0.
     """
     check_numbers(found.candidates)
-    seen = max((raw_score for _, raw_score in found.candidates), default=0.0)
+    seen = max(map(itemgetter(1), found.candidates), default=0.0)
     best = seen if found.best is None else found.best
-    hits = (
-        Scored(message_id, min(1.0, max(0.0, raw_score / best)) if best > 0 else 0.0, raw_score)
+    rows = [
+        (message_id, min(1.0, max(0.0, raw_score / best)) if best > 0 else 0.0, raw_score, None)
         for message_id, raw_score in found.candidates
-    )
-    return Ranked(in_order(hits), found, clock)
+    ]
+    return Ranked(in_order(map(partial(tuple.__new__, Scored), rows)), found, clock)
 
 
 def check_numbers(candidates: Sequence[Candidate]) -> None:
     """Refuse scores that are not numbers."""
+    if all(map(math.isfinite, map(itemgetter(1), candidates))):
+        return
     for message_id, score in candidates:
         if not math.isfinite(score):
             raise EngineError(f"message {message_id} scored {score}")

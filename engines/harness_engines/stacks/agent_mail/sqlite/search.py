@@ -130,6 +130,8 @@ def prefix(word: str) -> str:
 
 def _one(clause: Clause) -> str:
     """Write a clause; empty where nothing of it could be indexed."""
+    if clause.text.isascii() and clause.text.isalnum():
+        return quoted(clause.text)
     tokens = () if clause.quoted else dict.fromkeys(names(clause.text))
     whole_names = [f"identifiers : {quoted(whole([token]))}" for token in tokens]
     if clause.sign_name and clause.occur is not Occur.SHOULD:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import tantivy
 
@@ -123,7 +124,8 @@ def matching(
 
 def candidates(found: Columns) -> list[Candidate]:
     """Return hits as candidates, in their order."""
-    return list(map(Candidate._make, zip(found.documents, found.keys, strict=True)))
+    made = partial(tuple.__new__, Candidate)  # half of the time of ``_make``
+    return list(map(made, zip(found.documents, found.keys, strict=True)))
 
 
 def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) -> list[Candidate]:
