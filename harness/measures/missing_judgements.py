@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -23,6 +23,8 @@ from harness.measures.completion_bounds import Bounding, Case, Hits
 from harness.measures.name import parse, span_of_difference
 from harness.measures.quality import kept, rests_on_judging_only
 from harness.stats.bounded import Span
+
+T = TypeVar("T")
 
 
 def bounding(measure: str, qrels: Qrels) -> Bounding:
@@ -167,6 +169,8 @@ class Missing:
         Raises:
             EvidenceError: a query was not asked, or has no value.
         """
+        if self.query_ids == tuple(query_ids):
+            return self
         place = {query_id: at for at, query_id in enumerate(self.query_ids)}
         try:
             rows = np.array([place[query_id] for query_id in query_ids], dtype=np.int64)
@@ -205,20 +209,28 @@ def missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing
 
     A measure without known bounds may be anything where an unjudged document is shown.
     """
+    made = partial(_missing, control, candidate, qrels, measure)
+    return _once(Missing, control, candidate, qrels, measure, made)
+
+
+def _once(  # noqa: PLR0917  a key and what makes the value
+    kind: type[T], control: Run, candidate: Run, qrels: Qrels, of: object, make: Callable[[], T]
+) -> T:
+    """Make a value of the same runs and judgements once, as long as they are there."""
     known = _kept.setdefault(control, {})
-    key = id(candidate), id(qrels), measure
+    key = id(candidate), id(qrels), kind, of
     if key in known:
         one, judged, found = known[key]
-        if one() is candidate and judged() is qrels:
+        if one() is candidate and judged() is qrels and isinstance(found, kind):
             return found
-    found = _missing(control, candidate, qrels, measure)
+    found = make()
     known[key] = ref(candidate), ref(qrels), found
     return found
 
 
-_kept: WeakKeyDictionary[Run, dict[tuple[int, int, str], tuple[ref[Run], ref[Qrels], Missing]]] = (
-    WeakKeyDictionary()
-)
+_kept: WeakKeyDictionary[
+    Run, dict[tuple[int, int, type, object], tuple[ref[Run], ref[Qrels], object]]
+] = WeakKeyDictionary()
 
 
 def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing:
@@ -226,7 +238,7 @@ def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missin
         wanted = bounding(measure, qrels)
     except UnknownName:
         return _anything(control, candidate, qrels, measure)
-    found = _Shown.of(control, candidate, qrels, wanted.asked.cutoff)
+    found = _merged(control, candidate, qrels, wanted.asked.cutoff)
     if wanted.asked.name == "AP":
         return _one_by_one(found, control, candidate, qrels, wanted, measure)
     hits = found.hits(wanted)
@@ -238,7 +250,7 @@ def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missin
         effects.worst,
         effects.best,
         hits.query[hits.open],
-        found.named(hits.open),
+        found.unjudged,
         effects.loss,
         effects.gain,
     )
@@ -250,8 +262,8 @@ def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missi
     span, cutoff = span_of_difference(measure), parse(measure).params.get("cutoff")
     if span is None:
         raise EvidenceError(f"{measure} has no known least and greatest value; judge by another")
-    found = _Shown.of(control, candidate, qrels, cutoff)
-    open_ = np.flatnonzero(found.grades == UNJUDGED)
+    found = _merged(control, candidate, qrels, cutoff)
+    open_ = found.open
     has = np.bincount(found.query[open_], minlength=len(found.query_ids)) > 0
     unknown = np.full(len(open_), np.inf)
     return Missing(
@@ -261,7 +273,7 @@ def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missi
         np.where(has, span.least, 0.0),
         np.where(has, span.most, 0.0),
         found.query[open_],
-        found.named(open_),
+        found.unjudged,
         unknown,
         unknown,
         exact=False,
@@ -336,6 +348,16 @@ class _Shown:
         """Position of each query."""
         return {query_id: at for at, query_id in enumerate(self.query_ids)}
 
+    @cached_property
+    def open(self) -> Rows:
+        """Places of what is not judged."""
+        return np.flatnonzero(self.grades == UNJUDGED)
+
+    @cached_property
+    def unjudged(self) -> tuple[str, ...]:
+        """Ids of what is not judged, which every measure of this depth shares."""
+        return self.named(self.open)
+
     def named(self, at: Rows) -> tuple[str, ...]:
         """Ids of some of the documents."""
         return tuple(self.vocabulary[doc] for doc in self.docs[at].tolist())
@@ -354,7 +376,7 @@ class _Shown:
             self.control,
             self.candidate,
             gains,
-            np.flatnonzero(self.grades == UNJUDGED),
+            self.open,
             of[mine],
             judged[mine],
         )
@@ -364,6 +386,11 @@ class _Shown:
         known, at = np.unique(grades, return_inverse=True)
         each = [0 if grade == UNJUDGED else wanted.gain(int(grade)) for grade in known.tolist()]
         return np.array(each, dtype=np.float64)[at] if len(known) else np.zeros(0)
+
+
+def _merged(control: Run, candidate: Run, qrels: Qrels, cutoff: int | None) -> _Shown:
+    made = partial(_Shown.of, control, candidate, qrels, cutoff)
+    return _once(_Shown, control, candidate, qrels, cutoff, made)
 
 
 def _flat(

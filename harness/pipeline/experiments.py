@@ -16,7 +16,7 @@ from harness.core.files import append_text, held, write_text
 from harness.core.names import Clocked, Experiment, Inputs, Kind, Looked, Setting
 from harness.core.parts import kinds
 from harness.core.store import Artifact, Journal, Json, JsonLines
-from harness.corpus.prepared import Inventory, Prepared
+from harness.corpus.prepared import QRELS, QUERIES, Inventory, Prepared
 from harness.corpus.runs import read_run
 from harness.pipeline.layout import Layout
 
@@ -203,8 +203,14 @@ def _inventory(layout: Layout, sha256: str) -> Path:
 
 
 def stock(layout: Layout) -> Inventory:
-    """Take stock of the queries and judgements in ``layout``."""
+    """Take stock of the queries and judgements in ``layout``, once of the same bytes."""
     data = Prepared.open(layout.data)
+    return _stock(data.folder, *(digest.of_file(data.folder / name) for name in (QUERIES, QRELS)))
+
+
+@lru_cache(maxsize=1)
+def _stock(folder: Path, *sha256: str) -> Inventory:  # noqa: ARG001  the same for the same bytes
+    data = Prepared.open(folder)
     return Inventory.of(data.queries(), data.qrels())
 
 

@@ -229,7 +229,7 @@ def completions(
         )
     runs = control.run, candidate.run
     every = missing(*runs, evidence.qrels, paired.measure)
-    found = every if every.query_ids == paired.query_ids else every.of(paired.query_ids)
+    found = every.of(paired.query_ids)
     if not len(found.query):
         return None
     key = control.arm, candidate.arm, paired.measure
