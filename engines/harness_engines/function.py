@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,15 +16,12 @@ from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.errors import InvalidArm
 from harness.core.files import write_json
 from harness.core.formats import json_file
-from harness.core.names import checked
+from harness.core.names import Place
 from harness.core.records import Document
 from harness_engines import contract
 from harness_engines.ranking import by_best
 
 ENGINE = "function"
-WRITTEN = re.compile(r"(?P<place>[^:]+):(?P<function>[A-Za-z_]\w*)")
-USUAL = "search"
-"""Name of a function that the name of its arm leaves out."""
 SOURCES = ("", "src")
 """Folders below one of the project in which a module may lie."""
 COUNT = "documents.json"
@@ -33,46 +29,6 @@ COUNT = "documents.json"
 INSTALLED = {"site-packages", "dist-packages"}
 
 Search = Callable[[str, int], Iterable[object]]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a function is: ``shop.search:search``, or ``shop/search.py:search``."""
-
-    module: str
-    """Dotted name of a module, or path to a file that ends in ``.py``."""
-    function: str
-
-    @classmethod
-    def of(cls, written: str) -> Place | None:
-        """Read ``module:function``; None where it is written otherwise."""
-        found = WRITTEN.fullmatch(written)
-        return cls(found["place"], found["function"]) if found else None
-
-    @classmethod
-    def required(cls, written: str) -> Place:
-        """Read ``module:function``.
-
-        Raises:
-            InvalidArm: it is written otherwise.
-        """
-        if found := cls.of(written):
-            return found
-        raise InvalidArm(
-            f"--engine {written}: is not a function. Give MODULE:FUNCTION, such as"
-            " shop.search:search, or FILE.py:FUNCTION"
-        )
-
-    @property
-    def name(self) -> str:
-        """Name of the arm."""
-        last = Path(self.module).stem if self.is_file else self.module.rpartition(".")[2]
-        return checked("an arm", last if self.function == USUAL else f"{last}.{self.function}")
-
-    @property
-    def is_file(self) -> bool:
-        """Whether the module is named by its path."""
-        return self.module.endswith(contract.SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import BadPolicy, InvalidArm, UnknownName
 from harness.core.formats import toml_file
-from harness.core.names import checked
+from harness.core.names import Place, checked
 from harness.core.reading import Malformed
 from harness.core.records import Document, Scalar
 from harness_engines import contract, function, stacks
@@ -78,7 +78,7 @@ def names() -> tuple[str, ...]:
 
 def name_of(given: str) -> str:
     """Return the name of an arm that is given by name, file or function."""
-    if place := function.Place.of(given):
+    if place := Place.of(given):
         return place.name
     return path_of(given).stem if "/" in given or given.endswith(".toml") else given
 
@@ -104,7 +104,7 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
     ``name`` may be a function, as ``module:function``. ``instead`` are values in place of those of
     its file, by dotted key (``words.title_weight``).
     """
-    if place := function.Place.of(name):
+    if place := Place.of(name):
         found, file = function.load(place)
         return Arm(place.name, f"the function {name}", found, file)
     path = path_of(name)

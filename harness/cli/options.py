@@ -103,7 +103,7 @@ LOCALHOST = "127.0.0.1"
 
 def function_of(engine: str) -> tuple[str, ...]:
     """Return the arm that ``--engine`` names; none where it is left out."""
-    from harness_engines.function import Place
+    from harness.core.names import Place
 
     if engine:
         Place.required(engine)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from harness.core.errors import BadName
+from harness.core.errors import BadName, InvalidArm
 from harness.core.formats import Moment
 
 LONGEST, LONGEST_LABEL = 100, 200
@@ -150,3 +152,48 @@ class Experiment(_Kept):
     steps: tuple[Looked, ...]
     decision: Sha256 | None
     """Digest of ``decision.json``, if one was written."""
+
+
+FUNCTION = re.compile(r"(?P<place>[^:]+):(?P<function>[A-Za-z_]\w*)")
+USUAL = "search"
+"""Name of a function that the name of its arm leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a function is: ``shop.search:search``, or ``shop/search.py:search``."""
+
+    module: str
+    """Dotted name of a module, or path to a file that ends in ``.py``."""
+    function: str
+
+    @classmethod
+    def of(cls, written: str) -> Place | None:
+        """Read ``module:function``; None where it is written otherwise."""
+        found = FUNCTION.fullmatch(written)
+        return cls(found["place"], found["function"]) if found else None
+
+    @classmethod
+    def required(cls, written: str) -> Place:
+        """Read ``module:function``.
+
+        Raises:
+            InvalidArm: it is written otherwise.
+        """
+        if found := cls.of(written):
+            return found
+        raise InvalidArm(
+            f"--engine {written}: is not a function. Give MODULE:FUNCTION, such as"
+            " shop.search:search, or FILE.py:FUNCTION"
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of the arm."""
+        last = Path(self.module).stem if self.is_file else self.module.rpartition(".")[2]
+        return checked("an arm", last if self.function == USUAL else f"{last}.{self.function}")
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the module is named by its path."""
+        return self.module.endswith(".py")

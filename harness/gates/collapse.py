@@ -9,13 +9,14 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.scores import Estimate, Scores
 from harness.gates.base.queries import checked
-from harness.gates.base.rules import TOUCH, GateSettings, Share, some
+from harness.gates.base.rules import TOUCH, GateSettings, Share, Where, some
 
 
 class Settings(GateSettings):
     """At most ``max_share`` of the queries may lose more than ``drop`` of their value."""
 
     bounded_by: ClassVar[str] = "max_share"
+    passes: ClassVar[Where] = "below"
     unit: ClassVar[str] = "share"
     measure: str
     drop: Share

@@ -21,9 +21,10 @@ from harness.core.batches import code_sha256
 from harness.core.errors import HarnessError
 from harness.core.files import REMEDIES, replacing_folder, scratch, write_json, write_text
 from harness.core.formats import yaml_file
+from harness.core.names import Place
 from harness.corpus import card
 from harness.pipeline.provenance import versions
-from harness_engines.function import Place, roots
+from harness_engines.function import roots
 
 INSTALLED, PACKAGED_PIPELINE = "installed.json", "dvc.yaml"
 CODE = ("engines", "harness", "requirements.lock")

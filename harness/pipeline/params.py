@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from harness.core.errors import BadPolicy, UnknownName
 from harness.core.formats import MAX_YAML_BYTES, yaml_of
-from harness.core.names import Name, fault
+from harness.core.names import Name, Place, fault
 from harness.core.reading import Malformed, naming, text_of
 from harness.stats.inference import MOST_CONFIDENCE, Inference
 
@@ -25,8 +25,6 @@ MOST_WORKERS = 256
 
 def _arm(name: str) -> str:
     """Take the name of an arm, the path of its file, whose name it has, or a function."""
-    from harness_engines.function import Place
-
     place = Place.of(name)
     stem = Path(name).stem if name.endswith(ARM_FILE) else place.name if place else name
     if problem := fault(stem):

@@ -18,6 +18,7 @@ from harness.core.errors import HarnessError
 from harness.core.evidence import Agreement, ArmResult, Evidence
 from harness.core.files import replacing_folder, scratch, write_text
 from harness.core.progress import progress
+from harness.core.reading import text_of
 from harness.core.records import Document, Judgement, Qrels
 from harness.core.run import Run
 from harness.corpus import beir, judgements
@@ -115,7 +116,7 @@ def compare(
             seed=seed,
         )  # fmt: skip
         queries = tuple(beir.queries(work / "queries.jsonl"))
-        card = logs.beside(work / "queries.jsonl").read_text(encoding="utf-8")
+        card = text_of(logs.beside(work / "queries.jsonl"))
         named = [
             _named(address, arm, addresses[0], out, work)
             for arm, address in zip(ARMS, addresses, strict=True)

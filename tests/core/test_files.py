@@ -573,6 +573,7 @@ OURS = {
     "harness/report/explorer.py": "templates of this package",
     "harness/serve/pages.py": "templates of this package",
     "harness/pipeline/init.py": "templates of this package",
+    "harness/pipeline/template/engine.py": "a sample, which its owner changes",
     "harness/replay/machine.py": "files of the kernel",
     "engines/harness_engines/stacks/keeper.py": "commands of its parent, and logs of servers",
     "engines/harness_engines/stacks/postgres/embedded.py": "files of the server that it started",

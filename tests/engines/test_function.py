@@ -9,10 +9,10 @@ import pytest
 
 from harness.core.engine import Answer
 from harness.core.errors import HarnessError, IndexNotReady
+from harness.core.names import Place
 from harness.core.records import Document
 from harness_engines import registry
 from harness_engines.contract import forbidden
-from harness_engines.function import Place
 
 DOCUMENTS = (Document("a", "", "x"), Document("b", "", "y"), Document("7", "", "z"))
 
