@@ -459,7 +459,7 @@ def ids_like(engine: LikeEngine, text: str, ranking: RankingMode = RELEVANCE) ->
         ("x", [4]),
         ("zoë", [5]),
         ("ploy", [5]),
-        ("' OR 1 --", [3]),
+        ("' OR 1 --", []),
     ],
 )
 def test_what_contains_every_term_is_found(
