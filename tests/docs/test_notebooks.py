@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,6 @@ def test_the_comparison_runs_and_agrees_with_the_scores(
     assert len(images) == 1
 
 
-@pytest.mark.whole("tests/cli/test_inspect.py::test_blame_falls_on_the_part_that_took_most")
 def test_a_loss_is_taken_apart_down_to_its_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,31 +95,31 @@ def test_a_loss_is_taken_apart_down_to_its_cause(
     assert rare == ["share"]  # the others are what the last page says of them
 
 
-@pytest.mark.whole("tests/docs/test_guides.py::test_a_run_with_it_is_judged_against_the_control")
 def test_an_engine_of_ones_own_is_held_mended_and_promoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     shown = printed(executed("03-your-own-corpus-and-engine.ipynb"))
-    assert "own: HOLD (fts5 → own)" in shown
-    assert "FAIL: Quality of the first ten" in shown
-    assert "own: PROMOTE (fts5 → own)" in shown
-    assert "elsewhere: nDCG@10 0.0042‡" in shown
+    held, _, mended = shown.partition("own: PROMOTE (fts5 → own)")
+    assert "own: HOLD (fts5 → own)" in held
+    for gate in ("Quality of the first ten", "First relevant hit"):
+        assert f"FAIL: {gate}" in held
+        assert f"PASS: {gate}" in mended
+    assert "INCONCLUSIVE" not in shown
+    assert "elsewhere: nDCG@10 0.0031‡" in shown
     assert "whole: nDCG@10 0.6136‡" in shown
 
 
-@pytest.mark.whole("test_the_comparison_runs_and_agrees_with_the_scores")
 def test_a_budget_is_planned_and_the_plan_holds() -> None:
     first, second = (printed(executed("04-plan-a-judgement-budget.ipynb")) for _ in range(2))
     assert first == second
-    assert "'if equal': 500" in first
+    assert "'if equal': 510" in first
     (said,) = [line for line in first.splitlines() if "passes of an equal" in line]
     counts: dict[str, int] = ast.literal_eval(said)
     assert 70 <= counts["passes of an equal candidate"] <= 90
     assert counts["passes of one that loses the margin"] <= 8
 
 
-@pytest.mark.whole("tests/api/test_searching.py::test_the_denominators_add_up_and_come_first")
 def test_a_shadow_log_is_read_from_its_denominators_to_a_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +137,10 @@ def test_a_shadow_log_is_read_from_its_denominators_to_a_verdict(
     assert pairs == 448
     assert ["chatty", "32", "148", "76", "20"] in rows  # error, overlap, reorder, shed
     assert "lowest Jaccard 0.6667" in shown
-    assert "FAIL: Unanswered live queries" in shown
-    assert "PASS: Agreement of the results" in shown
+    assert f"'failures in each 32 attempts': '{' '.join(4 * ['0 3 7 6'])}'" in shown
+    assert "failures of the candidate 0.1250 no one value: it moved" in shown
+    for gate in ("Unanswered live queries", "Agreement of the results", "Slower live answers"):
+        assert f"INCONCLUSIVE: {gate}" in shown
+        assert re.search(rf"{gate} +inconclusive +2 more days of traffic", shown)
     images = [o for c in notebook.cells for o in c.get("outputs", []) if "image/svg+xml" in o.data]
     assert len(images) == 1
