@@ -92,7 +92,7 @@ SHEBANG, RUNNABLE = b"#!", 0o755
 MAX_NAMED = 5
 TEMPLATE = Path(__file__).parent / "template"
 DATA, SCRIPT, README, IGNORED = "data", "ci.sh", "README.md", ".gitignore"
-ENGINE, OWN, PIPELINE = "engine.py", "engine.py:search", "dvc.yaml"
+ENGINE, OWN, PIPELINE = "engine.py", "engine.py:search", "pipeline.yaml"
 PAIRWISE = "policy/pairwise.toml"
 ALWAYS = {
     README: README,
@@ -102,7 +102,7 @@ ALWAYS = {
     "gitignore": IGNORED,
 }
 """Where each file of the template goes."""
-SOMETIMES = {PAIRWISE: PAIRWISE, ENGINE: ENGINE, PIPELINE: PIPELINE}
+SOMETIMES = {PAIRWISE: PAIRWISE, ENGINE: ENGINE, PIPELINE: PACKAGED_PIPELINE}
 """With a control; without an engine of the reader's own; for DVC."""
 BESIDE = "SEARCH.md"
 """The README of a project in a folder that has one."""
