@@ -27,7 +27,7 @@ _BROKEN = re.compile(r"(?<![^\W\d_])([^\W\d_]++)[-\xad\u2010][ \t]*+\r?\n[ \t]*+
 megabyte without a space takes no longer than it is."""
 _BEGUN = re.compile(r"(?<![^\s(])([^\W_]++)\*(?![^\s)])")
 """The beginning of a word, ``conf*``."""
-_DOTTED = re.compile(r"[^\W_]++(?:[.@][^\W_]++){2,}+")
+_DOTTED = re.compile(r"(?<![^\W_])[^\W_]++(?:[.@][^\W_]++){2,}+")
 """A version, a host or an address: a word beside its parts, and no number such as 0.5."""
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'"})
 
