@@ -619,8 +619,9 @@ def offline(project: Toy, *words: str | Path) -> subprocess.CompletedProcess[str
 @pytest.mark.skipif(not can_forbid(), reason="the system cannot forbid sockets")
 def test_libraries_are_told_to_report_nothing() -> None:
     """Not each release of onnxruntime, and not at each start, asks for a socket."""
-    words = [sys.executable, "-c", "import os, engines; print(os.environ['ORT_DISABLE_TELEMETRY'])"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "ORT_DISABLE_TELEMETRY": "0"}
+    prints = "import os, harness_engines; print(os.environ['ORT_DISABLE_TELEMETRY'])"
+    words = [sys.executable, "-c", prints]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "engines"), "ORT_DISABLE_TELEMETRY": "0"}
     assert subprocess.run(words, env=env, capture_output=True, check=True).stdout == b"1\n"
 
 

@@ -13,7 +13,9 @@ from harness.cli import parser
 from tests.source import Module, known
 
 NAMED = re.compile(r"\bharness ([a-z][a-z-]+(?: (?!then\b)[^.;,`'\"\n]*)?)")
-PROSE = {"on", "reads", "that", "and", "as", "in", "from", "where", "writes", "they", "or", "for"}
+PROSE = {
+    "on", "reads", "that", "and", "as", "in", "from", "where", "writes", "they", "or", "for", "has",
+}  # fmt: skip
 """What follows the word where it is the program that is spoken of."""
 
 
