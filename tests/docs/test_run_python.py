@@ -27,7 +27,7 @@ SKETCHES = {
         "its numbers are left out", "tests/shadow/test_shadowed.py"
     ),
     ("docs/tutorial.md", "    return [word"): CHANGE,
-    ("docs/tutorial.md", "            counted = "): CHANGE,
+    ("docs/tutorial.md", "COUNTS = {"): CHANGE,
 }
 """By page and beginning."""
 MADE = {
