@@ -233,8 +233,8 @@ def mail_server(
     if shadow_log or has("shadow"):
         live, change = part("shadow", "commands"), switch_file is not None
         if place := live.log_folder(project, served, shadow_log, switch(), may_change=change):
-            tell(f"what is served under shadow is compared in {place}")
             log = live.log_of(place, shadow_settings, layout.root, layout.cache)
+            tell(f"what is served under shadow is compared in {place}")
             observed = partial(part("shadow", "mail").watched, log=log)
     serving = mail_service(layout, arm, project.cache, switch, observed, budget_ms=budget_ms)
     with ExitStack() as until_closed:
