@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from io import TextIOBase
 from pathlib import Path
 from typing import IO, Any
 
@@ -80,9 +81,9 @@ def models() -> Iterator[None]:
         yield
 
 
-def _undrawn(_: Figure, to: IO[str], **__: object) -> None:
+def _undrawn(_: Figure, to: IO[Any], **__: object) -> None:
     """Write an empty picture: writing takes most of a figure's time."""
-    to.write(EMPTY)
+    to.write(EMPTY if isinstance(to, TextIOBase) else EMPTY.encode())
 
 
 def unpainted(name: str, about: str, _: tuple[float, float], __: object) -> str:

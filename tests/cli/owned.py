@@ -56,7 +56,10 @@ OWNED = {
         command="run",
     ),
     "compare": Owns(
-        (f"{ADDRESS}/?q={{query}}", ADDRESS, "--log", "log.csv"), "--out", COMPARISON, runs=False
+        (f"{ADDRESS}/?q={{{{query}}}}", ADDRESS, "--log", "log.csv"),
+        "--out",
+        COMPARISON,
+        runs=False,
     ),
     "export": Owns(TOY, "--out", EXPORT),
     "convert": Owns(("toy", "--format", "quepid"), "--out", CONVERT),
@@ -122,7 +125,7 @@ IN_PLACE = {
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
     "--arm", "--arrivals", "--baseline", "--bounds", "--candidate-reading", "--log",
-    "--candidate-token", "--control-token",
+    "--candidate-token", "--control-token", "--dataset",
     "--key", "--machine", "--mailbox", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",

@@ -349,6 +349,7 @@ def test_too_few_queries_are_exit_code_three(harness: Harness, project: Toy, bef
     path.write_text(
         (HEAD + STEP + GATES_OF_REGRESS).replace("min_queries = 20", "min_queries = 2000")
     )
+    spoil(project, "tantivy", 1)
     assert harness("regress", "--baseline", before).code == 3
 
 

@@ -53,7 +53,7 @@ COMMANDS = {
 }  # fmt: skip
 """Commands that may run an engine of somebody's own, with their words."""
 OPENS_NONE = {
-    "export", "gate", "init", "labels", "mail drop-fts5", "mail index",
+    "compare", "export", "gate", "init", "labels", "mail drop-fts5", "mail index",
     "migrate begin", "migrate drill",
     "migrate interleave", "plan", "pool",
     "regress",

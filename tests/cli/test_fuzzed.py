@@ -367,6 +367,7 @@ def ready_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     shutil.copy(WATCH.parent / "shadow.toml", root / "shadow.toml")
     click_log.write(root / "clicks", Beir(root / "beir", "test").queries()[0].text)
     shutil.copy(WATCH.parent / "mail.toml", root / "mail.toml")
+    shutil.copy(WATCH.parent / "regress.toml", root / "policy" / "regress.toml")
     examples = WATCH.parents[1] / "examples" / "shadow"
     shutil.copy(examples / "http.toml", root / "reading.toml")
     return project
