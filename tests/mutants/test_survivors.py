@@ -41,7 +41,7 @@ SLOW = 8
 
 def slow(searcher: TantivySearcher, text: str, k: int) -> Answer:
     if sum(text.encode()) % SLOW == 0:
-        sleep(0.05)
+        sleep(0.2)
     return HONEST(searcher, text, k)
 
 
@@ -49,7 +49,7 @@ def slow(searcher: TantivySearcher, text: str, k: int) -> Answer:
 def bounded(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """Give the candidate too little time for some of its queries."""
     params = planted.root / "params.yaml"
-    params.write_text(params.read_text().replace("time_limit_s: 10", "time_limit_s: 0.02"))
+    params.write_text(params.read_text().replace("time_limit_s: 10", "time_limit_s: 0.1"))
     monkeypatch.setattr(TantivySearcher, "search", slow)
     return planted
 
