@@ -62,7 +62,7 @@ def make(folder: Path) -> None:
 
 
 def main() -> None:
-    """Let them take turns."""
+    """Run the ways in turns."""
     given = argparse.ArgumentParser(description=__doc__)
     given.add_argument("--peers", default=sys.executable)
     given.add_argument("--rounds", type=int, default=3)

@@ -104,7 +104,7 @@ def whole(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture
 def ready(whole: Toy, project: Toy) -> Toy:
-    """Give a test a copy, in the folder that its commands are called in."""
+    """Make a copy for a test, in the folder that its commands are called in."""
     shutil.rmtree(project.root)
     return whole.copied(project.root)
 

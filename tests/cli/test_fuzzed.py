@@ -375,7 +375,7 @@ def ready_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture
 def ready(ready_once: Toy, project: Toy) -> Toy:
-    """Give a test a copy, in the folder that its commands are called in."""
+    """Make a copy for a test, in the folder that its commands are called in."""
     shutil.rmtree(project.root)
     return ready_once.copied(project.root)
 

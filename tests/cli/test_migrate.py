@@ -40,7 +40,7 @@ def begun_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture
 def begun(begun_once: Toy, project: Toy) -> Toy:
-    """Give a test a copy, in the folder that its commands are called in."""
+    """Make a copy for a test, in the folder that its commands are called in."""
     shutil.rmtree(project.root)
     return begun_once.copied(project.root)
 

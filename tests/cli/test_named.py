@@ -31,7 +31,7 @@ def messages(module: Module) -> Iterator[str]:
 
 
 def missing(typed: str) -> str:
-    """Say what of a command line is not there."""
+    """Name what of a command line is not there."""
     one: Any = parser()
     words = typed.split()
     while words and words[0] in getattr(one, "commands", {}):

@@ -163,7 +163,7 @@ ALONE = ShownList("alone", AT, "q", ("fts5",), ("a",), (0,), user="s")
 
 
 def clicks(lists: Iterable[ShownList], on: str = "", strays: int = 0) -> Clicks:
-    """Give lists of which all were clicked on one document, where ``on`` names it."""
+    """Make lists of which all were clicked on one document, where ``on`` names it."""
     given = (*lists,)
     return Clicks(given, {one.id: frozenset(on) for one in given} if on else {}, strays)
 

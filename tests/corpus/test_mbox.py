@@ -547,7 +547,7 @@ REQUEST = '10.1.1.1 - bob [24/Nov/2026:08:00:00 +0000] "GET {} HTTP/1.1" {} 512'
 def read_querylog(
     path: Path, raw: str | bytes, kind: str, **fields: str
 ) -> list[Entry | str | None]:
-    """Give the entry of each line, or that it is broken."""
+    """Yield the entry of each line, or that it is broken."""
     path.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
     return ["broken" if line.broken else line.entry for line in lines(path, kind, Fields(**fields))]
 
