@@ -244,6 +244,7 @@ def test_a_log_without_a_comparison_is_refused() -> None:
         preferences(clicks([shown("1"), other]), confidence=0.95)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["five agreeing sessions a user", "a robot, a tenth of the sessions"]
 )

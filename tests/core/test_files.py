@@ -600,6 +600,7 @@ def unbounded(module: Module) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_else_reads_what_a_stranger_may_have_written() -> None:
     outside = [module for module in known().values() if module.file not in READERS | OURS.keys()]
     assert len(outside) > 150

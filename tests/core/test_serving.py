@@ -181,6 +181,7 @@ WAIT_S = 0.5
 """Far more than an answer takes, and far less than one such head took: 60 KB of blanks 14 s."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_head_holds_up_no_other_client(said: bytes) -> None:
     def attack(port: int) -> None:
@@ -298,6 +299,7 @@ def greeted(server: Program) -> Program:
     return server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_while_the_input_is_open(
     start: Callable[..., Program], sent: signal.Signals
@@ -309,6 +311,7 @@ def test_a_signal_ends_it_while_the_input_is_open(
     assert server.stderr.read() == "interrupted; run the same command again to go on\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_more_signals_change_nothing(start: Callable[..., Program], sent: signal.Signals) -> None:
     server = greeted(start())
@@ -356,6 +359,7 @@ def test_a_reader_that_is_gone_is_named(start: Callable[..., Program]) -> None:
     assert server.stderr.read() == "error: the reader of the output is gone\n"
 
 
+@pytest.mark.slow
 def test_what_was_asked_before_the_input_ended_is_answered(start: Callable[..., Program]) -> None:
     many = 2 * MAX_UNANSWERED
     lines = [HELLO, call("call"), *map(ping, range(1, many)), "[]", f'"{"a" * 300_000}"']
@@ -369,6 +373,7 @@ def test_what_was_asked_before_the_input_ended_is_answered(start: Callable[..., 
     assert errors == ""
 
 
+@pytest.mark.slow
 def test_files_and_devices_are_taken_for_pipes(
     start: Callable[..., Program], tmp_path: Path
 ) -> None:

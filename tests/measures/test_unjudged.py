@@ -248,6 +248,7 @@ def test_columns_are_the_bounds_of_each_query(measure: str, seed: int) -> None:
     np.testing.assert_allclose(found.difference, now[1].values - now[0].values, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", MEASURES)
 def test_some_hits_together_move_no_more_than_the_sum_of_each(measure: str) -> None:
     """Every set of up to four hits, with every grade: the range of a sample rests on this."""

@@ -9,6 +9,7 @@ import pytest
 from tests.oracle import golden
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", golden.QUICK)
 def test_outputs_are_what_they_were(scenario: str) -> None:
     differences = golden.compared(scenario, golden.found(scenario))

@@ -124,6 +124,7 @@ def test_an_update_of_the_card_keeps_a_merge_of_the_same_moment(
     prepare(data, qrels, project.layout.data)
 
 
+@pytest.mark.slow
 def test_two_who_score_take_turns_with_the_parts(
     project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +144,7 @@ def test_two_who_score_take_turns_with_the_parts(
     assert not one.score_parts.exists()
 
 
+@pytest.mark.slow
 def test_two_who_replay_an_arm_take_turns_with_the_parts(
     project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +176,7 @@ def loaded(project: Toy) -> None:
     load(project.layout, wanted, project.cache, project.params.load, 10.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("timed", "late"),
     [(raced, "harness.pipeline.race.read_part"), (loaded, "harness.load.stage._curve")],

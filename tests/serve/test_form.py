@@ -547,6 +547,7 @@ def test_names_of_pages_and_of_what_lies_beside_them_differ() -> None:
     assert not set(PAGES) & set(BESIDE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "problem"),
     [("absent", "is not a folder"), ("empty", "holds no page and no pool"),
@@ -616,6 +617,7 @@ def test_a_verdict_that_its_own_findings_do_not_give_is_not_shown(site: Path) ->
     assert entry.said.startswith("No verdict can be shown. reports/decision.json: step ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", "[" * 100_000, '{"schema_version": "0.9"}', "\ud800"]
 )
@@ -648,6 +650,7 @@ def test_arms_that_are_only_compared_have_no_verdict(site: Path) -> None:
     assert listed(site)["reports"].decided == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [('{"headline": "Nothing diverges."}', "Nothing diverges."), ('{"headline": 3}', ""),

@@ -58,6 +58,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, says: str) -
         read_settings(with_line(tmp_path, old, new))
 
 
+@pytest.mark.slow
 def test_a_comparison_is_made_of_it(tmp_path: Path) -> None:
     given = Settings.model_validate({
         **read_settings(FILE).model_dump(),

@@ -514,6 +514,7 @@ def test_halving_looks_at_few_queries_first_and_finds_what_is_plainly_best() -> 
     assert looked.min() == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [QUERIES, 15])
 def test_what_is_expected_is_near_the_truth_where_the_best_looks_too_good(first: int) -> None:
     """All candidates are equally good in truth, so what the best shows above that is optimism."""

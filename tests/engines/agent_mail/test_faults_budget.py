@@ -227,6 +227,7 @@ def test_once_it_has_ended_a_part_answers_again(free: Event) -> None:
     assert patient.search(SearchQuery("deploy")).served_by == "tantivy"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hangs", ["semantic", "tantivy", "reranker"])
 def test_a_part_that_hangs_is_waited_for_once_in_a_chain(free: Event, hangs: str) -> None:
     """A mode's tiers share their parts: what hangs in the first is refused in the next."""

@@ -375,6 +375,7 @@ def by_hand(prefix: str, filters: Filters) -> set[int]:
     return found
 
 
+@pytest.mark.slow
 def test_beginnings_are_found_as_by_hand(mail_typeahead: Case) -> None:
     rng = Random(4)
     words = sorted({word for phrase in PHRASES for word in analyzer("none").analyze(phrase)})

@@ -520,6 +520,7 @@ def identity_read(request: pytest.FixtureRequest) -> tuple[str, list[Unit]]:
     return package, [understand(one) for one in documents(folder(package))]
 
 
+@pytest.mark.slow
 def test_each_relative_import_has_the_name_that_python_gives_it(
     identity_read: tuple[str, list[Unit]],
 ) -> None:

@@ -333,6 +333,7 @@ def test_the_lines_of_a_turned_page_are_one_paragraph(turn: int, matrix: str) ->
     assert pdf.pages(Path("a.pdf"), whole)[0].text == "first line\nsecond line"
 
 
+@pytest.mark.slow
 def test_a_page_that_draws_itself_is_refused_in_time_and_memory() -> None:
     form = "/F Do " * 8
     own = f"{FORM} /Resources << /XObject << /F 5 0 R >> >>"

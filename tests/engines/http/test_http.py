@@ -550,6 +550,7 @@ def test_each_file_has_an_exchange_and_says_whether_it_met_a_live_server() -> No
         assert says in text, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXCHANGES)
 def test_a_ready_file_reads_the_documented_format(
     name: str, tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch

@@ -267,6 +267,7 @@ def test_no_answer_of_a_replica_that_lags_counts(nodes: list[Node], tmp_path: Pa
         nodes[0].lags = 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [

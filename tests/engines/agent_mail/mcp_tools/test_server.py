@@ -591,6 +591,7 @@ CALLS = sorted(
 )
 
 
+@pytest.mark.slow
 def test_a_client_goes_each_way_to_a_promise(tools: Tools) -> None:
     assert {tool for tool, _ in CALLS} == NEEDED.keys()
     for tool, arguments in CALLS:
