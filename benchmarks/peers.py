@@ -20,21 +20,60 @@ import shutil
 import site
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from time import process_time
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.legs import Collection
 from harness import score
+from harness.core.engine import Searcher
+from harness.core.records import Document
+from harness.corpus.beir import Beir
+from harness_engines import registry
 from harness_engines.stacks.text.blend import BlendSearcher
 
 MEASURE, K, DEPTH, RRF = "nDCG@10", 10, 100, 60
 Vectors = NDArray[np.float32]
 Search = Callable[[str, Vectors], Sequence[int]]
 """Rows of the best documents for a text and its vector."""
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """A BEIR folder, and where indexes are kept."""
+
+    folder: Path
+    out: Path
+
+    @cached_property
+    def of(self) -> Beir:
+        split = "test" if (self.folder / "qrels" / "test.tsv").is_file() else "dev"
+        return Beir(self.folder, split)
+
+    @cached_property
+    def documents(self) -> tuple[Document, ...]:
+        return tuple(self.of.documents())
+
+    @cached_property
+    def queries(self) -> Mapping[str, str]:
+        """Texts of the judged queries, by id."""
+        texts = {one.query_id: one.text for one in self.of.queries()}
+        return {q: texts[q] for q in self.of.qrels().query_ids if q in texts}
+
+    @contextmanager
+    def opened(self, arm: str) -> Iterator[Searcher]:
+        """Open an arm, whose index is kept."""
+        made = registry.load(arm, self.out / "cache")
+        index = self.out / self.folder.resolve().name / made.name
+        if not index.is_dir():
+            index.mkdir(parents=True)
+            made.build(self.documents, index)
+        with made.open(index) as searcher:
+            yield searcher
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +276,7 @@ def compare(of: Collection, names: Sequence[str], out: Path) -> list[Row]:
     rows = []
     for name, found in shown.items():
         run = {q: {d: -float(rank) for rank, d in enumerate(best)} for q, best in found.items()}
-        quality = score(run, of.qrels, [MEASURE]).scores[MEASURE].mean or 0.0
+        quality = score(run, of.of.qrels(), [MEASURE]).scores[MEASURE].mean or 0.0
         lines = lines_of(PEERS[name][0]) if name in PEERS else 1
         rows.append(Row(name, quality, np.array(spent[name]), took.get(name, 0.0), lines))
     return rows
@@ -266,8 +305,7 @@ def main() -> None:
     args = parser.parse_args()
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     site.addsitedir(str(args.peers / "lib" / version / "site-packages"))
-    split = "test" if (args.folder / "qrels" / "test.tsv").is_file() else "dev"
-    of = Collection(args.folder, split, args.out)
+    of = Collection(args.folder, args.out)
     missing = {
         name: [one for one in needs if importlib.util.find_spec(one) is None]
         for name, (_, needs) in PEERS.items()

@@ -26,7 +26,6 @@ from benchmarks.simulate_times import (
     Floats,
     Ints,
     Rng,
-    race_rows,
     series_rows,
     traffic_rows,
 )
@@ -473,7 +472,6 @@ TABLES: Mapping[str, Table] = {
     "series": Table(
         "percentile | >AR(1) | >times | >coverage | >series with an interval", series_rows
     ),
-    "races": Table("a PASS is | family | >fewest | >75 | >200 | >400 | >1000", race_rows),
 }
 
 

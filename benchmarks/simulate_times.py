@@ -253,16 +253,3 @@ def missed(kind: str, percent: float, *, queries: int, apart: float, trials: int
         found = asked.estimate(candidate, control)
         outside += not found.low <= truth <= found.high
     return outside / trials
-
-
-def race_rows(trials: int) -> Iterator[Sequence[str]]:
-    """Yield a row for each family of times: how often the gate passes, by number of queries."""
-    for title, families in (("wrong", AT_BOUND), ("right", EQUAL)):
-        for name, (draw, asked) in families.items():
-            shares = (
-                "INCONCLUSIVE"
-                if n < asked.fewest()
-                else f"{fast_enough(draw, asked, n, trials):.2%}"
-                for n in (75, 200, 400, 1000)
-            )
-            yield title, name, f"{asked.fewest()}", *shares

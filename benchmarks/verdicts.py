@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -145,22 +145,18 @@ def _read(path: Path) -> list[Cell]:
     return [Cell(**one) for one in json.loads(path.read_text())] if path.is_file() else []
 
 
-def lines(found: Sequence[Cell], before: Mapping[tuple[str, int], Cell]) -> Iterator[str]:
-    """Yield the table as Markdown; with rates of an earlier run beside, where given."""
-    was = " before |" if before else ""
+def lines(found: Sequence[Cell]) -> Iterator[str]:
+    """Yield the table as Markdown."""
     yield (
-        f"| part | family | n |{was} false PASS | 95 % interval | promised | falsely declared |"
+        "| part | family | n | false PASS | 95 % interval | promised | falsely declared |"
         " equal passes | why |"
     )
-    rule = " ---: |" if before else ""
-    yield f"| --- | --- | ---: |{rule} ---: | --- | ---: | ---: | ---: | --- |"
+    yield "| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | --- |"
     for one in found:
-        old = before.get((one.family, one.size))
-        earlier = "" if not before else f" {'' if old is None else f'{old.false:.1%}'} |"
         why = "**above**" if one.broken else one.premise
         declared = "" if one.declared is None else f" {one.declared:.1%}"
         yield (
-            f"| {one.part} | {one.family} | {one.size:,} |{earlier} {one.false:.2%} |"
+            f"| {one.part} | {one.family} | {one.size:,} | {one.false:.2%} |"
             f" {one.low:.2%} to {one.high:.2%} | {one.promised:.2%} |{declared} |"
             f" {one.power:.1%} | {why} |"
         )
@@ -174,12 +170,10 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("build/verdicts.json"))
-    parser.add_argument("--before", type=Path, help="cells of an earlier run, shown beside")
     asked = parser.parse_args()
     families = [one for one in FAMILIES if one.part.startswith(tuple(asked.which) or "")]
     found = cells(families, asked.queries, asked.trials, asked.out, asked.jobs)
-    earlier = {(one.family, one.size): one for one in (_read(asked.before) if asked.before else ())}
-    table = "\n".join(lines(found, earlier))
+    table = "\n".join(lines(found))
     asked.out.with_suffix(".md").write_text(table + "\n")
     print(table)  # noqa: T201  the output
     sys.exit(any(one.broken for one in found))

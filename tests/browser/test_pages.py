@@ -12,11 +12,9 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 from pypdf import PdfReader
 
-from benchmarks import screenshots
 from harness.core.engine import Manifest
 from harness.core.evidence import ArmResult
 from harness.core.gate import Cause, StepDecision, Verdict
@@ -31,7 +29,6 @@ from harness.report.explorer import to_explorer
 from harness.report.html import explore_link
 from harness.report.inputs import ReportInput
 from harness.report.page import view
-from harness.report.page.view import to_page
 from harness.report.trends import Entry
 from tests.browser import explored
 from tests.browser.hostile import ALL, MEGABYTE, TEXTS, everywhere
@@ -326,39 +323,6 @@ def test_what_was_written_is_what_is_read(
     assert "\u202e" not in text
     assert not set("\x00\x07\x1b") & set(text)
     text.encode()
-
-
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pictures")
-    decided = [report_inputs.report("mail")]
-    (folder / "index.html").write_text(to_page(decided), encoding="utf-8")
-    (folder / "explore.html").write_text(to_explorer(decided), encoding="utf-8")
-    return folder
-
-
-def test_both_pages_are_on_a_picture(chromium: Browser, reports: Path, tmp_path: Path) -> None:
-    screenshots.take(chromium, reports, tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"report.png", "explorer.png"}
-    for path in tmp_path.iterdir():
-        with Image.open(path) as picture:
-            assert (picture.format, picture.size) == ("PNG", (1280, 900))
-            assert len(picture.convert("RGB").getcolors() or ()) > 50, "not an empty page"
-
-
-def test_a_picture_that_is_too_large_is_refused(
-    chromium: Browser, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(screenshots, "LARGEST", 1_000)
-    with pytest.raises(SystemExit, match=r"report\.png: .* more than 1,000"):
-        screenshots.take(chromium, reports, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_page_that_is_not_there_is_named(chromium: Browser, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"no index\.html and no explore\.html.*run\.py demo"):
-        screenshots.take(chromium, tmp_path, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 RUNS = "window.executed = true"

@@ -558,9 +558,8 @@ def test_draws_are_those_of_their_seed() -> None:
     assert (one.values == same.values).all()
 
 
-def test_the_table_names_what_is_above_and_what_was_before() -> None:
+def test_the_table_names_what_is_above() -> None:
     cell = replace(verdicts.cell(RARE, 30, 12, "test"), false=0.5, low=0.3, high=0.7)
-    before = {(cell.family, cell.size): replace(cell, false=0.9)}
-    *_, line = verdicts.lines([cell], before)
-    assert "| 90.0% | 50.00% |" in line
+    *_, line = verdicts.lines([cell])
+    assert "| 30 | 50.00% |" in line
     assert "**above**" in line
