@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
 from itertools import count
@@ -25,7 +26,6 @@ from harness.core.formats import json_file, json_of
 from harness.core.printable import one_line
 from harness.core.records import Document
 from harness_engines import contract
-from harness_engines.contract import FileEngine, StackSettings
 from harness_engines.lexical.grammar import parse
 from harness_engines.lexical.terms import Clause, Occur, holdable
 from harness_engines.stacks.http import connection
@@ -34,28 +34,26 @@ from harness_engines.stacks.http.settings import Headers, address, filled
 RULES = "rules 2"
 """The rules say how a text becomes a query; others rank otherwise."""
 ABOUT = "typesense.json"
-PAGE = 250
-"""Hits that Typesense gives at once."""
-MAX_MUST = 10
-"""Required words that a query may have: a filter of Typesense takes a hundred operators."""
-UNTAKEN = (
-    "Typesense does not take parentheses, parts of words or refusals alone: nothing was looked for"
-)
-FIRST_WAIT_S = 0.1
-"""Before the nodes are tried once more; it doubles."""
-REST_S = 30.0
-"""How long a node that failed is only the last resort."""
+PAGE, MAX_MUST = 250, 10
+"""Hits of one answer, and required words of a query: a filter takes a hundred operators."""
+UNTAKEN = "Typesense does not take parentheses, parts of words or refusals alone. Drop them"
+FIRST_WAIT_S, REST_S = 0.1, 30.0
+"""Before nodes are tried once more, which doubles; how long one that failed is asked last."""
 BATCH, TAKEN = 1000, '{"success":true}'
 """Documents of one request, and what a node says to each."""
 LOAD_S, PROBE_S, TURN_S = 600.0, 5.0, 0.05
 """For one request that loads or exports, for what a node says of itself, and between two."""
 MOST_EXPORTED = 4 << 30
-LAGS = "{node}: has {holds} documents of {all}: the replica lags"
+LAGS = "{}: has {} documents of {}: the replica lags"
+line_of = partial(json.dumps, sort_keys=True)
+"""Write a document as it is sent."""
+Search = Mapping[str, Any]
+FIELDS = {"title": "string", "text": "string", "place": "int32"}
 Match = tuple[str, int]
 """Id of a document, and what Typesense scores it."""
 
 
-class Settings(StackSettings):
+class Settings(contract.StackSettings):
     """Which nodes, and how they match and rank."""
 
     nodes: list[str] = Field(min_length=1)
@@ -85,7 +83,7 @@ class Settings(StackSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Typesense(FileEngine["TypesenseSearcher"]):
+class Typesense(contract.FileEngine["TypesenseSearcher"]):
     ENGINE: ClassVar = "typesense"
     settings: Settings
 
@@ -115,10 +113,8 @@ class Typesense(FileEngine["TypesenseSearcher"]):
             nodes.prove(what)
             yield TypesenseSearcher(nodes, made, what)
             if nodes.lost:
-                raise InvalidArm(
-                    f"Typesense was lost while queries ran: {nodes.lost}. Nothing is scored."
-                    " Start the nodes, and replay"
-                )
+                told = f"Typesense was lost while queries ran: {nodes.lost}. Nothing is scored."
+                raise InvalidArm(f"{told} Start the nodes, and replay")
             try:
                 nodes.prove_rest(what, version)
             except IndexNotReady as exc:
@@ -141,28 +137,24 @@ class TypesenseSearcher:
     def search(self, text: str, k: int) -> Answer:
         tree, given = parse(text), self.nodes.settings
         wanted = [part for part in tree.parts if isinstance(part, Clause) and not part.begun]
-        if len(wanted) < len(tree.parts) or tree.refuses:
-            return Answer((), self.manifest.fingerprint, UNTAKEN)
-        words = query(wanted)
-        if not words:
-            return Answer((), self.manifest.fingerprint, "no word to search for")
+        untaken, words = len(wanted) < len(tree.parts) or tree.refuses, query(wanted)
+        if untaken or not words:
+            note = UNTAKEN if untaken else "no word to search for"
+            return Answer((), self.manifest.fingerprint, note)
         asked = {
             "collection": self.what.collection,
             "q": words,
             "query_by": "title,text",
             "query_by_weights": f"{given.title_weight},{given.text_weight}",
-            "num_typos": given.num_typos,
-            "prefix": given.prefix,
-            "drop_tokens_threshold": given.drop_tokens_threshold,
             "typo_tokens_threshold": 1,
             "sort_by": "_text_match:desc,place:asc",
             "filter_by": required(wanted),
             "include_fields": "id",
             "highlight_fields": "none",
             "per_page": PAGE,
+            **given.model_dump(include={"num_typos", "prefix", "drop_tokens_threshold"}),
         }
-        found: list[Match] = []
-        retries = 0
+        found, retries = list[Match](), 0
         for page in range(1, -(-k // PAGE) + 1):
             rows, failed = self.nodes.search({**asked, "page": page}, self.what.documents)
             retries += failed
@@ -183,13 +175,12 @@ def lines(documents: Iterable[Document]) -> list[str]:
 
 def query(wanted: Iterable[Clause]) -> str:
     """Write clauses as Typesense reads them; empty where no word is looked for."""
-    parts = []
+    parts: list[str] = []
     for clause in wanted:
         words = " ".join(word for word in clause.words if any(map(str.isalnum, word)))
-        phrase = f'"{words}"' if " " in words else words
-        if words:
-            may = phrase if clause.quoted else words
-            parts.append(f"-{phrase}" if clause.occur is Occur.NOT else may)
+        refused = clause.occur is Occur.NOT
+        phrase = f'"{words}"' if " " in words and (refused or clause.quoted) else words
+        parts += [f"-{phrase}" if refused else phrase] if words else []
     return " ".join(parts) if any(not one.startswith("-") for one in parts) else ""
 
 
@@ -200,10 +191,7 @@ def required(wanted: Iterable[Clause]) -> str:
 
 
 def _hits(found: Iterable[Match]) -> tuple[Hit, ...]:
-    """Score by place, because a score of Typesense has more digits than a float.
-
-    Hits that Typesense scores alike share a place.
-    """
+    """Score by place, which equal hits share: Typesense's scores have more digits than a float."""
     hits: list[Hit] = []
     before: int | None = None
     for at, (doc_id, match) in enumerate(found, start=1):
@@ -214,15 +202,11 @@ def _hits(found: Iterable[Match]) -> tuple[Hit, ...]:
 
 
 class Fault(Exception):
-    """A request to a node failed."""
+    """A request to a node failed, and would fail on any."""
 
 
 class NodeFailed(Fault):
     """A node gave no answer that counts; another may."""
-
-
-class Refused(Fault):
-    """Nodes do not take the request; the query has failed."""
 
 
 class Lost(Exception):
@@ -237,16 +221,17 @@ class Holding(NamedTuple):
     digest: str
 
 
+@dataclass(slots=True, eq=False)
 class Nodes:
     """The nodes of a cluster; threads may share it."""
 
-    def __init__(self, client: httpx.Client, headers: Headers, settings: Settings) -> None:
-        self._client, self._headers, self.settings = client, headers, settings
-        self.addresses = tuple(settings.nodes)
-        self.lost = ""
-        """Why a query had no answer because of the nodes; empty while all had one."""
-        self._turn = count()
-        self._rests: dict[str, float] = {}
+    _client: httpx.Client
+    _headers: Headers
+    settings: Settings
+    lost: str = ""
+    """Why a query had no answer because of the nodes; empty while all had one."""
+    _turn: Iterator[int] = field(default_factory=count)
+    _rests: dict[str, float] = field(default_factory=dict)
 
     def send(self, node: str, what: str, limit_s: float = PROBE_S, **sent: Any) -> bytes:  # noqa: ANN401  as httpx takes it
         """Send one request, such as ``GET /debug``, to one node, and return its answer."""
@@ -270,42 +255,32 @@ class Nodes:
         key = f" The node refuses the API key: check the variable {self.settings.key_env}"
         lacks = " The node lacks the collection. Run: harness stage index"
         hint = {401: key, 403: key, 404: lacks, 429: ""}.get(status)
-        why = f"HTTP {status} from {node}: {quoted}{hint or ''}"
-        raise (
-            Refused(why)
-            if hint is None and status < HTTPStatus.INTERNAL_SERVER_ERROR
-            else NodeFailed(why)
-        )
+        another = hint is not None or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        raise (NodeFailed if another else Fault)(f"HTTP {status} from {node}: {quoted}{hint or ''}")
 
-    def search(self, search: Mapping[str, Any], documents: int) -> tuple[list[Match], int]:
+    def search(self, search: Search, documents: int) -> tuple[list[Match], int]:
         """Run one search on a node that holds all; return its hits and the failed attempts."""
-        turn, now = next(self._turn) % len(self.addresses), monotonic()
-        timeout_s = self.settings.timeout_s
-        order = [*self.addresses[turn:], *self.addresses[:turn]]
-        order.sort(key=lambda node: self._rests.get(node, 0.0) > now)
-        until, failed = now + timeout_s, 0
+        now, nodes, limit_s = monotonic(), self.settings.nodes, self.settings.timeout_s
+        turn, until, failed = next(self._turn) % len(nodes), now + limit_s, 0
+        order = sorted(nodes[turn:] + nodes[:turn], key=lambda one: self._rests.get(one, 0.0) > now)
         while True:
             node = order[failed % len(order)]
-            share = min(timeout_s / len(order), until - monotonic())
+            share = min(limit_s / len(order), until - monotonic())
             try:
                 return self._found(node, search, documents, share), failed
             except NodeFailed as exc:
-                self._rests[node] = monotonic() + REST_S
-                why = exc
+                self._rests[node], why = monotonic() + REST_S, exc
             failed += 1
             if failed % len(order) == 0:
                 wait_s = FIRST_WAIT_S * 2 ** (failed // len(order) - 1)
                 sleep(max(0.0, min(wait_s, until - monotonic())))
             if monotonic() >= until:
-                told = f"attempts: {failed}, timeout_s = {timeout_s:g}"
-                raise TimeoutError(f"{why} ({told})") from why
+                raise TimeoutError(f"{why} (attempts: {failed}, timeout_s = {limit_s:g})") from why
             if failed > self.settings.retries:
                 self.lost = self.lost or str(why)
                 raise Lost(f"{why} (attempts: {failed})") from why
 
-    def _found(
-        self, node: str, search: Mapping[str, Any], documents: int, limit_s: float
-    ) -> list[Match]:
+    def _found(self, node: str, search: Search, documents: int, limit_s: float) -> list[Match]:
         said = self.send(node, "POST /multi_search", limit_s, json={"searches": [search]})
         try:
             (found,) = json_of(said.decode())["results"]
@@ -315,23 +290,20 @@ class Nodes:
         except (KeyError, TypeError, ValueError) as exc:
             raise NodeFailed(f"{node}: not an answer of Typesense ({exc!r})") from exc
         if holds != documents:
-            raise NodeFailed(LAGS.format(node=node, holds=holds, all=documents))
+            raise NodeFailed(LAGS.format(node, holds, documents))
         if cut:
-            raise Refused(f"{node}: a partial answer (search_cutoff). Nothing of it counts")
+            raise Fault(f"{node}: a partial answer (search_cutoff). Nothing of it counts")
         try:
             return [(str(one["document"]["id"]), int(one["text_match"])) for one in found["hits"]]
         except (KeyError, TypeError, ValueError) as exc:
-            raise Refused(f"a hit is not one of Typesense ({exc!r})") from exc
+            raise Fault(f"a hit is not one of Typesense ({exc!r})") from exc
 
     def load(self, what: Holding, of: Sequence[str]) -> None:
         """Make a collection, which replaces one of that name, and send the documents."""
-        first, path = self.addresses[0], f"/collections/{what.collection}"
+        first, path = self.settings.nodes[0], f"/collections/{what.collection}"
         schema = {
             "name": what.collection,
-            "fields": [
-                {"name": name, "type": kind}
-                for name, kind in {"title": "string", "text": "string", "place": "int32"}.items()
-            ],
+            "fields": [{"name": name, "type": kind} for name, kind in FIELDS.items()],
             "default_sorting_field": "place",
             "token_separators": list(punctuation),
         }
@@ -348,42 +320,40 @@ class Nodes:
                     raise NodeFailed(f"answered {len(told)} lines to {len(batch)} documents")
                 for line, one in zip(batch, told, strict=True):
                     if one != TAKEN:
-                        raise NodeFailed(
-                            f"the document {json_of(line)['id']!r} is not taken: {one}"
-                        )
+                        doc_id = json_of(line)["id"]
+                        raise NodeFailed(f"the document {doc_id!r} is not taken: {one}")
         except Fault as exc:
             raise IndexNotReady(f"{first}: the documents cannot be loaded: {exc}") from exc
 
     def prove(self, what: Holding) -> None:
         """Wait until each node holds each document."""
         until = monotonic() + self.settings.replicas_s
-        for node in self.addresses:
+        for node in self.settings.nodes:
             while problem := self._missing(node, what):
                 if monotonic() >= until:
-                    again = "Wait for it, or build again: harness stage index"
-                    raise IndexNotReady(f"{problem}. {again}")
+                    raise IndexNotReady(f"{problem}. Wait, or build again: harness stage index")
                 sleep(TURN_S)
 
     def prove_rest(self, what: Holding, version: str) -> None:
         """Check that more than half of the nodes still answer, and what each of those holds."""
         gone: list[str] = []
-        for node in self.addresses:
+        for node in self.settings.nodes:
             try:
                 now = self._version(node)
             except Fault as exc:
                 gone.append(str(exc))
                 continue
-            if now != version:
-                raise IndexNotReady(f"{node}: ran Typesense {version}, and runs {now}")
-            if problem := self._missing(node, what):
+            moved = "" if now == version else f"{node}: ran Typesense {version}, and runs {now}"
+            if problem := moved or self._missing(node, what):
                 raise IndexNotReady(problem)
-        if 2 * len(gone) >= len(self.addresses):
-            raise IndexNotReady(f"{len(gone)} of {len(self.addresses)} nodes are gone: {gone[0]}")
+        nodes = len(self.settings.nodes)
+        if 2 * len(gone) >= nodes:
+            raise IndexNotReady(f"{len(gone)} of {nodes} nodes are gone: {gone[0]}")
 
     def version(self) -> str:
         """Return the version that all nodes run."""
         try:
-            told = {node: self._version(node) for node in self.addresses}
+            told = {node: self._version(node) for node in self.settings.nodes}
         except Fault as exc:
             raise IndexNotReady(f"a node does not say who it is: {exc}") from exc
         found, *others = set(told.values())
@@ -402,11 +372,9 @@ class Nodes:
             raise NodeFailed(f"{node}: not an answer of Typesense ({exc!r})") from exc
 
     def _missing(self, node: str, what: Holding) -> str:
-        """Return what a node does not have yet; empty where it holds each document.
-
-        A node counts documents before it has written them, so those that it gives are counted too.
-        """
+        """Return what a node lacks yet; it counts documents before it has them, so we do too."""
         path = f"/collections/{what.collection}"
+        other = f"{node}: holds other documents than were loaded. Run: harness stage index"
         try:
             holds = self._told(node, path).get("num_documents")
             if holds == what.documents:
@@ -414,28 +382,17 @@ class Nodes:
                 lines = [line_of(json_of(line)) for line in given.splitlines()]
                 holds = len(lines)
                 if holds == what.documents and digest_of(lines) != what.digest:
-                    raise IndexNotReady(
-                        f"{node}: holds other documents than were loaded. Run: harness stage index"
-                    )
+                    raise IndexNotReady(other)
         except Fault as exc:
             return str(exc)
         except ValueError as exc:
             return f"{node}: gives documents that are not JSON ({exc})"
-        there = holds == what.documents
-        return "" if there else LAGS.format(node=node, holds=holds, all=what.documents)
-
-
-def line_of(row: Mapping[str, Any]) -> str:
-    """Write a document as it is sent."""
-    return json.dumps(row, sort_keys=True)
+        return "" if holds == what.documents else LAGS.format(node, holds, what.documents)
 
 
 def digest_of(lines: Iterable[str]) -> str:
     """Compute the digest of documents, each a line."""
-    found = sha256()
-    for line in lines:
-        found.update(line.encode() + b"\n")
-    return found.hexdigest()
+    return sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
 def engine(settings: Mapping[str, Any], _cache: Path) -> Engine:
