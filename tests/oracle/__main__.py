@@ -1,7 +1,7 @@
-"""Proof of moves: ``python -m tests.oracle record | settle | replay | faults``.
+"""Proof of moves: ``python -m tests.oracle record | replay | faults``.
 
-``record`` keeps what functions gave in the kept commit; ``replay`` asks today's. ``settle`` leaves
-out what ``--code`` answers otherwise by a decision, before a move that changes nothing.
+``record`` keeps what functions gave in the kept commit; ``replay`` asks today's; ``faults`` counts
+the planted faults that differ so, and by ``tests.oracle.golden``.
 """
 
 from __future__ import annotations
@@ -9,17 +9,13 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import re
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import tests
 from tests.oracle import cassettes_replay as replaying
@@ -28,51 +24,37 @@ from tests.source import ROOT
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("ORACLE_CACHE", Path.home() / ".cache" / "search-harness-oracle"))
-COMMIT = os.environ.get("ORACLE_COMMIT", (HERE / "kept_commit.txt").read_text("utf-8").strip())
+COMMIT = (HERE / "kept_commit.txt").read_text("utf-8").strip()
 HOME = CACHE / COMMIT[:12]
 TREE = HOME / "tree"
 ROOMS = tomllib.loads((HERE / "rooms.toml").read_text("utf-8"))
-APART = re.compile(
-    r"tests/crash|killed|/test_(locks|flocks|journal|strays|scratch|owned|leftovers)|core/serving"
-    r"|shadow/proxy/|shadow/servers/|shadow/live/(process|worker|shadowed)|test_live|test_at_once|/live/|synced|test_durable|on_the_disk"
-)
-"""Tests of crashes, locks, races and servers: a recorded call cannot show what they look at."""
 
 
-def lay_out() -> None:
-    """Check the kept commit out, beside ``shared`` where that is here."""
+def record(room: str) -> bool:
+    """Run the tests of a room in the kept commit with the recorder, and settle what it kept."""
+    raw, began, what = HOME / f"{room}.raw", time.monotonic(), ROOMS[room]
+    if (HOME / f"{room}.cases").exists():
+        print(f"{room}: recorded already")
+        return False
     if not TREE.exists():
         HOME.mkdir(parents=True, exist_ok=True)
         command = ["git", "worktree", "add", "--detach", "--force", str(TREE), COMMIT]
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
         if (shared := ROOT.parent / "shared").exists():
             (HOME / "shared").symlink_to(shared.resolve())
-
-
-def record(rooms: Sequence[str]) -> int:
-    """Run the tests of each room in the kept commit with the recorder, and settle what it kept."""
-    lay_out()
-    for room in rooms:
-        raw, began, what = HOME / f"{room}.raw", time.monotonic(), ROOMS[room]
-        if (HOME / f"{room}.cases").exists():
-            print(f"{room}: recorded already")
-            continue
-        if not raw.exists():
-            env = _env(TREE, TREE / "engines", HERE) | {
-                "ORACLE_PACKAGES": " ".join(what["packages"])
-            }
-            command = [*PYTHON, "pytest", "-p", "cassettes", "-p", "no:cacheprovider", "-q"]
-            tests = [one for one in what["tests"] if (TREE / one).exists()]
-            with (HOME / f"{room}.log").open("w") as log:
-                env |= {"ORACLE_TO": str(raw)}
-                command += tests
-                subprocess.run(command, cwd=TREE, env=env, check=False, stdout=log, stderr=log)
-        if not raw.exists():
-            sys.exit(f"{room}: nothing was recorded; see {HOME / room}.log")
-        command = [*PYTHON, "tests.oracle", "settle", "--room", room, "--code", str(TREE)]
-        subprocess.run(command, cwd=ROOT, env=_env(ROOT), check=True)
-        print(f"{room}: {time.monotonic() - began:.0f} s", flush=True)
-    return 0
+    if not raw.exists():
+        env = _env(TREE, TREE / "engines", HERE) | {"ORACLE_TO": str(raw)}
+        env |= {"ORACLE_PACKAGES": " ".join(what["packages"])}
+        command = [*PYTHON, "pytest", "-n0", "-p", "cassettes", "-p", "no:cacheprovider", "-q"]
+        command += [one for one in what["tests"] if (TREE / one).exists()]
+        with (HOME / f"{room}.log").open("w") as log:
+            subprocess.run(command, cwd=TREE, env=env, check=False, stdout=log, stderr=log)
+    if not raw.exists():
+        sys.exit(f"{room}: nothing was recorded; see {HOME / room}.log")
+    command = [*PYTHON, "tests.oracle", "settle", "--room", room]
+    subprocess.run(command, cwd=ROOT, env=_env(ROOT), check=True)
+    print(f"{room}: {time.monotonic() - began:.0f} s", flush=True)
+    return False
 
 
 PYTHON = (sys.executable, "-m")
@@ -83,96 +65,74 @@ def _env(*path: Path) -> dict[str, str]:
     return {**os.environ, **one, "PYTHONPATH": os.pathsep.join(map(str, path))}
 
 
-def settle(room: str, code: Path) -> bool:
-    """Leave out what this code answers otherwise."""
-    path, ran = HOME / f"{room}.cases", HOME / f"{room}.ran"
-    if path.exists():
-        recording, runs = replaying.load(path), replaying.load(ran)
-        counts = replaying.accept(recording, runs, replaying.Names.read())
-    else:
-        raw, stayed = replaying.load(HOME / f"{room}.raw"), replaying.Names({}, {}, {})
-        recording, runs, counts = replaying.settle(raw, code, stayed)
-    write(ran, runs)
-    write(path, recording)
+def settle(room: str) -> bool:
+    """Leave out what the kept commit itself answers otherwise; part of ``record``."""
+    recording, runs, counts = replaying.settle(replaying.load(HOME / f"{room}.raw"), TREE)
+    write(HOME / f"{room}.ran", runs)
+    write(HOME / f"{room}.cases", recording)
     print(f"{room}: {told(counts)}")
     return False
 
 
-def replay(room: str, _: Path) -> bool:
+def replay(room: str) -> bool:
     """Replay a room; return whether something differs."""
-    counts = replaying.replay(room, replaying.load(HOME / f"{room}.cases"), replaying.Names.read())
+    if not (cases := HOME / f"{room}.cases").exists():
+        print(f"{room}: not recorded. Run python -m tests.oracle record --room {room}.")
+        return True
+    counts = replaying.replay(room, replaying.load(cases), replaying.names())
     print(f"{room}: {told(counts)}")
     return bool(counts["differences"] or counts["not found"])
 
 
-def told(counts: Mapping[str, int]) -> str:
+def told(counts: Counter[str]) -> str:
     """Show counts in a line."""
     return ", ".join(f"{number} {what}" for what, number in counts.items())
 
 
-def each_alone(rooms: Sequence[str], what: str, code: Path) -> int:
-    """Settle or replay each room on some code in a process of its own."""
+def each_alone(rooms: Sequence[str], what: str) -> int:
+    """Settle each room on the kept commit, or replay it on today's, in a process of its own."""
+    code, do = (TREE, settle) if what == "settle" else (ROOT, replay)
     sys.path[:0] = [str(code), str(code / "engines")]
     os.chdir(code)
     tests.__path__[:] = [str(code / "tests")]  # what tests made is made by those beside the code
     replaying.folder()
     status = 0
     for room in rooms:
-        if not any((HOME / f"{room}.{kind}").exists() for kind in ("cases", "raw")):
-            print(f"{room}: not recorded. Run python -m tests.oracle record --room {room}.")
-            status = 1
-        elif pid := os.fork():
-            status |= bool(os.waitpid(pid, 0)[1])
-        else:
+        if not (pid := os.fork()):
             replaying.guard()
-            differs = (settle if what == "settle" else replay)(room, code)
+            differs = do(room)
             sys.stdout.flush()
             os._exit(differs)
+        status |= bool(os.waitpid(pid, 0)[1])
     return status
 
 
 def room_of(file: str) -> str:
     """Name the room whose packages hold a file; the longest name of a package wins."""
-    file = file.removeprefix("engines/")
-    module = file.removesuffix(".py").replace("/", ".")
+    module = file.removeprefix("engines/").removesuffix(".py").replace("/", ".")
     packages = [(len(one), one, room) for room, what in ROOMS.items() for one in what["packages"]]
     fits = [room for _, one, room in sorted(packages) if f"{module}.".startswith(f"{one}.")]
     return fits[-1] if fits else "other"
 
 
-def faults(rooms: Sequence[str], sample: int, only: Sequence[str], *, goldens: bool) -> int:
+def faults(rooms: Sequence[str], sample: int, *, goldens: bool) -> int:
     """Print by room how many of the planted faults cassettes, or else quick goldens, notice."""
     from tests.mutants.listed import mutants
     from tests.mutants.plant import find
     from tests.oracle import cassettes_faults as planting
 
-    wanted = [one for one in mutants() if one.id in (only or [one.id])]
-    files = {one.id: find(one) for one in wanted}
-    every = [one for one in wanted if room_of(files[one.id]) in rooms]
-    every = random.Random(1).sample(every, sample) if 0 < sample < len(every) else every
-    fates = dict[str, planting.Fate]()
-    with tempfile.TemporaryDirectory() as folder:
-        if not (pid := os.fork()):  # what goldens are played in has imported nothing of ours
-            asking = bench()
-            fates = planting.tried(asking.ask, every, Path(folder), asking.is_steady)
-            write(Path(folder) / "fates", fates)
-            os._exit(0)
-        os.waitpid(pid, 0)
-        fates = replaying.load(Path(folder) / "fates")
-        if goldens and (left := [one for one in every if not fates[one.id].difference]):
-            ask = partial(planting.ask_goldens, planting.goldens_ran(HOME))
-            fates |= planting.tried(ask, left, Path(folder), lambda *_: True)
-    for one in every:
-        fate = fates[one.id]
-        kind = fate_of(one, files, fates)
-        why = one.survives or " ".join(one.tests) if kind == "apart" else fate
-        print(f"{kind} {files[one.id]} {one.id} {why}")
-    table: dict[str, Counter[str]] = {}
-    for one in every:
-        table.setdefault(room_of(files[one.id]), Counter())[fate_of(one, files, fates)] += 1
+    rooms_of = {one: room_of(find(one)) for one in mutants()}
+    table = {room: Counter[str]() for room in rooms}
+    every = list[planting.Mutant]()
+    for room in rooms:
+        here = [one for one, its in rooms_of.items() if its == room]
+        every += random.Random(1).sample(here, sample) if 0 < sample < len(here) else here
+    for one, fate in planting.tried(every, HOME, [*ROOMS], goldens=goldens):
+        print(f"{fate.kind} {rooms_of[one]} {one.id} {fate.said}", flush=True)
+        table[rooms_of[one]][fate.kind] += 1
     table["all"] = sum(table.values(), Counter())
     print("room        noticed cassettes   goldens    missed     apart")
-    for room, row in sorted(table.items()):
+    for room, row in table.items():
         noticed = row["cassettes"] + row["goldens"]
         share = noticed / max(noticed + row["missed"], 1)
         counts = (row[one] for one in ("cassettes", "goldens", "missed", "apart"))
@@ -180,43 +140,21 @@ def faults(rooms: Sequence[str], sample: int, only: Sequence[str], *, goldens: b
     return 0
 
 
-def bench() -> Any:
-    """Read all cases that are recorded."""
-    from tests.oracle import cassettes_faults as planting
-
-    recorded = [room for room in ROOMS if (HOME / f"{room}.cases").exists()]
-    read = ({one: replaying.load(HOME / f"{one}.{kind}") for one in recorded} for kind in KINDS)
-    return planting.Bench(*read)
-
-
-KINDS = ("cases", "ran")
-
-
-def fate_of(one: Any, files: Mapping[str, str], fates: Mapping[str, Any]) -> str:
-    """Name what noticed a fault; ``apart`` are crashes, locks and races that nothing noticed."""
-    if said := fates[one.id].difference:
-        return "goldens" if said.startswith("golden ") else "cassettes"
-    apart = one.survives or any(APART.search(place) for place in (*one.tests, files[one.id]))
-    return "apart" if apart else "missed"
-
-
 def main() -> int:
     """Do what is asked for."""
     words = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
-    words.add_argument("what", choices=["record", "settle", "replay", "faults"])
+    words.add_argument("what", choices=["record", "replay", "faults", "settle"])
     words.add_argument("--room", action="append", choices=[*ROOMS, "other"], help="all if none")
-    words.add_argument("--code", type=Path, default=ROOT, help="the clone to replay on")
-    words.add_argument("--sample", type=int, default=0, help="so many faults, drawn at random")
-    words.add_argument("--fault", action="append", help="one of the list, by its id")
+    words.add_argument("--sample", type=int, default=0, help="so many faults of a room, drawn")
     words.add_argument("--cassettes", action="store_true", help="no goldens, which take longer")
     given = words.parse_args()
     rooms = given.room or list(ROOMS)
     if given.what == "record":
-        return record(rooms)
+        return max(map(record, rooms))
     if given.what == "faults":
-        asked = given.room or [*ROOMS, "other"], given.sample, given.fault or []
-        return faults(*asked, goldens=not given.cassettes)
-    return each_alone(rooms, given.what, given.code.resolve())
+        asked = given.room or [*ROOMS, "other"]
+        return faults(asked, given.sample, goldens=not given.cassettes)
+    return each_alone(rooms, given.what)
 
 
 if __name__ == "__main__":

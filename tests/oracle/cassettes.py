@@ -81,9 +81,6 @@ class Case(NamedTuple):
 def made(kind: Any, values: Mapping[str, object]) -> object:
     """Make a data class from its fields alone; what has a default today may be new."""
     it: object = object.__new__(kind)
-    if "kinds" in (of := {f.name for f in dataclasses.fields(kind)}) - values.keys():
-        further = [values[key] for key in values.keys() - of if values[key] is not None]
-        values = {**values, "kinds": {type(one): one for one in further}}
     none = dataclasses.MISSING
     for f in dataclasses.fields(kind):
         if f.name not in values and f.default is none and f.default_factory is none:

@@ -12,6 +12,7 @@ import gc
 import importlib
 import os
 import pickle
+import re
 import resource
 import subprocess
 import sys
@@ -20,34 +21,35 @@ import time
 import types
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import SourceFileLoader
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.mutants.listed import Mutant
 from tests.mutants.plant import plant
 from tests.oracle import cassettes_replay as replaying
 from tests.oracle import golden
 from tests.oracle.cassettes import found
-from tests.oracle.cassettes_replay import Ran, Recording
 from tests.source import ROOT, known, of_ours
 
-LONGEST_S, AT_ONCE = 20, int(os.environ.get("ORACLE_AT_ONCE", "2"))
+LONGEST_S = 20
 DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+APART = re.compile(
+    r"tests/crash|killed|/test_(locks|flocks|journal|strays|scratch|owned|leftovers)|core/serving"
+    r"|shadow/proxy/|shadow/servers/|shadow/live/(process|worker|shadowed)|test_live|test_at_once|/live/|synced|test_durable|on_the_disk"
+)
+"""Tests of crashes, locks, races and servers: a recorded call cannot show what they look at."""
 Place = tuple[str, str, int]
 """A case: room, function, number."""
 
 
-@dataclass(frozen=True)
-class Fate:
-    """What the cassettes made of one fault: how many were asked, what differed."""
+class Fate(NamedTuple):
+    """What noticed a fault (``missed``, if nothing), by what difference, in which case."""
 
-    asked: int
-    difference: str = ""
-    remark: str = ""
+    kind: str
+    said: str = ""
     place: Place | None = None
 
 
@@ -78,18 +80,20 @@ def _head(function: Any) -> str:
 class Bench:
     """All cases, by the functions that they run; all modules are imported already."""
 
-    def __init__(self, recordings: Mapping[str, Recording], ran: Mapping[str, Ran]) -> None:
-        self.recordings, self.names = recordings, replaying.Names.read()
+    def __init__(self, home: Path, rooms: Sequence[str]) -> None:
+        recorded = [room for room in rooms if (home / f"{room}.cases").exists()]
+        self.recordings = {one: replaying.load(home / f"{one}.cases") for one in recorded}
+        self.names, self.reach = replaying.names(), dict[Place, int]()
         self.of: dict[str, list[Place]] = defaultdict(list)
-        self.reach: dict[Place, int] = {}
-        for place, runs in _each(ran):
-            self.reach[place] = len(runs)
-            here = {self.names.now(one) for one in runs}
-            for one in here | {one.partition(":")[0] for one in here}:
-                self.of[one].append(place)
-        for name in {name for recording in recordings.values() for name in recording}:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(self.names.now(name).partition(":")[0])
+        for room in recorded:
+            for name, each in replaying.load(home / f"{room}.ran").items():
+                with contextlib.suppress(ImportError):
+                    importlib.import_module(self.names.now(name).partition(":")[0])
+                for number, runs in enumerate(each):
+                    here = set(map(self.names.now, runs))
+                    self.reach[room, name, number] = len(runs)
+                    for one in here | {one.partition(":")[0] for one in here}:
+                        self.of[one].append((room, name, number))
         replaying.folder()
         gc.collect()
         gc.freeze()
@@ -115,10 +119,10 @@ class Bench:
         asked, (module, functions) = 0, spoil(file, spoilt)
         for asked, place in enumerate(self.places(module, functions), 1):
             if said := self.answer(place):
-                return Fate(asked, f"{place[1]} #{place[2]}:{said}"[:300], place=place)
+                return Fate("cassettes", f"{place[1]} #{place[2]}:{said}"[:300], place)
             if time.process_time() > LONGEST_S:
-                return Fate(asked, remark=f"not all of its cases in {LONGEST_S} s")
-        return Fate(asked)
+                return Fate("missed", f"{asked} cases, not all in {LONGEST_S} s")
+        return Fate("missed", f"{asked} cases")
 
     def answer(self, place: Place) -> str:
         """Ask a case; return how its answer differs."""
@@ -129,23 +133,6 @@ class Bench:
         except Exception as e:  # noqa: BLE001  a module that cannot be imported is noticed
             return f"cannot be imported: {e!r:.100}"
 
-    def is_steady(self, fate: Fate, to: Path) -> bool:
-        """Ask the case that noticed a fault without it; a case that differs then is let go."""
-        if fate.place:
-            to.unlink(missing_ok=True)
-            if not (pid := os.fork()):
-                alone(partial(self.answer, fate.place), to, LONGEST_S + 60)
-            os.waitpid(pid, 0)
-            if not to.exists() or pickle.loads(to.read_bytes()):
-                self.reach.pop(fate.place, None)
-        return not fate.place or fate.place in self.reach
-
-
-def _each(ran: Mapping[str, Ran]) -> Iterator[tuple[Place, set[str]]]:
-    for room, by in ran.items():
-        for name, each in by.items():
-            yield from (((room, name, i), runs) for i, runs in enumerate(each))
-
 
 def spoil(file: str, spoilt: str) -> tuple[str, set[str]]:
     """Plant a fault in this process; return its module and the functions that it changes."""
@@ -153,10 +140,9 @@ def spoil(file: str, spoilt: str) -> tuple[str, set[str]]:
     functions = changed(module.path.read_text("utf-8"), spoilt)
     code = compile(spoilt, str(module.path), "exec", dont_inherit=True)
     if not (module.name in sys.modules and all(_put(code, module.name, f) for f in functions)):
-        for name in [
-            one for one in sys.modules if one.partition(".")[0] in ("harness", "harness_engines")
-        ]:
-            del sys.modules[name]
+        for name in [*sys.modules]:
+            if name.partition(".")[0] in ("harness", "harness_engines"):
+                del sys.modules[name]
         honest = SourceFileLoader.get_code
 
         def get_code(loader: SourceFileLoader, name: str) -> Any:
@@ -184,18 +170,19 @@ def _put(code: types.CodeType, module: str, name: str) -> bool:
     return bool(function.__code__ is new[0])
 
 
-def ask_goldens(ran: Mapping[str, set[str]], file: str, spoilt: str) -> Fate:
-    """Plant a fault and play the scenarios that run its code until something differs."""
-    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+def ask_goldens(home: Path, file: str, spoilt: str) -> Fate:
+    """Plant a fault and play the quick scenarios that run its code until something differs."""
+    module = next(name for name, one in known().items() if one.file == file)
     functions = changed((ROOT / file).read_text("utf-8"), spoilt)
-    wanted, asked = {f"{module}:{one}" for one in functions}, 0
-    for scenario, runs in ran.items():
+    wanted = {f"{module}:{one}" for one in functions}
+    for scenario in golden.QUICK:
+        if not (kept := home / f"golden-{scenario}.ran").exists():
+            kept.write_text(played(scenario), "utf-8")
+        runs = set(kept.read_text("utf-8").splitlines())
         near = "" in functions and any(one.startswith(f"{module}:") for one in runs)
-        if near or wanted & runs:
-            asked += 1
-            if said := played(scenario, file, spoilt)[:300]:
-                return Fate(asked, f"golden {scenario}, {said}")
-    return Fate(asked)
+        if (near or wanted & runs) and (said := played(scenario, file, spoilt)[:300]):
+            return Fate("goldens", said)
+    return Fate("missed")
 
 
 def played(*words: str) -> str:
@@ -211,15 +198,6 @@ def played(*words: str) -> str:
     return done.stdout or (f"ended with {done.returncode}" if done.returncode else "")
 
 
-def goldens_ran(home: Path) -> Mapping[str, set[str]]:
-    """Name what each quick scenario runs; found out once."""
-    for scenario in golden.QUICK:
-        if not (kept := home / f"golden-{scenario}.ran").exists():
-            kept.write_text(played(scenario), "utf-8")
-    read = {one: (home / f"golden-{one}.ran").read_text("utf-8") for one in golden.QUICK}
-    return {one: set(text.splitlines()) for one, text in read.items()}
-
-
 def play(scenario: str, file: str = "", spoilt: str = "") -> str:
     """Play a scenario up to the first difference; without a fault, name the functions it runs."""
     codes = set[types.CodeType]()
@@ -228,7 +206,7 @@ def play(scenario: str, file: str = "", spoilt: str = "") -> str:
     else:
         sys.setprofile(lambda frame, *_: codes.add(frame.f_code))
         threading.setprofile(lambda frame, *_: codes.add(frame.f_code))
-    said = golden.first_difference(scenario)
+    said = next(golden.differences(scenario, golden.outputs(scenario)), "")
     if said and not file:
         raise AssertionError(said)
     sys.setprofile(None)
@@ -236,49 +214,39 @@ def play(scenario: str, file: str = "", spoilt: str = "") -> str:
     return said or "\n".join({replaying.named(one, ROOT) for one in ours})
 
 
-Ask = Callable[[str, str], Fate]
-
-
 def tried(
-    ask: Ask, faults: Sequence[Mutant], to: Path, steady: Callable[[Fate, Path], bool]
-) -> dict[str, Fate]:
-    """Try faults, so many at once as may be; return what came of each, by its id."""
-    running, todo, fates = dict[int, Mutant](), list(faults), dict[str, Fate]()
-    while todo or running:
-        while todo and len(running) < AT_ONCE:
-            if not (pid := os.fork()):
-                alone(partial(_planted, ask, todo[0]), to / todo[0].id, LONGEST_S + 60)
-            running[pid] = todo.pop(0)
-        one = running.pop(os.wait()[0])
-        answer = to / one.id
-        fate = pickle.loads(answer.read_bytes()) if answer.exists() else Fate(0, remark="died")
-        if steady(fate, to / "again"):
-            fates[one.id] = fate
-            print(f"{one.id}: {fate}", flush=True)
-        else:
-            todo.append(one)
-        answer.unlink(missing_ok=True)
-    return fates
+    faults: Sequence[Mutant], home: Path, rooms: Sequence[str], *, goldens: bool
+) -> Iterator[tuple[Mutant, Fate]]:
+    """Try faults one by one; yield what came of each. One that only its tests can see is apart."""
+    bench = Bench(home, rooms)
+    for one in faults:
+        ((file, spoilt),) = plant(one).items()
+        fate = Fate("missed", "no code")
+        while file.endswith(".py"):
+            fate = alone(partial(bench.ask, file, spoilt), home) or Fate("missed", "died")
+            if not fate.place or not alone(partial(bench.answer, fate.place), home):
+                break
+            del bench.reach[fate.place]  # it differs without the fault, too
+        if goldens and fate.kind == "missed" and file.endswith(".py"):
+            fate = max(fate, ask_goldens(home, file, spoilt), key=lambda one: one.kind == "goldens")
+        its = one.survives or any(APART.search(place) for place in (*one.tests, file))
+        yield one, fate._replace(kind="apart") if its and fate.kind == "missed" else fate
 
 
-def _planted(ask: Ask, mutant: Mutant) -> Fate:
-    ((file, spoilt),) = plant(mutant).items()
-    return ask(file, spoilt) if file.endswith(".py") else Fate(0, remark="no code")
-
-
-def alone(do: Callable[[], object], to: Path, longest_s: int) -> None:
-    """Do it in this process, quietly, write what it gives, and end the process."""
-    try:
+def alone(do: Callable[[], Any], home: Path) -> Any:
+    """Do it quietly in a process of its own; return what it gives, or None if it dies."""
+    (to := home / "fate").unlink(missing_ok=True)
+    if not (pid := os.fork()):
         replaying.guard()
-        resource.setrlimit(resource.RLIMIT_CPU, (longest_s, longest_s))
+        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S + 60, LONGEST_S + 60))
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
-        gave = do()
-    except BaseException as e:  # noqa: BLE001  shown in its row
-        gave = Fate(0, remark=f"failed: {e!r:.200}")
-    to.write_bytes(pickle.dumps(gave))
-    os._exit(0)
+        with contextlib.suppress(BaseException):
+            to.write_bytes(pickle.dumps(do()))
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return pickle.loads(to.read_bytes()) if to.exists() else None
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import enum
 import functools
 import importlib
 import io
-import itertools
 import operator
 import os
 import pickle
@@ -57,44 +56,29 @@ EXACT = (
 NEAR = 1e-12
 
 
-@dataclasses.dataclass(frozen=True)
-class Names:
-    """Where the functions and classes of the recorded commit are now."""
-
-    modules: Mapping[str, str]
-    names: Mapping[str, str]
-    gone: Mapping[str, str]
-
-    @classmethod
-    def read(cls) -> Names:
-        """Read names.toml and the tables beside it."""
-        tables = [tomllib.loads(p.read_text("utf-8")) for p in sorted(HERE.glob("names*.toml"))]
-        kinds = ("modules", "names", "gone")
-        return cls(*({k: v for t in tables for k, v in t.get(kind, {}).items()} for kind in kinds))
+class Names(dict[str, str]):
+    """Where functions, classes and modules of the kept commit are now; empty if they are gone."""
 
     def now(self, name: str) -> str:
         """Name where module:qualname is now."""
         module, _, qualname = name.partition(":")
-        outer, _, inner = qualname.partition(".")
-        if name in self.names:
-            return self.names[name]
-        if inner and f"{module}:{outer}" in self.names:
-            return f"{self.names[f'{module}:{outer}']}.{inner}"
-        return f"{self.modules.get(module, module)}:{qualname}"
-
-    def is_gone(self, name: str) -> bool:
-        """Return whether a function, its class or its module was deleted by a decision."""
-        module, _, qualname = name.partition(":")
-        return bool({module, name, f"{module}:{qualname.partition('.')[0]}"} & {*self.gone})
+        for old in (name, f"{module}:{qualname.partition('.')[0]}", module):
+            if old in self:
+                return self[old] and self[old] + name.removeprefix(old)
+        return name
 
     def function(self, name: str) -> Callable[..., Any]:
         """Find the function of today that answers for a recorded one."""
         place, makes, _ = self.now(name).partition(".__init__")
-        function: Callable[..., Any] = found(place)[0]
+        module, _, kind = place.partition(":")
         if makes:
-            module, _, kind = place.partition(":")
-            function = operator.attrgetter(kind)(importlib.import_module(module))
-        return function
+            return operator.attrgetter(kind)(importlib.import_module(module))  # type: ignore[no-any-return]
+        return found(place)[0]  # type: ignore[no-any-return]
+
+
+def names() -> Names:
+    """Read names.toml."""
+    return Names(tomllib.loads((HERE / "names.toml").read_text("utf-8")))
 
 
 def differ(a: Any, b: Any, at: str = "") -> str:
@@ -254,21 +238,11 @@ def asked(function: Callable[..., Any], case: Case, names: Names) -> str:
         return f"cannot be asked: {e!r:.100}"
 
 
-def shortly(case: Case, names: Names) -> str:
-    """Show the arguments of a case, short."""
-    try:
-        args, kwargs, argv = Thaw(case.asked, Path("/tmp"), names).load()  # noqa: S108  never read
-        words = [f"{a!r:.40}" for a in args] + [f"{k}={v!r:.30}" for k, v in kwargs.items()]
-        return (" ".join(argv) if argv else ", ".join(words))[:160]
-    except Exception as e:  # noqa: BLE001  of a class that is not there
-        return f"{e!r:.80}"
-
-
-def replay(room: str, recording: Recording, names: Names, *, most: int = 5) -> Counter[str]:
+def replay(room: str, recording: Recording, names: Names, most: int = 5) -> Counter[str]:
     """Replay a room and print what differs; return counts."""
     counts = Counter[str]()
     for name, cases in recording.items():
-        if names.is_gone(name):
+        if not names.now(name):
             counts["gone"] += 1
             continue
         counts["functions"] += 1
@@ -278,21 +252,16 @@ def replay(room: str, recording: Recording, names: Names, *, most: int = 5) -> C
             print(f"{room} {name}: not found ({e!r:.80}). Name its place in {HERE / 'names.toml'}.")
             counts["not found"] += 1
             continue
-        said = [(case, d) for case in cases if (d := asked(function, case, names))]
+        said = [d for case in cases if (d := asked(function, case, names))]
         counts.update({"cases": len(cases), "differences": len(said)})
-        for case, difference in said[:most]:
-            print(f"{room} {name}({shortly(case, names)}):{difference}")
-        if len(said) > most:
-            print(f"{room} {name}: {len(said) - most} more of {len(cases)} cases differ")
+        for difference in said[:most]:
+            print(f"{room} {name}, {len(said)} of {len(cases)} cases:{difference}")
     return counts
 
 
-def settle(recording: Recording, root: Path, names: Names) -> tuple[Recording, Ran, Counter[str]]:
-    """Leave out what does not come again.
-
-    Returns also, by function and case, the functions that each case runs.
-    """
-    counts, kept, ran = Counter[str](), Recording(), Ran()
+def settle(recording: Recording, root: Path) -> tuple[Recording, Ran, Counter[str]]:
+    """Leave out what does not come again, and find what each case runs, by function and case."""
+    counts, kept, ran, names = Counter[str](), Recording(), Ran(), Names()
     ours = f"{root}/harness/", f"{root}/engines/"
     for name, cases in recording.items():
         try:
@@ -316,23 +285,6 @@ def settle(recording: Recording, root: Path, names: Names) -> tuple[Recording, R
             ran[name].append({named(c, root) for c in codes if c.co_filename.startswith(ours)})
         counts.update({"functions": bool(kept[name]), "cases": len(kept[name])})
     return kept, ran, counts
-
-
-def accept(recording: Recording, ran: Ran, names: Names) -> Counter[str]:
-    """Leave out what today's code answers otherwise, or no longer has."""
-    counts = Counter[str]()
-    for name, cases in list(recording.items()):
-        try:
-            function = names.function(name)
-        except (ImportError, AttributeError):
-            counts["functions not found"] += 1
-            del recording[name], ran[name]
-            continue
-        same = [not asked(function, case, names) for case in cases]
-        recording[name] = list(itertools.compress(cases, same))
-        ran[name] = list(itertools.compress(ran[name], same))
-        counts.update({"functions": any(same), "cases": sum(same), "left out": same.count(False)})
-    return counts
 
 
 def named(code: types.CodeType, root: Path) -> str:

@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.source import ROOT
@@ -39,10 +39,6 @@ HEX = re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{12,64}\b")
 LONG = re.compile(r"-?\d+\.\d{6,}(?:e-?\d+)?|-?\d(?:\.\d+)?e-\d+")
 SOFT = re.compile(r"<(script|style|svg)\b.*?</\1>|<[^>]+>", re.DOTALL)
 PYTHON = re.compile(r"\b\w[\w.()-]*(?: [\w.()@-]+)*, \d+ cores, \w+ \w+, Python [\d.]+")
-
-
-Texts = Mapping[str, str]
-"""Plain forms of all outputs, by command and file."""
 
 
 def plain(text: str, root: Path) -> str:
@@ -87,24 +83,16 @@ def of_file(path: Path, root: Path) -> str:
     return plain(text, root)
 
 
-class Watch:
-    """Tells what a command wrote."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.seen: dict[Path, bytes] = {}
-        list(self.written())
-
-    def written(self) -> Iterator[tuple[str, str]]:
-        """Yield each file that is new or has changed, in its plain form."""
-        for path in sorted(self.root.rglob("*")):
-            away = AWAY.intersection(path.relative_to(self.root).parts)
-            if path.suffix not in TEXTS or away or path.is_symlink() or not path.is_file():
-                continue
-            content = path.read_bytes()
-            if self.seen.get(path) != content:
-                self.seen[path] = content
-                yield path.relative_to(self.root).as_posix(), of_file(path, self.root)
+def written(root: Path, seen: dict[Path, bytes]) -> Iterator[tuple[str, str]]:
+    """Yield each file that is new or has changed since ``seen``, in its plain form."""
+    for path in sorted(root.rglob("*")):
+        away = AWAY.intersection(path.relative_to(root).parts)
+        if path.suffix not in TEXTS or away or path.is_symlink() or not path.is_file():
+            continue
+        content = path.read_bytes()
+        if seen.get(path) != content:
+            seen[path] = content
+            yield path.relative_to(root).as_posix(), of_file(path, root)
 
 
 def outputs(scenario: str) -> Iterator[tuple[str, str]]:
@@ -120,7 +108,8 @@ def outputs(scenario: str) -> Iterator[tuple[str, str]]:
         os.chdir(root)
         begin, commands = golden_scenes.scenes()[scenario]
         begin(root)
-        watch = Watch(root)
+        seen = dict[Path, bytes]()
+        list(written(root, seen))
         for number, line in enumerate(commands):
             words = line(root) if callable(line) else line
             ended = golden_world.commanded(words.split())
@@ -128,20 +117,23 @@ def outputs(scenario: str) -> Iterator[tuple[str, str]]:
             yield f"{name}: exit", str(ended.code)
             yield f"{name}: output", plain(ended.out, root)
             yield f"{name}: messages", plain(ended.err, root)
-            yield from ((f"{name}: {path}", text) for path, text in watch.written())
+            yield from ((f"{name}: {path}", text) for path, text in written(root, seen))
 
 
-def first_difference(scenario: str) -> str:
-    """Run a scenario in this process up to the first output that is not its golden."""
-    kept = json.loads((KEPT / f"{scenario}.json").read_text("utf-8"))
-    for key, text in outputs(scenario):
+def differences(scenario: str, texts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield how the outputs of a scenario differ from its goldens."""
+    if not (file := KEPT / f"{scenario}.json").is_file():
+        yield f"{scenario}: no goldens are kept. Renew them at the commit to compare with"
+        return
+    kept = json.loads(file.read_text("utf-8"))
+    for key, text in texts:
         if said := difference(kept.pop(key, None), text):
-            return f"{key} {said}"
-    return f"{next(iter(kept))} is gone" if kept else ""
+            yield f"{scenario}, {key}: {said}"
+    yield from (f"{scenario}, {key}: is gone" for key in kept)
 
 
-def found(scenario: str) -> Texts:
-    """Run a scenario in a process of its own."""
+def found(scenario: str) -> Mapping[str, str]:
+    """Run a scenario in a process of its own; return the plain forms of all outputs."""
     kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
     env = {**kept, **SHOWN, "PYTHONHASHSEED": "0", "PYTHONPATH": f"{ROOT}:{ROOT / 'engines'}"}
     command = [sys.executable, "-m", "tests.oracle.golden", "play", scenario]
@@ -164,7 +156,7 @@ def is_shown(key: str) -> bool:
     )
 
 
-def keep(scenario: str, texts: Texts) -> None:
+def keep(scenario: str, texts: Mapping[str, str]) -> None:
     """Write the goldens of a scenario, and its whole texts beside."""
     KEPT.mkdir(exist_ok=True)
     told = {k: text.splitlines() if is_shown(k) else digest(text) for k, text in texts.items()}
@@ -175,20 +167,10 @@ def keep(scenario: str, texts: Texts) -> None:
         (CACHE / digest(text)).write_text(text, "utf-8", "surrogatepass")
 
 
-def compared(scenario: str, texts: Texts) -> list[str]:
-    """Compare what a scenario gave with its goldens."""
-    file = KEPT / f"{scenario}.json"
-    if not file.is_file():
-        return [f"{scenario}: no goldens are kept. Renew them at the commit to compare with"]
-    kept = json.loads(file.read_text("utf-8"))
-    told = {key: difference(kept.get(key), texts.get(key)) for key in {**kept, **texts}}
-    return [f"{scenario}, {key}: {said}" for key, said in told.items() if said]
-
-
-def difference(was: str | Sequence[str] | None, now: str | None) -> str:
+def difference(was: str | Sequence[str] | None, now: str) -> str:
     """Describe how an output differs from its golden, a digest or lines; empty if not."""
-    if was is None or now is None:
-        return "is new" if was is None else "is gone"
+    if was is None:
+        return "is new"
     if isinstance(was, str):
         if digest(now) == was:
             return ""
@@ -213,9 +195,9 @@ def main(what: str, *named: str) -> int:
     if not named and len(there) == len(golden_scenes.OWN):
         print(f"skipped: the shared sets, for {golden_scenes.SHARED} is not here")
     for name in QUICK if named == ("quick",) else named or there:
-        differences = compared(name, texts := found(name))
-        differs |= bool(differences)
-        print("\n".join(differences) or f"{name}: nothing differs", flush=True)
+        said = [*differences(name, (texts := found(name)).items())]
+        differs |= bool(said)
+        print("\n".join(said) or f"{name}: nothing differs", flush=True)
         if what == "renew":
             keep(name, texts)
     return int(differs and what == "check")
