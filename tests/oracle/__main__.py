@@ -117,13 +117,13 @@ def room_of(file: str) -> str:
 
 def faults(rooms: Sequence[str], sample: int, *, goldens: bool) -> int:
     """Print by room how many of the planted faults cassettes, or else quick goldens, notice."""
-    from tests.mutants.listed import mutants
+    from tests.mutants.listed import Mutant, mutants
     from tests.mutants.plant import find
     from tests.oracle import cassettes_faults as planting
 
     rooms_of = {one: room_of(find(one)) for one in mutants()}
     table = {room: Counter[str]() for room in rooms}
-    every = list[planting.Mutant]()
+    every = list[Mutant]()
     for room in rooms:
         here = [one for one, its in rooms_of.items() if its == room]
         every += random.Random(1).sample(here, sample) if 0 < sample < len(here) else here
