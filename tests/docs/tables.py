@@ -212,7 +212,6 @@ LONGER = frozenset({
     "docs/field.md",
     "docs/how-to/engine-elsewhere.md",
     "docs/load.md",
-    "docs/migrate.md",
     "docs/migrations/agent-mail.md",
     "docs/stacks/code.md",
     "docs/stacks/documents.md",
@@ -235,15 +234,6 @@ INDEXED_MAIL = tuple(f"{HARNESS} stage index {OF_MAIL} --arm {arm}" for arm in A
 SHADOW_OF_MAIL = (
     f"{HARNESS} shadow run {OF_MAIL} --control mail-fts5 --candidate mail-tantivy --out"
 )
-PIPELINE_OF_MAIL = (
-    "cp mail.yaml params.yaml",
-    *INDEXED_MAIL,
-    *(f"{HARNESS} stage replay {OF_MAIL} --arm {arm}" for arm in ARMS_OF_MAIL),
-    *(
-        f"{HARNESS} {stage} {OF_MAIL}"
-        for stage in ("stage score", "stage compare", "gate --exit-zero")
-    ),
-)
 BEFORE = {
     "docs/api.md": ("cp build/python-docs/data/qrels.trec .", "cp -r build/python-docs/runs runs"),
     "docs/ci.md": (
@@ -253,9 +243,7 @@ BEFORE = {
     ),
     "docs/judging.md": (IMPORTED,),
     "docs/load.md": (MAIL,),
-    "docs/how-to/judging.md": (IMPORTED,),
-    "docs/how-to/migration.md": (*INDEXED_MAIL, f"{SHADOW_OF_MAIL} out/mail-shadow"),
-    "docs/migrate.md": (MAIL, *PIPELINE_OF_MAIL, f"{SHADOW_OF_MAIL} shadow"),
+    "docs/migrate.md": (*INDEXED_MAIL, f"{SHADOW_OF_MAIL} out/mail-shadow"),
     "docs/params.md": (SHADOW,),
     "docs/regress.md": (
         MINE,

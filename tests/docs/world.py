@@ -61,10 +61,6 @@ PARAMS = {
         "max_lag": 50, "max_noise": 50, "resolution": 4, "confidence": 0.6,
     },
 }  # fmt: skip
-MAIL = {
-    "datasets": ["agent-mail"], "arms": ["mail-fts5", "mail-tantivy"], "policy": "policy/mail.toml",
-}  # fmt: skip
-"""Other in ``mail.yaml``, which takes the place of ``params.yaml`` where the pipeline is mail's."""
 LOOSER = (
     (r"^resamples = \d+", "resamples = 1000"),
     (r"^min_queries = \d+", "min_queries = 2"),
@@ -143,8 +139,6 @@ def _settings(root: Path) -> None:
     for section, changed in PARAMS.items():
         params[section] |= changed
     (root / "params.yaml").write_text(yaml.safe_dump(params))
-    params |= MAIL
-    (root / "mail.yaml").write_text(yaml.safe_dump(params))
     for path in (root / "policy").glob("*.toml"):
         path.write_text(_changed(path.read_text(), LOOSER))
     for name, last in LAST_STEP.items():
