@@ -326,6 +326,9 @@ def _regressed(found: Regression, baseline: str, top: int) -> Iterator[Block]:
 
     yield Text(f"\n{found.dataset}, each arm compared with itself in {baseline}", "headline")
     for decision in found.decisions:
+        if decision.candidate in found.same:
+            yield Text(f"  no change  {decision.step}: the same answers, hit for hit", "good")
+            continue
         word, tone = TONES[decision.verdict.value]
         yield Text(f"  {word}  {decision.step}", tone)
         yield from (Text(f"{'':12}{line}") for line in blocking_lines(decision.blocking))
@@ -341,8 +344,6 @@ def _regressed(found: Regression, baseline: str, top: int) -> Iterator[Block]:
     ]
     if rows:
         yield table("", ("arm", "measure", "then", "now", "now - then"), rows)
-    if found.same:
-        yield Text(f"the same answers, hit for hit: {', '.join(sorted(found.same))}")
     if found.worse:
         yield Text(f"\n{many(len(found.worse), 'answer')} got worse; the worst of them:")
     for lost in found.worse[:top]:

@@ -170,6 +170,11 @@ class Run:
         arrays = (of_bytes(self.offsets.tobytes()), of_bytes(self.docs.tobytes()))
         return of_json([self.query_ids, self.vocabulary, arrays])
 
+    def shows_the_same(self, other: Run) -> bool:
+        """Return whether each query ended alike in both runs, with the same list, hit for hit."""
+        alike = self.shown_sha256 == other.shown_sha256
+        return alike and bool((self.status == other.status).all())
+
     def ranking(self, query_id: str, k: int | None = None) -> tuple[str, ...]:
         """Document ids shown for one query, best first, at most ``k``."""
         return tuple(hit.doc_id for hit in self.hits(query_id, k))

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from harness.core.evidence import Evidence
 from harness.core.gate import OF_VERDICT, Finding, Verdict
-from harness.core.run import Run
 from harness.gates.base.completions import Bound
 from harness.gates.base.differences import LookSettings, judge_mean
 from harness.gates.base.queries import other
@@ -47,7 +46,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     bound, versus = Bound(settings.limit), settings.versus
     found = judge_mean(name, settings, evidence, rules, bound=bound, versus=versus)
     base = evidence.control if versus is None else other(evidence, versus)
-    if found.estimate is None or not _same_lists(base.run, evidence.candidate.run):
+    if found.estimate is None or not base.run.shows_the_same(evidence.candidate.run):
         return found
     said = "both arms show the same list for every query, so nothing is gained"
     return replace(
@@ -57,7 +56,3 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         reason=f"{found.reason}; {said}",
         remedy="",
     )
-
-
-def _same_lists(left: Run, right: Run) -> bool:
-    return left.shown_sha256 == right.shown_sha256 and bool((left.status == right.status).all())

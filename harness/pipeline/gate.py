@@ -40,7 +40,7 @@ from harness.pipeline.receipts import Replayed, replayed
 from harness.pipeline.report_inputs import assemble
 from harness.policy.age import check_age, check_past
 from harness.policy.decision import decide as judge
-from harness.policy.decision import over_budget, tuned_on
+from harness.policy.decision import tuned_on
 from harness.policy.load import for_candidates, load_policy
 from harness.policy.looks import Looks, looks_by_step
 from harness.policy.model import Policy
@@ -94,7 +94,7 @@ def decide(measured: Measured, policy: Policy, now: datetime) -> tuple[StepDecis
             *drifted(measured.pinned, measured.pin),
             *tuned_on(policy, measured.tuned),
         ),
-        spent=over_budget(policy, measured.looks),
+        looks=measured.looks,
     )
 
 

@@ -62,7 +62,7 @@ def note_judged(
     inventory = stock(layout)
     found = judged_on(layout, policy, policy_file, inventory)
     steps = [
-        looked(policy, step, found, decision.outcome.value)
+        looked(policy, step, found, decision)
         for step, decision in zip(policy.steps, decisions, strict=True)
     ]
     experiments.add(

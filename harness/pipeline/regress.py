@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-
 from harness.agreement import agree
 from harness.core.digest import of_file
 from harness.core.errors import BadFile, EvidenceError
@@ -19,7 +17,6 @@ from harness.core.formats import json_file, yaml_of
 from harness.core.gate import StepDecision, Verdict, together
 from harness.core.printable import many
 from harness.core.reading import Malformed
-from harness.core.run import Run
 from harness.core.scores import Paired, Scores
 from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
@@ -235,18 +232,10 @@ def regress(
         ),
         worse=_worse(was, is_, texts),
         verdicts=_verdicts(then.findings, now.findings),
-        same=frozenset(arm for arm in both if _same(was[arm].run, is_[arm].run)),
+        same=frozenset(arm for arm in both if was[arm].run.shows_the_same(is_[arm].run)),
         gone=tuple(arm for arm in old if arm not in new),
         new=tuple(arm for arm in new if arm not in old),
     )
-
-
-def _same(then: Run, now: Run) -> bool:
-    """Return whether two runs show the same, hit for hit."""
-    if then.query_ids != now.query_ids or not np.array_equal(then.offsets, now.offsets):
-        return False
-    old, new = (np.array(run.vocabulary, dtype=object)[run.docs] for run in (then, now))
-    return bool(np.array_equal(then.status, now.status) and np.array_equal(old, new))
 
 
 def _measured(layout: Layout) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from scipy.special import bdtrc
 from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import ArmResult, Evidence, Load, Race, Traffic
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
-from harness.core.printable import many
+from harness.core.printable import counted, many
 from harness.core.run import Run, Status
 from harness.core.scores import BY_TEXT, Estimate
 from harness.corpus.tuning import Leak
@@ -26,8 +26,10 @@ from harness.gates.base.queries import SampleSettings, class_of
 from harness.gates.base.rules import GateSettings, Rules, signed
 from harness.gates.base.times import TimedSettings
 from harness.policy.age import check_age
-from harness.policy.looks import Looks
+from harness.policy.looks import SAME, Looks
 from harness.policy.model import Demands, Gate, Policy, Premises, Step
+from harness.stats.bounded import Span
+from harness.stats.sample_size import min_queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +319,7 @@ EXIT_PROMOTE = 0
 EXIT_FAIL = 1
 EXIT_UNDECIDED = 3
 PREFIX = 12
-NOTHING_SPENT: Mapping[str, Finding] = MappingProxyType({})
+NO_LOOKS: Mapping[str, Looks] = MappingProxyType({})
 
 
 def decide(
@@ -327,17 +329,17 @@ def decide(
     now: datetime,
     ends: Sequence[Mapping[str, Evidence]] = (),
     reservations: Sequence[Finding] = (),
-    spent: Mapping[str, Finding] = NOTHING_SPENT,
+    looks: Mapping[str, Looks] = NO_LOOKS,
 ) -> tuple[StepDecision, ...]:
     """Judge every gate of every step, in the order of the policy (method, section 6).
 
     ``evidence`` is by step name. A step without evidence is not refused but INCONCLUSIVE in all its
     gates. Where the policy is chained, a step waits for the first one before it that is neither
     taken nor promoted, or that must be rolled back. ``ends`` is the same evidence with open values
-    settled otherwise: a gate needs the same verdict at all of them. A gate is INCONCLUSIVE if its
-    addition to its gates (``harness.policy.decision``); ``spent`` has those of single steps.
+    settled otherwise: a gate needs the same verdict at all of them. Each step has ``reservations``
+    in addition to its gates. ``looks`` has the attempts at the controls of steps.
     """
-    known = tuple(step.name for step in policy.steps)
+    spent, known = over_budget(policy, looks), tuple(step.name for step in policy.steps)
     for name in evidence:
         if name not in known:
             raise UnknownName("step", name, known)
@@ -348,7 +350,9 @@ def decide(
             _accepted(policy.steps[at - 1], step, evidence)
         others = [end[step.name] for end in ends if step.name in end]
         given = evidence.get(step.name)
-        findings = (*_findings(policy, step, given, others, now), *reservations)
+        seen = 0.0 if policy.declared or step.name not in looks else looks[step.name].elsewhere
+        left = policy.alpha - seen
+        findings = (*_findings(policy, step, given, others, now=now, left=left), *reservations)
         if given is not None:
             findings = (*findings, *open_premises(policy, step, given))
         if step.name in spent:
@@ -382,7 +386,13 @@ def worst(codes: Iterable[int]) -> int:
 
 
 def _findings(
-    policy: Policy, step: Step, evidence: Evidence | None, ends: Sequence[Evidence], now: datetime
+    policy: Policy,
+    step: Step,
+    evidence: Evidence | None,
+    ends: Sequence[Evidence],
+    *,
+    now: datetime,
+    left: float,
 ) -> tuple[Finding, ...]:
     if evidence is None:
         return tuple(
@@ -395,14 +405,64 @@ def _findings(
             for gate in step.gates
         )
     _check(policy, step, evidence, now)
-    found = []
-    for gate in step.gates:
-        if missing := unmet(gate.settings, evidence, policy.demands):
-            said = gate.name, Cause.NO_EVIDENCE, missing.reason, missing.remedy
-            found.append(gate.settings.undecided(*said))
-        else:
-            found.append(judge_over(gate, evidence, ends, policy.rules))
-    return tuple(found)
+
+    def judged(attempts: int) -> tuple[Finding, ...]:
+        sure = 1 - 2 * policy.level * attempts
+        rules = replace(policy.rules, confidence=sure) if attempts > 1 else policy.rules
+        found = []
+        for gate in step.gates:
+            settings = gate.settings
+            if missing := unmet(settings, evidence, policy.demands):
+                said = gate.name, Cause.NO_EVIDENCE, missing.reason, missing.remedy
+                found.append(settings.undecided(*said))
+            else:
+                by = policy.rules if settings.timed else rules
+                found.append(judge_over(gate, evidence, ends, by))
+        return tuple(found)
+
+    found, run = judged(1), evidence.control.run
+    if not _open(found) or not run.shows_the_same(evidence.candidate.run):
+        return found
+    if run.count(Status.ANSWERED) < len(run):
+        return found
+    return _of_the_same(counted(len(run), "query"), judged, policy.level, left)
+
+
+def _open(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings whose interval contains the bound."""
+    return tuple(one for one in findings if one.cause is Cause.OPEN)
+
+
+def _of_the_same(
+    queries: str, judged: Callable[[int], tuple[Finding, ...]], level: float, left: float
+) -> tuple[Finding, ...]:
+    """Judge answers that are the same by as many planned attempts as a PASS takes (statistics.md).
+
+    ``level`` is that of one, and ``left`` what those before it left of all. The first finding tells
+    how many were taken, by its p-value; or how many queries are missing.
+    """
+    most = max(1, int(left / level + ROUNDING))
+    attempts = next((some for some in range(2, most + 1) if not _open(judged(some))), most)
+    found = judged(attempts)
+    open_ = [(one.limit, one.estimate.n) for one in _open(found) if one.limit and one.estimate]
+    name, said = "The same answers", f"the same answers, hit for hit, to {queries}"
+    bound = f"{many(attempts, 'attempt')} of those planned, at most"
+    if not _open(found):
+        why = f"{said}; judged by {many(attempts, 'attempt')} of those planned"
+        spent, passed = level * attempts, Verdict.PASS
+        own = Finding(name, SAME, passed, Cause.KEPT, why, bound, None, None, "attempts", "", spent)
+        return own, *found
+    either = Span(-1.0, 1.0)
+    more = max(
+        (
+            min_queries(0.0, -abs(limit), span=either, level=level * attempts) - now
+            for limit, now in open_
+        ),
+        default=1,
+    )
+    remedy = f"{counted(more, 'more query')} with the same answers, at least"
+    own = reservation(name, SAME, Cause.TOO_FEW, said, bound=bound, unit="attempts", remedy=remedy)
+    return own, *found
 
 
 def _accepted(before: Step, step: Step, evidence: Mapping[str, Evidence]) -> None:

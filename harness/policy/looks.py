@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from harness.core.digest import of_json
 from harness.core.evidence import Load
+from harness.core.gate import StepDecision, Verdict
 from harness.core.names import Experiment, Inputs, Looked
 from harness.policy.model import Policy, Step
 
@@ -28,8 +29,8 @@ CHANGES = {
     "code": "other code",
 }
 """Inputs by name, and what is said where one is other than at the look before."""
-
-
+SAME = "same_answers"
+"""Stands where a finding names its rule: answers that are the same, hit for hit."""
 NAMED = {"load": "load test", "race resumed": "race that was stopped and resumed"}
 """What is said of a kind of experiment, where that is other than its name."""
 
@@ -50,6 +51,8 @@ class Looks:
     """What is other than at the look before, in words; empty for the first look."""
     before: tuple[tuple[str, str], ...]
     """Day and outcome of each look before this one, oldest first."""
+    elsewhere: float = 0.0
+    """Of ``spent``, the level of other looks than this one."""
     resumed: int = 0
     """How often a race was stopped and gone on with from what was done; no look by itself."""
 
@@ -59,8 +62,12 @@ class Looks:
         return max(1, self.untimed, self.timed)
 
 
-def looked(policy: Policy, step: Step, inputs: Inputs, outcome: str = "") -> Looked:
+def looked(
+    policy: Policy, step: Step, inputs: Inputs, decision: StepDecision | None = None
+) -> Looked:
     """Return what a step is judged on and by: two looks are one where all of it is the same.
+
+    Answers that are the same may have taken several attempts at once.
 
     Gates are those of every step that compares the two arms. A step whose gates hold at every look
     rests on its arms, however many queries they answered.
@@ -75,6 +82,11 @@ def looked(policy: Policy, step: Step, inputs: Inputs, outcome: str = "") -> Loo
         rested = [inputs.corpus, inputs.queries, inputs.qrels, shown]
     clocked = _clocked(step, inputs)
     by: dict[bool, list[object]] = {False: [], True: []}
+    taken = [
+        one.p_value or policy.level
+        for one in (decision.findings if decision else ())
+        if one.rule == SAME and one.verdict is Verdict.PASS
+    ]
     same = [one for one in policy.steps if (one.control, one.candidate) == arms]
     for gate in (gate for one in same for gate in one.gates):
         by[gate.settings.timed].append([gate.rule.name, gate.settings.model_dump(mode="json")])
@@ -82,8 +94,8 @@ def looked(policy: Policy, step: Step, inputs: Inputs, outcome: str = "") -> Loo
         step=step.name,
         control=step.control,
         candidate=step.candidate,
-        outcome=outcome,
-        level=policy.level,
+        outcome=decision.outcome.value if decision else "",
+        level=max([policy.level, *taken]),
         untimed=of_json([rested, by[False]]) if False in kinds else None,
         timed=of_json([clocked, list(arms), by[True]]) if True in kinds and clocked else None,
     )
@@ -123,6 +135,7 @@ def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: Inputs)
             (line.at.date().isoformat(), one.outcome + _called(line, one, policy, step))
             for line, one in others
         ),
+        elsewhere=sum(level for body, level in untimed.items() if body != now.untimed),
         resumed=sum(one.kind == "race resumed" for one in _of_arms(known, step, inputs)),
     )
 

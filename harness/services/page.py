@@ -35,7 +35,8 @@ from harness.services.shape import ARMS, taken
 from harness.services.stage import RELEVANT, Price, ServicesFound
 from harness.stats.bounded import Span
 from harness.stats.inference import Inference
-from harness.stats.interval import interval_each, share, size_for, traffic_mean_each
+from harness.stats.interval import interval_each, share, traffic_mean_each
+from harness.stats.sample_size import min_queries
 from harness.stats.times import Nanoseconds, order_interval
 
 WORST = 20
@@ -80,19 +81,21 @@ def _headline(found: ServicesFound) -> str:
 
 
 def _same(found: ServicesFound, compared: int) -> str:
-    """Judge answers that are all the same: no query loses more than 1, and so many may differ."""
-    sure, (step,) = found.policy.rules.confidence, found.policy.steps
+    """Judge answers that are all the same, by the error of all attempts, as gates do."""
+    alpha, (step,) = found.policy.alpha, found.policy.steps
     means = (mean for gate in step.gates for mean in asked_means(gate.settings, {}))
     margin = min((-mean.limit for mean in means if mean.limit < 0), default=0.0)
-    most = share(0, compared, confidence=sure).high
+    most = share(0, compared, confidence=1 - 2 * alpha).high
     said = (
         f"the same answers, hit for hit, to {counted(compared, 'query')}: no judgement could tell"
         f" them apart. At most {most:.1%} of such queries differ"
     )
-    if most < margin:
+    if not margin:
+        return f"INCONCLUSIVE: {said}."
+    needed = min_queries(0.0, -margin, span=UNIT.differences, level=alpha)
+    if compared >= needed:
         return f"PASS: {said}, so the mean loses less than {margin:g}."
-    needed = f" A mean loss below {margin:g} takes {size_for(0, ceiling=margin, confidence=sure)}"
-    return f"INCONCLUSIVE: {said}.{f'{needed} of them: --size.' if margin else ''}"
+    return f"INCONCLUSIVE: {said}. A mean loss below {margin:g} takes {needed} of them: --size."
 
 
 def _about(found: ServicesFound) -> Iterator[str]:

@@ -14,13 +14,14 @@ import pytest
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import ArmResult, Evidence
-from harness.core.gate import OF_VERDICT, Cause, Outcome, StepDecision, Verdict
+from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.run import Conditions, Row, Run, Status
 from harness.gates import agreement_floor, latency_ratio, negatives, non_inferior, superior
 from harness.gates.base.rules import GateSettings
 from harness.policy.age import check_age
 from harness.policy.decision import Unmet, decide, exit_code, judge_over, unmet, worst
 from harness.policy.load import load_policy
+from harness.policy.looks import SAME, Looks
 from harness.policy.model import NOTHING, Demands, Gate, Policy
 from tests.make import gate_inputs
 
@@ -98,6 +99,89 @@ def test_all_gates_pass(tmp_path: Path) -> None:
     step_decisions = decided(tmp_path, [(False, GOOD), (False, GOOD)])
     assert outcomes(step_decisions) == [Outcome.PROMOTE, Outcome.PROMOTE]
     assert exit_code(step_decisions) == 0
+
+
+def same(count: int, other: int = 0) -> Evidence:
+    """Two arms with the same lists, hit for hit, but for ``other`` queries."""
+    levels = gate_inputs.levels(count)
+    found = gate_inputs.scored(levels, levels)
+    new, apart = found.candidate, gate_inputs.run("new", gate_inputs.ids(other)).rows()
+    rows = [*apart, *[*found.control.run.rows()][other:]]
+    owned = [row._replace(served_by=new.manifest.fingerprint) for row in rows]
+    return replace(found, candidate=replace(new, run=Run.of("new", owned)))
+
+
+def of_same(
+    folder: Path, evidence: Evidence, elsewhere: float = 0.0
+) -> tuple[StepDecision, list[Finding]]:
+    """Judge by a policy of four attempts, and find what is told of answers that are the same."""
+    policy(folder, [False])
+    text = (folder / "policy.toml").read_text().replace("attempts = 1", "attempts = 4")
+    (folder / "policy.toml").write_text(text)
+    looks = {"step0": Looks(1, 0, 0, 0.00625, (), (), elsewhere)}
+    given = load_policy(folder / "policy.toml")
+    (step,) = decide(given, {"step0": evidence}, now=NOW, looks=looks)
+    return step, [one for one in step.findings if one.rule == SAME]
+
+
+@pytest.mark.parametrize(
+    ("count", "attempts"), [(257, None), (256, 2), (227, 2), (222, 2), (221, 3), (188, 4)]
+)
+def test_the_same_answers_pass_by_as_many_attempts_as_it_takes(
+    tmp_path: Path, count: int, attempts: int | None
+) -> None:
+    step, told = of_same(tmp_path, same(count))
+    assert step.outcome is Outcome.PROMOTE
+    assert [one.p_value for one in told] == pytest.approx([0.00625 * attempts] if attempts else [])
+    quality = next(one for one in step.findings if one.gate == "Quality")
+    assert quality.estimate is not None
+    assert quality.estimate.low > -0.02
+    assert (quality.p_value or 1) <= 0.00625 * (attempts or 1)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "elsewhere", "more"),
+    [
+        (same(187), 0.0, "1 more query"),
+        (same(150), 0.0, "38 more queries"),
+        (same(227), 0.01875, "30 more queries"),
+        (same(5), 0.0, ""),
+        (same(227, other=1), 0.0, ""),
+        (replace(same(227), candidate=gate_inputs.side("new", 227)), 0.0, ""),
+    ],
+)
+def test_the_same_answers_hold_where_too_few_or_not_the_same(
+    tmp_path: Path, evidence: Evidence, elsewhere: float, more: str
+) -> None:
+    if not evidence.candidate.scores:
+        scored = replace(evidence.candidate, scores=evidence.control.scores)
+        evidence = replace(evidence, candidate=scored)
+    step, told = of_same(tmp_path, evidence, elsewhere)
+    assert step.verdict is Verdict.INCONCLUSIVE
+    assert [one.remedy for one in told] == (
+        [f"{more} with the same answers, at least"] if more else []
+    )
+    assert not more or step.findings[0].reason.startswith("the same answers, hit for hit, to ")
+
+
+def test_queries_that_neither_arm_answered_are_no_same_answers(tmp_path: Path) -> None:
+    evidence = same(227)
+    lost = {"q0000": Status.FAILED}
+    sides = []
+    for side in (evidence.control, evidence.candidate):
+        rows = [
+            Row(row.query_id, Status.FAILED, error="gone") if row.query_id in lost else row
+            for row in side.run.rows()
+        ]
+        scores = {name: one.only(set(one.query_ids) - {*lost}) for name, one in side.scores.items()}
+        sides.append(replace(side, run=Run.of(side.arm, rows), scores=scores))
+    classes = ["error", *["exact"] * 226]
+    failed = replace(
+        evidence, control=sides[0], candidate=sides[1],
+        agreement=gate_inputs.agreement(227, "Jaccard@50", None, classes),
+    )  # fmt: skip
+    step, told = of_same(tmp_path, failed)
+    assert (step.verdict, told) == (Verdict.INCONCLUSIVE, [])
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from harness.core.digest import of_json
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import Evidence, Race, Sample, Samples
-from harness.core.gate import Cause, Finding, Outcome
+from harness.core.gate import Cause, Finding, Outcome, StepDecision
 from harness.core.names import Experiment, Inputs, Kind
 from harness.core.records import Qrels, Query
 from harness.corpus.prepared import Inventory
@@ -185,13 +185,14 @@ def test_attempts_within_the_budget_hold_nothing(kept: Policy) -> None:
 def test_attempts_beyond_the_budget_hold_the_step_and_no_other(
     kept: Policy,
 ) -> None:
-    beyond = over_budget(kept, {"tantivy": spent(0.275, 11), "later": spent(0.025)})
+    looks = {"tantivy": spent(0.275, 11), "later": spent(0.025)}
+    beyond = over_budget(kept, looks)
     (finding,) = beyond.values()
     assert "attempt 11 and 10 were planned" in finding.reason
     assert "0.275, and the budget is 0.25" in finding.reason
     assert finding.cause is Cause.BUDGET
     assert finding.timed
-    first, second = decide(kept, {}, now=NOW, spent=beyond)
+    first, second = decide(kept, {}, now=NOW, looks=looks)
     assert first.findings[-1] == finding
     assert finding not in second.findings
 
@@ -271,7 +272,9 @@ def policy_looks(tmp_path: Path) -> Policy:
 
 def line(policy: Policy, found: Inputs, kind: Kind = "gate", name: str = "") -> Experiment:
     """Log a look at the policy's one step, or a race."""
-    steps = () if kind.startswith("race") else (looked(policy, policy.steps[0], found, "hold"),)
+    (step,) = policy.steps
+    held = StepDecision(step.name, step.control, step.candidate, taken=False, findings=())
+    steps = () if kind.startswith("race") else (looked(policy, step, found, held),)
     return Experiment(
         number=1, previous="0" * 64, kind=kind, at=AT, policy=name or policy.name,
         inputs=found, steps=steps, decision=None,
