@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from harness.api.contract import EngineCheck, engine_contract
     from harness.api.data import Collection, load_collection, load_qrels, load_run, save_collection
-    from harness.api.decision import Decided, decide
+    from harness.api.decision import Decided, decide, log_to_mlflow
     from harness.api.drawing import Drawing, draw_differences, draw_forest
     from harness.api.search import (
         EngineComparison,
@@ -62,6 +62,7 @@ __all__ = [
     "load_qrels",
     "load_run",
     "load_shadow_log",
+    "log_to_mlflow",
     "near_duplicates",
     "save_collection",
     "score",
@@ -80,7 +81,7 @@ HOMES = {
     ),
     "contract": ("EngineCheck", "engine_contract"),
     "data": ("Collection", "load_collection", "load_qrels", "load_run", "save_collection"),
-    "decision": ("Decided", "decide"),
+    "decision": ("Decided", "decide", "log_to_mlflow"),
     "drawing": ("Drawing", "draw_differences", "draw_forest"),
     "search": ("EngineComparison", "compare_engines"),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.api.comparison import Shown
+from harness.core.formats import json_file
 from harness.core.gate import StepDecision
 from harness.pipeline import gate
 from harness.pipeline.layout import left_by_run
@@ -91,6 +92,33 @@ def decide(policy: str | Path, out: str | Path, *, control: str = "") -> Decided
         layout, judged_by, Path(policy), control=control, now=datetime.now(UTC)
     )
     return Decided(judged_by.name, steps)
+
+
+def log_to_mlflow(out: str | Path) -> None:
+    """Log what ``harness run --out`` left in ``out`` to the active run of MLflow, or to a new one.
+
+    Metrics are ``ARM.MEASURE.mean``, ``.low`` and ``.high``, with ``_at_`` for ``@``; tags are
+    ``STEP.verdict`` and ``STEP.outcome``. The files of the folder are artifacts, in its name.
+
+    Raises:
+        FileNotFoundError: ``harness run`` did not write the folder.
+        ModuleNotFoundError: MLflow is not installed.
+    """
+    import mlflow
+
+    folder = Path(out)
+    for arm, of in json_file(folder / "scores.json").items():
+        for measure, row in of.items():
+            written = f"{arm}.{measure}".replace("@", "_at_")
+            name = "".join(c if c.isalnum() or c in "._-" else "_" for c in written)
+            ends = (end for end in ("mean", "low", "high") if row[end] is not None)
+            mlflow.log_metrics({f"{name}.{end}": row[end] for end in ends})
+    if (decision := folder / "decision.json").exists():
+        for step in json_file(decision)["datasets"][0]["steps"]:
+            tags = {f"{step['step']}.{key}": step[key] for key in ("verdict", "outcome")}
+            mlflow.set_tags(tags)
+    for file in sorted(path for path in folder.iterdir() if path.is_file()):
+        mlflow.log_artifact(str(file), folder.name)
 
 
 def _decision_title(step: StepDecision) -> str:

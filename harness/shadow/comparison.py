@@ -20,7 +20,7 @@ from harness.core.records import Scalar
 from harness.shadow.log import OFF, Between, Log, write
 from harness.shadow.pair import Attempt, Generation, Served, comparable, told, trouble
 from harness.shadow.record import Kind, client_key
-from harness.shadow.recorder import Recorder, Slices
+from harness.shadow.recorder import Export, Recorder, Slices
 from harness.shadow.settings import MILLION, MINUTE_NS, NS_PER_MS, NS_PER_S, Limits, Settings
 from harness.shadow.worker import Lane, Open, ProcessWorker, Worker
 
@@ -175,6 +175,7 @@ class Comparison:
         start: Callable[[], Worker],
         settings: Settings,
         slices: Slices | None = None,
+        export: Export | None = None,
     ) -> None:
         limits, recording = settings.limits, settings.recording
         log = Log(
@@ -196,7 +197,7 @@ class Comparison:
         """By cause, since they were last written down."""
         self._close_s = limits.close_s
         self._queue: SimpleQueue[Attempt | None] = SimpleQueue()
-        self._recorder = Recorder(log, recording, slices=slices, tick=self._tick)
+        self._recorder = Recorder(log, recording, tick=self._tick, slices=slices, export=export)
         self._lanes = [
             Lane(self._queue, start=start, limits=limits, done=self._done, tell=self._recorder.put)
             for _ in range(limits.in_flight)
@@ -404,14 +405,18 @@ class ShadowLog:
     settings: Settings
 
     def compared(
-        self, opens: Open, *, between: Between, slices: Slices | None = None
+        self,
+        opens: Open,
+        *,
+        between: Between,
+        slices: Slices | None = None,
+        export: Export | None = None,
     ) -> Comparison:
         """Run a candidate in the shadow, in a process of its own, so ``opens`` must be picklable.
 
-        The log names the two of ``between``.
+        The log names the two of ``between``. ``export`` gets each batch after it is written.
         """
-        made = Comparison(
-            self.folder, partial(ProcessWorker, opens, self.settings.limits), self.settings, slices
-        )
+        start = partial(ProcessWorker, opens, self.settings.limits)
+        made = Comparison(self.folder, start, self.settings, slices, export)
         write(self.folder, between)
         return made

@@ -45,6 +45,8 @@ SHORT = 300
 
 Slices = Callable[[str, Mapping[str, Scalar]], tuple[str, ...]]
 """Names the kinds that a query belongs to, from its text and params."""
+Export = Callable[[Sequence[Observation]], None]
+"""Takes each batch that was written down."""
 
 
 class Judged(NamedTuple):
@@ -239,10 +241,11 @@ class Recorder(Thread):
         *,
         slices: Slices | None,
         tick: Callable[[], None],
+        export: Export | None = None,
     ) -> None:
         super().__init__(name="shadow recorder", daemon=True)
         self._log, self._recording = log, recording
-        self._slices, self._tick = slices, tick
+        self._slices, self._tick, self._export = slices, tick, export
         self._inbox: SimpleQueue[Attempt | Degradation | None] = SimpleQueue()
         self._closing = Event()
         self._unsaid = 0
@@ -327,6 +330,13 @@ class Recorder(Thread):
         except Exception as exc:  # noqa: BLE001  a full disk must not end the recorder
             self._cause = told(exc)
             self._lose(len(attempts))
+            return
+        try:
+            if self._export:
+                self._export(found.observations)
+        except Exception as exc:  # noqa: BLE001  the log has them; who else hears of them has not
+            self._export = None
+            self.put(trouble(Kind.FAULT, f"nothing is exported from here on: {told(exc)}"))
 
     def _judged(self, attempts: Sequence[Attempt], told_of: list[Degradation]) -> Judged:
         """Judge a batch, or, where that fails, each of it, so that one spoils no other."""

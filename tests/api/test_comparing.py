@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -230,6 +232,37 @@ def test_a_stricter_bound_holds_and_says_why(left: Path, tmp_path: Path) -> None
     assert found.exit_code == 1
     assert "HOLD" in found._repr_html_()
     assert 'class="verdict fail"' in found._repr_html_()
+
+
+class Mlflow(list[tuple[object, ...]]):
+    """The three calls of MLflow that are used; what they get is in the list."""
+
+    def log_metrics(self, found: dict[str, float]) -> None:
+        self.extend(found.items())
+
+    def set_tags(self, found: dict[str, str]) -> None:
+        self.extend(found.items())
+
+    def log_artifact(self, file: str, folder: str) -> None:
+        self.append((folder, Path(file).name))
+
+
+def test_a_folder_is_logged_to_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"mean": 0.5, "low": 0.25, "high": 0.75, "queries": 3}
+    step = {"step": "new", "verdict": "pass", "outcome": "promote"}
+    (tmp_path / "scores.json").write_text(
+        json.dumps({"a+b": {"nDCG@10": row, "RR": row | {"low": None}}})
+    )
+    (tmp_path / "decision.json").write_text(json.dumps({"datasets": [{"steps": [step]}]}))
+    (tmp_path / "work").mkdir()
+    monkeypatch.setitem(sys.modules, "mlflow", logged := Mlflow())
+    harness.log_to_mlflow(tmp_path)
+    assert logged == [
+        ("a_b.nDCG_at_10.mean", 0.5), ("a_b.nDCG_at_10.low", 0.25), ("a_b.nDCG_at_10.high", 0.75),
+        ("a_b.RR.mean", 0.5), ("a_b.RR.high", 0.75),
+        ("new.verdict", "pass"), ("new.outcome", "promote"),
+        (tmp_path.name, "decision.json"), (tmp_path.name, "scores.json"),
+    ]  # fmt: skip
 
 
 def test_a_folder_without_evidence_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from harness.shadow.comparison import Comparison
 from harness.shadow.log import Read
 from harness.shadow.pair import Generation, asked, given_up, told
 from harness.shadow.record import Kind, LoggedAnswer
-from harness.shadow.recorder import Slices
+from harness.shadow.recorder import Export, Slices
 from harness.shadow.settings import MILLION, Limits, Recording, Sampling, Settings
 from harness.shadow.worker import Lost, Open, ProcessWorker, Question, Worker
 
@@ -88,11 +88,12 @@ def comparison(
     slices: Slices | None = None,
     recording: Recording = RECORDING,
     limits: Limits = LIMITS,
+    export: Export | None = None,
 ) -> Comparison:
     """Compare every query, unless told otherwise."""
     sampling = Sampling(rate=rate, seed=1)
     settings = Settings(sampling=sampling, limits=limits, recording=recording)
-    return Comparison(folder, start, settings, slices)
+    return Comparison(folder, start, settings, slices, export)
 
 
 def drained(made: Comparison) -> Read:
