@@ -5,7 +5,8 @@
 It needs a package index. Source archive and wheel are built as ``python -m build`` builds them. For
 each Python, the core is installed with the newest versions and with the oldest direct ones, and the
 newest once from the source archive. In an empty folder each installation must do what ``STEPS``
-says. A table tells the outcome, the packages beside our own, and their size.
+says. A table tells the outcome, the packages beside our own, their size installed and as pip
+downloads them, and the seconds that pip takes from a warm cache, by the clock and of a processor.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -131,6 +133,23 @@ def install(python: str, package: Path, to: Path, *, oldest: bool) -> Installed:
     return Installed(at, to / "empty")
 
 
+def fetched(python: Path, package: Path, to: Path) -> tuple[float, float, float]:
+    """Download the core, and install it from a warm cache: MB, seconds, seconds of a processor."""
+    alone = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": ""}
+    for words in (
+        (python, "-m", "venv", to / "pip"),
+        (to / "pip/bin/pip", "download", "-q", "-d", to / "wheels", package),
+    ):
+        subprocess.run(words, env=alone, check=True)  # noqa: S603  our own commands
+    began, before = time.monotonic(), os.times()
+    install = (to / "pip/bin/pip", "install", "-q", "--no-compile", package)
+    subprocess.run(install, env=alone, check=True)  # noqa: S603  our own commands
+    wall, after = time.monotonic() - began, os.times()
+    of_pip = after.children_user + after.children_system
+    worked = of_pip - before.children_user - before.children_system
+    return size(to / "wheels") - package.stat().st_size / MB, wall, worked
+
+
 def size(folder: Path) -> float:
     """Add up the files of an environment, in MB."""
     files = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
@@ -148,8 +167,8 @@ def main() -> int:
     parser.add_argument("pythons", nargs="*", default=[sys.executable], help="Pythons to try")
     given = parser.parse_args()
     good = True
-    _row(["Python", "from", "packages", "MB", *STEPS])
-    _row(["---"] * (4 + len(STEPS)))
+    _row(["Python", "from", "packages", "MB", "download MB", "pip s", "cpu s", *STEPS])
+    _row(["---"] * (7 + len(STEPS)))
     with TemporaryDirectory() as place:
         folder = Path(place)
         uv("build", "-q", "-o", folder, ROOT)
@@ -168,6 +187,9 @@ def main() -> int:
             done = [step(at) for step in STEPS.values()]
             good = good and all(done) and count <= MAX_CORE
             cells = [version[1].strip(), way, str(count), f"{megabytes:.0f}"]
+            there = folder / str(number)
+            pip = fetched(at.python, package, there) if way == "wheel, newest" else ()
+            cells += [f"{value:.1f}" for value in pip] or [""] * 3
             _row([*cells, *("yes" if one else "NO" for one in done)])
     return 0 if good else 1
 

@@ -327,7 +327,11 @@ class Leaderboard(Shown):
         """Return a frame with a row for each run and measure; NaN if nothing was compared."""
         import pandas as pd
 
-        return pd.DataFrame([
+        return pd.DataFrame(self.rows())
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return a row for each run and measure, by the names of columns."""
+        return [
             {
                 "arm": arm,
                 "measure": measure,
@@ -337,7 +341,7 @@ class Leaderboard(Shown):
             }
             for arm, of in self.scores.items()
             for measure in self.measures
-        ])
+        ]
 
     def _against_control(self, arm: str, measure: str) -> dict[str, float | str | None]:
         found = self.differences.get((arm, measure))

@@ -13,9 +13,9 @@ from harness.api.comparison import ABSENT, HIGHER, LOWER, Leaderboard, ranked
 from harness.api.drawing import KINDS, draw_differences, draw_forest
 from harness.core import digest
 from harness.core.errors import BadFile, HarnessError, UnknownName
-from harness.core.files import REMEDIES, replacing, replacing_folder, write_json, write_text
+from harness.core.files import REMEDIES, replacing_folder, write_json, write_text
 from harness.core.folders import EXPORT, check_free, mark, set_mark
-from harness.core.formats import cell
+from harness.core.formats import to_csv
 from harness.core.printable import one_line
 from harness.core.scores import Scores
 from harness.core.store import Artifact, Json
@@ -197,24 +197,22 @@ def _about(
 
 
 def _tables(board: Leaderboard, to: Path) -> None:
-    write_text(to / f"{TABLE}.csv", board.frame().map(cell).to_csv(index=False))
+    rows = board.rows()
+    write_text(to / f"{TABLE}.csv", to_csv([*rows[0]], rows))
     write_text(to / f"{TABLE}.md", to_markdown(board))
     write_text(to / f"{TABLE}.tex", to_latex(board))
 
 
 def _per_query(board: Leaderboard, to: Path) -> None:
     """Write a row an arm, measure and query; a query without a value is left empty, with why."""
-    import pandas as pd
-
-    rows = [
-        (cell(arm), measure, cell(query_id), value, why)
+    names = ("arm", "measure", "query_id", "value", "undefined")
+    rows = (
+        dict(zip(names, (arm, measure, *found), strict=True))
         for arm, of in board.scores.items()
         for measure in board.measures
-        for query_id, value, why in _values(of[measure])
-    ]
-    names = ["arm", "measure", "query_id", "value", "undefined"]
-    with replacing(to) as beside:
-        pd.DataFrame(rows, columns=names).to_csv(beside, index=False)
+        for found in _values(of[measure])
+    )
+    write_text(to, to_csv(names, rows))
 
 
 def _values(scores: Scores) -> list[tuple[str, float | None, str]]:

@@ -141,6 +141,7 @@ WITHOUT = {
     "engines": "fts5 and engines of your own run, the other arms do not",
     "documents": "Word files and the paragraphs of a PDF are not read",
     "pipeline": "`harness demo` and dvc.yaml do not run",
+    "frames": "`.frame()` and `load_collection` do not run; commands do",
     "notebooks": "the notebooks do not open",
     "serve": "`harness serve` and `harness shadow receive` do not run",
     "http": "engines over HTTP and Typesense do not run",
@@ -149,6 +150,7 @@ WITHOUT = {
     "lucene": "the arms over Lucene do not run",
     "nearest": "the stack `nearest` does not run; `dense` does",
     "cluster": "`--cluster` does not run; `--workers` does",
+    "opentelemetry": "`to_opentelemetry` does not run",
     "ir-datasets": "`harness import ir-datasets` does not run",
     "languages": "code search reads Python alone",
 }

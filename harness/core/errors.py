@@ -164,6 +164,7 @@ EXTRAS = {
     ),
     "documents": ("docx", "pdfminer", "pypdfium2"),
     "pipeline": ("dvc",),
+    "frames": ("pandas",),
     "notebooks": ("ipykernel", "jupyterlab", "nbconvert"),
     "serve": ("httptools", "httpx", "starlette", "uvicorn"),
     "http": ("jmespath",),
@@ -172,6 +173,7 @@ EXTRAS = {
     "lucene": ("jpype",),
     "nearest": ("usearch",),
     "cluster": ("distributed",),
+    "opentelemetry": ("opentelemetry",),
     "ir-datasets": ("ir_datasets",),
     "languages": (
         "tree_sitter",
@@ -186,7 +188,7 @@ EXTRAS = {
 CORE = frozenset(
     {
         "hdrh", "ir_measures", "jinja2", "lxml", "markdown_it", "matplotlib", "numpy",
-        "pandas", "pathspec", "psutil", "pyarrow", "pydantic", "rich", "scipy", "typer",
+        "pathspec", "psutil", "pyarrow", "pydantic", "rich", "scipy", "typer",
         "webencodings", "yaml",
     }
 )  # fmt: skip

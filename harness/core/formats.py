@@ -1,13 +1,14 @@
-"""Untrusted JSON, TOML, YAML and rows of CSV, read within bounds."""
+"""Untrusted JSON, TOML, YAML and rows of CSV, read within bounds; and CSV written."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
 import tomllib
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,17 @@ def cell(value: object) -> object:
         float(value)
         return value
     return f"'{value}"
+
+
+def to_csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """Write rows as CSV; what a row lacks, None and NaN are empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(cell, names))
+    for row in rows:
+        values = map(row.get, names)
+        writer.writerow("" if value != value else cell(value) for value in values)  # noqa: PLR0124  NaN
+    return text.getvalue()
 
 
 LONGEST_NUMBER = 300

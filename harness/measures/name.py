@@ -93,6 +93,10 @@ def parse(name: str) -> Measure:
                 f"{name}: needs judgements by subtopic, and each pair has one grade here. Compute"
                 " it with ir_measures from the original judgements"
             )
+        needed = (key for key, one in measure.SUPPORTED_PARAMS.items() if one.required)
+        if lacking := [key for key in needed if key not in measure.params]:
+            example = f"{measure.NAME}({lacking[0]}=value)".replace("(cutoff=value)", "@10")
+            raise HarnessError(f"{name}: lacks its {' and '.join(lacking)}. Write {example}")
         measure.validate_params()  # type: ignore[no-untyped-call]
         for key, least in LEAST.items():
             value = measure.params.get(key, least)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from harness.core.batches import Batch, code_sha256, current, map_batches
 from harness.core.digest import of_file, of_json
 from harness.core.errors import HarnessError, InvalidArm
 from harness.core.files import held, replacing, write_text
-from harness.core.formats import cell
+from harness.core.formats import to_csv
 from harness.core.progress import progress
 from harness.core.records import Qrels, Query
 from harness.core.scores import Estimate, Scores, independent
@@ -41,12 +39,8 @@ from harness.stats.inference import Inference
 
 def as_csv(means: Means, measures: Sequence[str]) -> str:
     """Write a row an arm and a column a measure; empty where nothing was measured."""
-    written = io.StringIO()
-    rows = csv.writer(written, lineterminator="\n")
-    rows.writerow(["arm", *map(cell, measures)])
-    for arm, found in means.items():
-        rows.writerow([cell(arm), *(found[m].value if m in found else "" for m in measures)])
-    return written.getvalue()
+    rows = ({"arm": arm} | {m: found[m].value for m in found} for arm, found in means.items())
+    return to_csv(["arm", *measures], rows)
 
 
 ENDING = "*.parquet"

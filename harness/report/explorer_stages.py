@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core import formats
 from harness.core.errors import BadFile
-from harness.core.formats import cell
 from harness.core.records import Query
 from harness.measures.decompose import Parts
 from harness.report.html import named
@@ -177,12 +175,8 @@ def blamed(decomposed: Decomposed, at: int) -> Blame:
 
 def to_csv(decomposed: Decomposed) -> str:
     """Write one line a query, in the order of the query set."""
-    text = io.StringIO()
     rows = _rows(decomposed)
-    writer = csv.DictWriter(text, list(rows[0]) if rows else ["query_id"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
-    return text.getvalue()
+    return formats.to_csv([*rows[0]] if rows else ["query_id"], rows)
 
 
 def to_json(decomposed: Decomposed) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.command import Result, app, command
-from harness.cli.options import MayWrite, listed
+from harness.cli.options import MayWrite
 from harness.cli.project import Project
 from harness.core.errors import HarnessError
 
@@ -70,7 +70,7 @@ def table(
     found = made(
         named,
         qrels,
-        listed(measures),
+        _measures(measures),
         baseline=baseline,
         test=test,  # type: ignore[arg-type]  # checked there
         correction=correction,  # type: ignore[arg-type]  # checked there
@@ -81,6 +81,17 @@ def table(
         text = {".md": found.to_markdown, ".tex": found.to_latex, ".csv": found.to_csv}
         write_text(to, text[to.suffix]())
     return Result(found.doc())
+
+
+def _measures(given: str) -> list[str]:
+    """Split at commas, but those between the parentheses of one measure."""
+    found: list[str] = []
+    for part in given.split(","):
+        if found and found[-1].count("(") > found[-1].count(")"):
+            found[-1] += f",{part}"
+        elif part.strip():
+            found.append(part.strip())
+    return found
 
 
 def _named(given: str) -> tuple[str, list[Path]]:

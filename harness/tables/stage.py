@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from harness.api.comparison import check_ids
 from harness.api.data import QrelsLike, RunLike, load_qrels, load_run
 from harness.core.errors import EvidenceError, UnknownName
-from harness.core.formats import cell
+from harness.core.formats import to_csv
 from harness.core.names import checked
 from harness.core.printable import many, one_line
 from harness.core.run import Run
@@ -43,8 +43,8 @@ Floats = NDArray[np.float64]
 HIGHER, LOWER = "†", "‡"
 USUAL = Inference(confidence=0.95, resamples=10_000, seed=20_260_101)
 """Of a table that looks around; gates and policies have no default."""
-COUNTED = ("Judged",)
-"""Measures of the judgements: no system is best by them, and none is tested."""
+COUNTED = "Judged", "Num"
+"""Begin measures that count: no system is best by them, and none is tested."""
 LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -166,14 +166,13 @@ class Table:
 
     def to_csv(self) -> str:
         """Write means and pairs, unrounded: a row for each system and measure or pair."""
-        import pandas as pd
-
         means = [
             {"system": one, "measure": of, "queries": len(self.values[one][of]),
              "mean": self.mean(one, of), "mark": self.mark(one, of)}
             for one in self.systems for of in self.measures
         ]  # fmt: skip
-        return pd.concat([pd.DataFrame(means), self.tests()]).map(cell).to_csv(index=False)
+        rows = [*means, *(one._asdict() for one in self.pairs)]
+        return to_csv([*dict.fromkeys((*means[0], *Pair._fields))], rows)
 
     def to_markdown(self) -> str:
         """Write the table; the best mean of each measure is bold."""

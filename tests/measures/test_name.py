@@ -67,7 +67,6 @@ def test_reads_every_common_name() -> None:
         "nDCG@True",
         "nDCG@'ten'",
         "nDCG@-1",
-        "P",
         "P(5)",
         "P(relevance=2)@5",
         "AP(rel=0)@10",
@@ -101,6 +100,15 @@ def test_a_name_that_is_nearly_one_is_suggested(name: str, meant: str) -> None:
     with pytest.raises(UnknownName) as caught:
         parse(name)
     assert str(caught.value).endswith(f"Did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("P", "cutoff. Write P@10"), ("SDCG@10", "max_rel. Write SDCG(max_rel=")]
+)
+def test_a_parameter_that_is_missing_is_named(name: str, wanted: str) -> None:
+    with pytest.raises(HarnessError) as told:
+        parse(name)
+    assert str(told.value).startswith(f"{name}: lacks its {wanted}")
 
 
 @pytest.mark.parametrize(

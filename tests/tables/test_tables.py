@@ -218,5 +218,7 @@ def test_the_command_prints_and_writes_a_table(
     assert code == 0
     assert "1.000 b" in out
     assert r"\toprule" in (tmp_path / "t.tex").read_text()
+    code, out = typed(*given[:-1], "nDCG(dcg='exp-log2',judged_only=True)@5, Judged@10")
+    assert (code, out.count("nDCG"), out.count("Judged@10")) == (0, 2, 1), out
     assert typed(*given, "--out", "t.txt")[0] == 2
     assert typed(*given, files[0])[0] == 2
