@@ -106,10 +106,8 @@ Row = tuple[str, str, str]
 def sort_by_id(rows: Iterable[Row]) -> Iterator[Row]:
     """Yield rows in code point order of their ids, then of title and text.
 
-    SQLite sorts them in a temporary database, which it writes to disk where it outgrows the cache.
-
-    Raises:
-        sqlite3.Error: the folder for temporary files is full or cannot be written.
+    SQLite sorts them in a temporary database, which it writes to disk where it outgrows the cache,
+    and raises its own error where that cannot be written.
     """
     with closing(sqlite3.connect("")) as scratch:
         scratch.execute("PRAGMA journal_mode = OFF")
@@ -125,11 +123,7 @@ class StackSettings(BaseModel):
 
 
 def with_values(settings: Mapping[str, Any], instead: Mapping[str, Scalar]) -> dict[str, Any]:
-    """Copy settings, and put a value in the place of each dotted key.
-
-    Raises:
-        UnknownName: the settings have no value of this key.
-    """
+    """Copy settings, and put a value in the place of each dotted key; UnknownName without one."""
     changed = deepcopy(dict(settings))
     for key, value in instead.items():
         *tables, last = key.split(".")
@@ -157,11 +151,7 @@ PATIENCE_S = 30.0
 
 @contextmanager
 def opened_whole(engine: Engine, index: Path) -> Iterator[Searcher]:
-    """Open an index; whatever its engine raises, it raises of one index.
-
-    Raises:
-        IndexNotReady: it never stays the same for as long as it takes to open it.
-    """
+    """Open an index; whatever its engine raises, IndexNotReady too, it raises of one index."""
     until = monotonic() + PATIENCE_S
     while True:
         with _stays(index) as stays, ExitStack() as opened:
@@ -219,11 +209,7 @@ def record(
 
 
 def read(index: Path) -> Manifest:
-    """Read the manifest of the index in the folder ``index``.
-
-    Raises:
-        IndexNotReady: there is none, or it is not a manifest.
-    """
+    """Read the manifest of the index in the folder ``index``, or raise IndexNotReady."""
     path = index / FILE
     if not path.is_file():
         raise IndexNotReady(f"{path}: no index here. Run: harness stage index")
@@ -241,13 +227,10 @@ def check_made_by(
     version: str,
     settings: Any,  # noqa: ANN401  whatever json can write
 ) -> None:
-    """Compare an index's manifest with the engine that wants to open it.
+    """Compare an index's manifest with the engine that wants to open it, or raise IndexNotReady.
 
     An index that answers with other settings, or by other software, than it was built with would
     show a fingerprint that is not its own.
-
-    Raises:
-        IndexNotReady: they differ.
     """
     opens = replace(manifest, engine=engine, version=version, settings_sha256=of_json(settings))
     ours, built = asdict(opens), asdict(manifest)
@@ -262,11 +245,7 @@ def check_made_by(
 
 
 def check_count(index: Path, manifest: Manifest, found: int) -> None:
-    """Compare the documents an opened index really holds with its manifest.
-
-    Raises:
-        IndexNotReady: they differ.
-    """
+    """Raise IndexNotReady where an opened index holds other documents than its manifest says."""
     if found != manifest.documents:
         raise IndexNotReady(
             f"{index}: the manifest says {manifest.documents} documents, the index holds {found}."
@@ -292,11 +271,7 @@ Opened = TypeVar("Opened", bound=Searcher)
 
 @contextmanager
 def reading(where: Path, *kinds: type[Exception]) -> Iterator[None]:
-    """Read files of an index.
-
-    Raises:
-        IndexNotReady: an error of these kinds says that they are missing or broken.
-    """
+    """Read files of an index; an error of these kinds is raised as IndexNotReady."""
     try:
         yield
     except kinds as exc:
@@ -304,11 +279,7 @@ def reading(where: Path, *kinds: type[Exception]) -> Iterator[None]:
 
 
 def read_ids(path: Path) -> tuple[str, ...]:
-    """Read the ids of an index's documents.
-
-    Raises:
-        IndexNotReady: the file is missing or broken.
-    """
+    """Read the ids of an index's documents, or raise IndexNotReady."""
     with reading(path, OSError, ValueError, TypeError):
         return tuple(json_file(path, most=MAX_INDEX_BYTES))
 
@@ -334,11 +305,7 @@ class FileEngine(ABC, Generic[Opened]):
 
     @abstractmethod
     def load(self, index: Path, made: Manifest) -> AbstractContextManager[Opened]:
-        """Open what ``fill`` wrote.
-
-        Raises:
-            IndexNotReady: a file is missing, damaged, or of another build.
-        """
+        """Open what ``fill`` wrote; IndexNotReady where it is not whole, or of another build."""
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Write an index, and what it was made of and by."""
@@ -347,11 +314,7 @@ class FileEngine(ABC, Generic[Opened]):
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Opened]:
-        """Open an index that this engine made.
-
-        Raises:
-            IndexNotReady: it is another one's, or not whole.
-        """
+        """Open an index that this engine made; IndexNotReady where it is not, or not whole."""
         made = read(index)
         by: Any = {"engine": self.ENGINE, "version": self.version(made), "settings": self.identity}
         check_made_by(index, made, **by)
@@ -399,11 +362,7 @@ class PartsEngine(ABC, Generic[Opened]):
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Opened]:
-        """Open every part, and compare the index with them and with this engine.
-
-        Raises:
-            IndexNotReady: they differ, or a part holds more or fewer documents.
-        """
+        """Open every part; IndexNotReady where index, parts and this engine do not agree."""
         made, settings = read(index), self.settings.model_dump()
         with ExitStack() as opened:
             engines = self.engines().items()
@@ -442,11 +401,7 @@ def forbidden() -> Iterator[None]:
 
 
 def check_allowed(arm: Path, stack: str, settings: Mapping[str, Any]) -> None:
-    """Check that an arm brings no code, or that code is allowed.
-
-    Raises:
-        InvalidArm: it brings code, and none is allowed.
-    """
+    """Raise InvalidArm where an arm brings code and none is allowed."""
     if stack.endswith(SUFFIX):
         check_code(str(arm), arm.stem, str(arm.parent / stack))
     elif program := settings.get(PROGRAM):
@@ -454,11 +409,7 @@ def check_allowed(arm: Path, stack: str, settings: Mapping[str, Any]) -> None:
 
 
 def check_code(written: str, arm: str, what: str) -> None:
-    """Check that code is allowed.
-
-    Raises:
-        InvalidArm: it is not.
-    """
+    """Raise InvalidArm where no code is allowed."""
     if not allowed():
         raise InvalidArm(
             f"{written}: the arm {arm} brings code ({what}), and {NO_CODE} is set. Read that code,"
@@ -467,11 +418,7 @@ def check_code(written: str, arm: str, what: str) -> None:
 
 
 def imported(file: Path) -> ModuleType:
-    """Import a Python file.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
+    """Import a Python file, or raise FileNotFoundError."""
     name = f"arm_stack_{digest.of_bytes(str(file.resolve()).encode())[:16]}"
     spec = spec_from_file_location(name, file) if file.is_file() else None
     if spec is None or spec.loader is None:
@@ -484,9 +431,7 @@ def imported(file: Path) -> ModuleType:
 def module_of(arm: Path, stack: str) -> ModuleType:
     """Import the Python file that an arm names.
 
-    Raises:
-        BadPolicy: missing file, or it defines no ``engine``.
-        InvalidArm: it cannot be imported.
+    BadPolicy where it is missing or has no ``engine``, InvalidArm where it cannot be imported.
     """
     file = arm.parent / stack
     if not file.is_file():

@@ -34,6 +34,21 @@ def drawn(pages: Sequence[str]) -> bytes:
     return written([*objects, "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"])
 
 
+HELVETICA = "/Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
+FORM = "/Type /XObject /Subtype /Form /BBox [0 0 612 792]"
+
+
+def one_page(content: str, about: str, *others: str, catalog: str = "") -> bytes:
+    """Write a page; its other objects are numbered from 5."""
+    return written([
+        f"<< /Type /Catalog /Pages 2 0 R {catalog} >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R {about} >>",
+        stream(content),
+        *others,
+    ])
+
+
 def stream(content: str, about: str = "") -> str:
     """Write an object that holds content, such as what a form draws."""
     return f"<< {about} /Length {len(content)} >>\nstream\n{content}\nendstream"

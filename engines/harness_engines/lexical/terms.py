@@ -224,6 +224,16 @@ class Clause:
     """As typed, without sign and quotation marks; holds no more words than ``words``."""
 
     @property
+    def is_name(self) -> bool:
+        """Whether its words are one name: no bracket stands between them, and no field's colon."""
+        if self.text.isalnum():
+            return True
+        spans = words_in(self.text)
+        between = [self.text[a.end() : b.start()] for a, b in pairwise(spans)]
+        is_field = between[:1] == [":"] and spans[0][0].isalpha()
+        return not (is_field or any(map(_BRACKET.search, between)))
+
+    @property
     def begun(self) -> bool:
         """Whether any word that begins so will do: ``conf*``."""
         if self.quoted or not self.text.endswith("*"):
@@ -246,6 +256,8 @@ class Clause:
         return self.words[1] if _ELIDED.fullmatch(self.text) else ""
 
 
+_BRACKET = re.compile(r"[()\[\]{}\uff08\uff09\u3008-\u3011]|(?<![-=])[<>](?![-=])")
+"""What stands between words, and not within a name; an arrow may."""
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
 
@@ -361,10 +373,23 @@ def places(text: str) -> Iterator[tuple[int, int]]:
 
 
 def holds(clause: Clause) -> Callable[[str], bool]:
-    """Make what tells whether a ``spelled`` text has the words of a clause next to each other."""
-    phrase = " ".join(terms(clause.elided) if clause.elided else in_order(clause)).lower()
+    """Make what tells whether a ``spelled`` text has what a clause looks for."""
     end = "" if clause.begun else " "
-    return lambda written: f" {phrase}{end}" in written
+    rows = [f" {' '.join(row).lower()}{end}" for row in alternatives(clause)]
+    return lambda written: any(row in written for row in rows)
+
+
+def alternatives(clause: Clause) -> tuple[tuple[str, ...], ...]:
+    """Return rows of terms of which any one will do; none where nothing could be indexed.
+
+    What is neither a phrase nor a name may be any of its words, unless it is refused.
+    """
+    every = in_order(clause)
+    if clause.elided:
+        return every, terms(clause.elided)
+    if not every or clause.quoted or clause.is_name or clause.occur is Occur.NOT:
+        return (every,) if every else ()
+    return (every, *((one,) for one in every))
 
 
 def in_order(clause: Clause, *, signs: bool = True) -> tuple[str, ...]:
@@ -377,10 +402,10 @@ def in_order(clause: Clause, *, signs: bool = True) -> tuple[str, ...]:
 def clause_terms(clause: Clause, joined: str, *, signs: bool = True) -> ClauseTerms:
     """Return what a clause looks for in an index of ``indexed`` texts, or ``coded`` ones.
 
-    A joined word is its phrase, its words or both, as ``joined`` says. A run without spaces may
-    hold many words. So where it may match, each of its pairs counts; where it must or must not
-    match, it is a phrase. A name with a sign is as a run, and of an elided word its phrase or the
-    word alone.
+    A joined word is its phrase, its words or both, as ``joined`` says; of what is not a name both,
+    unless it is refused. A run without spaces may hold many words. So where it may match, each
+    of its pairs counts; where it must or must not match, it is a phrase. A name with a sign is as
+    a run, and of an elided word its phrase or the word alone.
     """
     every = in_order(clause, signs=signs)
     if len(every) <= 1 or clause.quoted:
@@ -391,7 +416,7 @@ def clause_terms(clause: Clause, joined: str, *, signs: bool = True) -> ClauseTe
     is_run = len(clause.words) == 1
     if is_run and clause.occur is not Occur.SHOULD:
         return ClauseTerms(every, ())
-    if joined == "phrase" and not is_run:
+    if joined == "phrase" and not is_run and (clause.is_name or clause.occur is Occur.NOT):
         return ClauseTerms(every, ())
     return ClauseTerms(() if joined == "words" else every, every)
 

@@ -98,7 +98,7 @@ def test_the_subject_counts_more_than_the_body(tmp_path: Path) -> None:
         ("-moss -stone", set()),
         ("(moss", {1, 3}),
         ('moss "', {1, 3}),
-        ("subject:moss", set()),
+        ("subject:moss", {1, 3}),
         ("moss~2", set()),
         ("moss^3", set()),
         ("[moss TO stone]", {1, 2, 3}),

@@ -29,7 +29,7 @@ from harness_engines.stacks.documents.recall import words
 from harness_engines.stacks.documents.service import follow as documents
 from harness_engines.stacks.documents.texts import Cutting, chunks
 from tests.engines.documents.small import read_file, read_folder, settings
-from tests.make.pdf import drawn, placed, stream, written
+from tests.make.pdf import FORM, HELVETICA, drawn, one_page, placed, stream
 from tests.make.pdf import pdf as pages_of
 
 LEFT = ["Salt water lies in the sea", "and moves with the moon."]
@@ -262,21 +262,6 @@ def test_a_glyph_without_a_character_is_one_mark() -> None:
     whole = drawn([shown]).replace(b"/Font << /F1", b"/Font << /F2 " + font.encode() + b" /F1")
     (page,) = pdf.pages(Path("a.pdf"), whole)
     assert page.text == "Revenue\ufffd\ufffd"
-
-
-HELVETICA = "/Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
-FORM = "/Type /XObject /Subtype /Form /BBox [0 0 612 792]"
-
-
-def one_page(content: str, about: str, *others: str, catalog: str = "") -> bytes:
-    """Write a page; its other objects are numbered from 5."""
-    return written([
-        f"<< /Type /Catalog /Pages 2 0 R {catalog} >>",
-        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R {about} >>",
-        stream(content),
-        *others,
-    ])
 
 
 def test_text_of_forms_within_forms_is_read() -> None:

@@ -256,3 +256,25 @@ def test_what_is_written_of_a_query_means_the_same(text: str) -> None:
 )
 def test_an_operator_that_binds_nothing_is_a_word(text: str, meant: str) -> None:
     assert written(parse(text)) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("read_csv", True),
+        ("(read_csv)", True),
+        ("app.py:12", True),
+        ("12:30", True),
+        ("std::vector", True),
+        ("node->next", True),
+        ("jane.doe@corp.example", True),
+        ("title:Ticket", False),
+        ("importer(exit", False),
+        ("rows[0].name", False),
+        ("<b>salt</b>water", False),
+        ("東京\uff08大阪\uff09", False),
+    ],
+)
+def test_brackets_and_fields_make_no_name(text: str, name: bool) -> None:  # noqa: FBT001  of a table
+    (clause,) = exact_clauses(text)
+    assert clause.is_name is name

@@ -22,7 +22,7 @@ from harness.core.records import Document
 from harness_engines import registry
 from harness_engines import registry as arms
 from harness_engines.lexical.grammar import mask, parse
-from harness_engines.lexical.terms import Clause
+from harness_engines.lexical.terms import Clause, Occur
 from harness_engines.stacks.code import arm as code
 from harness_engines.stacks.documents import arm as documents
 from harness_engines.stacks.text import blend, dense, fts5, hybrid, tantivy
@@ -99,7 +99,8 @@ def has(document: Document, clause: Clause, joined: str) -> bool:
     phrase = any(
         field[at : at + len(words)] == words for field in fields for at in range(len(field))
     )
-    if clause.quoted or joined == "phrase":
+    is_apart = any(mark in clause.text for mark in ":([<") and clause.occur is not Occur.NOT
+    if clause.quoted or (joined == "phrase" and not is_apart):
         return phrase
     return phrase or any(word in field for word in words for field in fields)
 
@@ -163,7 +164,8 @@ def test_each_way_of_asking_matches_by_definition(opened: Opened, text: str) -> 
         assert matched == expected, name
 
 
-term = st.sampled_from([*WORDS, '"ant bee"', '"bee cat"', "ant_bee", "bee-cat-ant", "eel", "Ant"])
+NAMES = ("ant_bee", "bee-cat-ant", "eel", "Ant", "title:ant", "cat(bee", "ant[cat", "bee<ant")
+term = st.sampled_from([*WORDS, *NAMES, '"ant bee"', '"bee cat"'])
 piece = st.builds(str.__add__, st.sampled_from(["", "", "+", "-"]), term)
 operator = st.sampled_from(["AND", "OR", "NOT", "(", ")"])
 asked = st.lists(piece | operator, max_size=9).map(" ".join)
@@ -487,6 +489,23 @@ def test_the_beginning_of_a_word_finds_what_begins_so(opened_boolean: tuple[str,
         meant = {d for d, held in HELD.items() if (word in held if word else "cat" not in held)}
         assert shown <= meant or (name in VECTORS and text == "be*"), text
         assert shown >= meant or name in VECTORS, text
+
+
+@pytest.mark.slow
+def test_brackets_and_fields_that_mean_nothing_are_text(
+    opened_boolean: tuple[str, Searcher],
+) -> None:
+    name, searcher = opened_boolean
+    rng = random.Random(20261130)
+    first = "{}:{}", "{}({}", "{}({})", "{}[{}]", "({}){}", "{}<{}>"
+    forms = (*first, "{}\uff08{}", "+{}:{}", "{}:({}")
+    for _ in range(examples(200)):
+        pair = rng.sample(WORDS_BOOLEAN, 2)
+        text = rng.choice(forms).format(*pair)
+        shown = {hit.doc_id for hit in searcher.search(text, 100).hits}
+        meant = {d for d, held in HELD.items() if held.intersection(pair)}
+        assert shown >= meant, text
+        assert shown == meant or name in VECTORS, text
 
 
 @pytest.mark.slow

@@ -180,7 +180,7 @@ def _answer() -> None:
             until = int(used.ru_utime + used.ru_stime) + PAGE_SECONDS
             resource.setrlimit(resource.RLIMIT_CPU, (until, last))
     except pypdfium2.PdfiumError as exc:
-        fault = (f"is damaged, or no PDF ({exc})", ANEW)
+        fault = (f"is damaged, or no PDF ({str(exc).rstrip('.')})", ANEW)
         if exc.err_code == _WRONG_PASSWORD:
             fault = ("is encrypted with a password", f"{ANEW}, without one")
     json.dump((found, fault), sys.stdout)

@@ -390,6 +390,8 @@ def statement(settings: Settings) -> str:
 
 
 NOTHING = "''::tsquery"
+UNTAGGED = str.maketrans("<>", "  ")
+"""The server's parser leaves out what reads as a tag of XML."""
 WHERE_THERE = (
     "(SELECT CASE WHEN EXISTS (SELECT FROM document WHERE words @@ own) THEN own ELSE {words} END"
     " FROM (SELECT {own}) AS typed(own))"
@@ -417,7 +419,7 @@ def tsquery(tree: Group, config: str, values: dict[str, object]) -> str:
             return phrase(named(words[0]))
         joined = f"({' <-> '.join(words)})"
         each = "" if clause.quoted else "".join(f" | {word}" for word in words)
-        whole = f"phraseto_tsquery('{config}', {named(clause.text)})"
+        whole = f"phraseto_tsquery('{config}', {named(clause.text.translate(UNTAGGED))})"
         any_part = f"regexp_replace({whole}::text, ' <[-0-9]+> ', ' | ', 'g')::tsquery"
         own = whole if clause.quoted else f"{whole} || {any_part}"
         return WHERE_THERE.format(own=own, words=phrase(named(joined + each)))

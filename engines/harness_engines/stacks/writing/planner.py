@@ -20,7 +20,7 @@ from harness_engines.lexical.grammar import (
     parse,
     positive,
 )
-from harness_engines.lexical.terms import Clause, Occur, in_order, spelled, terms
+from harness_engines.lexical.terms import Clause, Occur, alternatives, spelled
 
 MOST_TOKENS = 8
 MOST_QUERIES = 4
@@ -172,7 +172,6 @@ def quoted(words: str) -> str:
 
 
 def _each(clause: Clause) -> str:
-    """Write a clause as a phrase; empty where its words hold nothing that an index keeps."""
-    phrase = " ".join(in_order(clause))
-    said = quoted(phrase) + "*" * clause.begun if phrase else ""
-    return f"({said} OR {quoted(' '.join(terms(clause.elided)))})" if clause.elided else said
+    """Write a clause as phrases; empty where its words hold nothing that an index keeps."""
+    rows = [quoted(" ".join(row)) + "*" * clause.begun for row in alternatives(clause)]
+    return f"({' OR '.join(rows)})" if len(rows) > 1 else "".join(rows)

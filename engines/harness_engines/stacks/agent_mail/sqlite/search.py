@@ -139,13 +139,9 @@ def _one(clause: Clause) -> str:
     if clause.begun and (parts := terms(clause.words[0])):
         every = [*map(quoted, parts[:-1]), prefix(parts[-1])]
         return every[0] if len(every) == 1 else f"({' AND '.join(every)})"
-    if clause.text.isascii():
-        found = [quoted(clause.text)] if any(map(str.isalnum, clause.text)) else []
-    else:
-        said = clause_terms(clause, "phrase", signs=False)
-        found = [*map(quoted, filter(None, (" ".join(said.whole), *said.each)))]
-    if clause.elided and clause.text.isascii():
-        found.append(quoted(" ".join(terms(clause.elided))))
+    said = clause_terms(clause, "phrase", signs=False)
+    phrase = clause.text if clause.text.isascii() else " ".join(said.whole)
+    found = [quoted(one) for one in (phrase, *said.each) if any(map(str.isalnum, one))]
     if found and (len(clause.words) > 1 or clause.sign_name):
         found += whole_names
     return found[0] if len(found) == 1 else f"({' OR '.join(found)})" if found else ""

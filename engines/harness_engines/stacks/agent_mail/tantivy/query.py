@@ -188,8 +188,6 @@ class Compiler:
             return term(self.schema, "identifiers", clause.sign_name, "freq")
         parts = terms(clause.words[0]) if clause.begun else ()
         found = self._prefix(parts) if parts else self._sought(clause)
-        if clause.elided and clause.text.isascii():
-            found.append(self._match([*enumerate(map(str.lower, terms(clause.elided)))]))
         if found and not clause.quoted and not clause.text.isalpha():
             for token in dict.fromkeys(names(clause.text)):
                 found.append(term(self.schema, "identifiers", token, "freq"))
@@ -200,12 +198,12 @@ class Compiler:
         typed = clause.text
         if typed.isascii() and typed.isalnum() and len(typed) < LONGEST_TERM_BYTES:
             return [self._match([(0, typed.lower())])]
-        if typed.isascii():
-            split = [(one.position, one.text) for one in self.analyzer.pre_tokenize(typed).tokens]
-            return [self._match(split)] if split else []
         said = clause_terms(clause, "phrase", signs=False)
-        phrases = (said.whole, *((one,) for one in said.each))
-        return [self._match([*enumerate(map(str.lower, p))]) for p in phrases if p]
+        whole = [*enumerate(map(str.lower, said.whole))]
+        if typed.isascii():
+            whole = [(one.position, one.text) for one in self.analyzer.pre_tokenize(typed).tokens]
+        phrases = (whole, *([(0, one.lower())] for one in said.each))
+        return [self._match(phrase) for phrase in phrases if phrase]
 
     def _match(self, terms: list[tuple[int, str]]) -> tantivy.Query:
         if len(terms) == 1:

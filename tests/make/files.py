@@ -1,0 +1,449 @@
+"""Files as programs write them, and what a person reads in each."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from functools import cache
+from io import BytesIO
+from typing import NamedTuple
+
+from tests.make.pdf import FORM, HELVETICA, drawn, one_page, pdf, placed, stream, written
+
+
+class Made(NamedTuple):
+    """One file: its words are those that are read, and ``hidden`` has some that nobody sees.
+
+    Of a note the words are its title.
+    """
+
+    format: str
+    name: str
+    data: bytes
+    words: str
+    hidden: str = ""
+
+
+FONT = f"/Resources << {HELVETICA} >>"
+WITH_FORM = f"/Resources << {HELVETICA} /XObject << /A 5 0 R >> >>"
+LABEL = "/Subtype /Widget /T (law) /Rect [72 500 300 520] /F 4 /DA (/F1 12 Tf 0 g)"
+ASKED = f"/AcroForm << /Fields [5 0 R] /NeedAppearances true /DR << {HELVETICA} >> >>"
+ANNOTATION = "<< /Type /Annot /Rect [72 500 372 520] /F 4"
+
+
+def shown(text: str, *, y: int = 720) -> str:
+    return f"BT /F1 12 Tf 72 {y} Td ({text}) Tj ET"
+
+
+def form(text: str, about: str = FONT) -> str:
+    return stream(shown(text, y=600), f"{FORM} {about}")
+
+
+def composite(text: str) -> tuple[str, str, str]:
+    """Draw a text from left to right by numbers of glyphs: the page, its font and its map."""
+    chars = "".join(f"<{n:04x}> <{ord(c):04x}>\n" for n, c in enumerate(text, start=1))
+    codes = "".join(f"{n:04x}" for n in range(1, len(text) + 1))
+    font = (
+        "<< /Type /Font /Subtype /Type0 /BaseFont /None /Encoding /Identity-H /ToUnicode 6 0 R"
+        " /DescendantFonts [<< /Type /Font /Subtype /CIDFontType2 /BaseFont /None /DW 600"
+        " /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>] >>"
+    )
+    coded = (
+        "begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange\n"
+        f"{len(text)} beginbfchar\n{chars}endbfchar endcmap"
+    )
+    return f"BT /F1 12 Tf 72 720 Td <{codes}> Tj ET", font, stream(coded)
+
+
+def lettered(text: str) -> bytes:
+    content, *others = composite(text)
+    return one_page(content, "/Resources << /Font << /F1 5 0 R >> >>", *others)
+
+
+def turned(angle: int, matrix: str) -> bytes:
+    content = f"BT /F1 12 Tf 14 TL {matrix} Tm (salt water) Tj T* (moves slowly) Tj ET"
+    return one_page(content, f"/Rotate {angle} {FONT}")
+
+
+COLUMNS = placed([
+    sorted(
+        [
+            *((72, 700 - 14 * at, line) for at, line in enumerate(["salt water", "in the sea"])),
+            *((330, 700 - 14 * at, line) for at, line in enumerate(["fresh water", "in rivers"])),
+        ],
+        key=lambda line: (-line[1], line[0]),
+    )
+])
+ABOVE = f"/MediaBox [0 0 612 792] {WITH_FORM.replace('5 0 R', '7 0 R')}"
+TWO_PAGES = written([
+    "<< /Type /Catalog /Pages 2 0 R >>",
+    f"<< /Type /Pages /Kids [3 0 R 4 0 R] /Count 2 {ABOVE} >>",
+    "<< /Type /Page /Parent 2 0 R /Contents 5 0 R >>",
+    "<< /Type /Page /Parent 2 0 R /Contents 6 0 R >>",
+    stream(f"{shown('first leaf')} /A Do"),
+    stream("/A Do"),
+    form("letterhead"),
+])
+PDFS = {
+    "plain": (pdf([["The tide comes in."], ["Twice a day."]]), "The tide comes in. Twice a day."),
+    "columns": (COLUMNS, "salt water in the sea fresh water in rivers"),
+    "form": (one_page(f"{shown('On it')} /A Do", WITH_FORM, form("a stamp")), "On it a stamp"),
+    "form in a form": (
+        one_page(
+            "/A Do",
+            WITH_FORM,
+            stream("/B Do", f"{FORM} /Resources << /XObject << /B 6 0 R >> >>"),
+            form("a seal"),
+        ),
+        "a seal",
+    ),
+    "scaled form": (one_page("q .5 0 0 .5 9 9 cm /A Do Q", WITH_FORM, form("mildew")), "mildew"),
+    "form of the page's fonts": (one_page("/A Do", WITH_FORM, form("canker", "")), "canker"),
+    "form on two pages": (TWO_PAGES, "first leaf letterhead letterhead"),
+    "layer": (
+        one_page(
+            f"/OC /L BDC {shown('sorrel rust')} EMC",
+            f"/Resources << {HELVETICA} /Properties << /L 5 0 R >> >>",
+            "<< /Type /OCG /Name (L) >>",
+            catalog="/OCProperties << /OCGs [5 0 R] /D << /ON [5 0 R] >> >>",
+        ),
+        "sorrel rust",
+    ),
+    "stamp": (
+        one_page(
+            shown("Lease"),
+            f"{FONT} /Annots [5 0 R]",
+            f"{ANNOTATION} /Subtype /Stamp /AP << /N 6 0 R >> >>",
+            stream(
+                "BT /F1 12 Tf 2 5 Td (approved) Tj ET",
+                f"/Type /XObject /Subtype /Form /BBox [0 0 300 20] {FONT}",
+            ),
+        ),
+        "Lease approved",
+    ),
+    "filled field": (
+        one_page(
+            shown("Law:"),
+            f"{FONT} /Annots [5 0 R]",
+            f"<< {LABEL} /FT /Tx /V (Delaware) >>",
+            catalog=ASKED,
+        ),
+        "Law: Delaware",
+    ),
+    "chosen field": (
+        one_page(
+            shown("Law:"),
+            f"{FONT} /Annots [5 0 R]",
+            f"<< {LABEL} /FT /Ch /Ff 131072 /Opt [(Kent) (Delaware)] /V (Delaware) >>",
+            catalog=ASKED,
+        ),
+        "Law: Delaware",
+    ),
+    "right to left": (lettered("שלום עולום"[::-1]), "שלום עולום"),
+    "beyond Latin": (lettered("Ελλάδα 京都"), "Ελλάδα 京都"),
+    "ligature": (lettered("e\ufb03cient"), "efficient"),
+    "turned by 90": (turned(90, "0 1 -1 0 100 72"), "salt water moves slowly"),
+    "turned by 180": (turned(180, "-1 0 0 -1 500 700"), "salt water moves slowly"),
+    "turned by 270": (turned(270, "0 -1 1 0 100 700"), "salt water moves slowly"),
+    "kerned": (drawn(["72 720 Td [(Qu) -20 (in) 15 (ce)] TJ "]), "Quince"),
+    "spaced by kerning": (drawn(["72 720 Td [(dry) -400 (dock)] TJ "]), "dry dock"),
+    "octal": (
+        one_page(
+            shown("caf\\351 cr\\350me"),
+            "/Resources << /Font << /F1 << /Type /Font"
+            " /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >> >> >>",
+        ),
+        "café crème",
+    ),
+    "hexadecimal": (drawn(["72 720 Td <5175696E6365> Tj "]), "Quince"),
+    "next line": (drawn(["14 TL 72 720 Td (one) Tj (two) ' 0 0 (three) \" "]), "one two three"),
+    "stretched": (drawn(["72 720 Td 150 Tz 3 Tc (spread) Tj "]), "spread"),
+    "unseen mode": (drawn(["72 720 Td 3 Tr (recognised words) Tj "]), "recognised words"),
+    "parts of content": (
+        one_page(
+            "BT /F1 12 Tf 72 720 Td (first)",
+            FONT.replace("/Res", "/Contents [4 0 R 5 0 R] /Res"),
+            stream("Tj 0 -14 Td (second) Tj ET"),
+        ),
+        "first second",
+    ),
+}
+
+
+NAMES = {
+    "w": "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
+    "mc": "http://schemas.openxmlformats.org/markup-compatibility/2006",
+    "wps": "http://schemas.microsoft.com/office/word/2010/wordprocessingShape",
+}
+
+
+def word(body: str) -> bytes:
+    """Write a Word document with this body."""
+    from docx import Document
+    from docx.oxml import parse_xml
+
+    made, packed = Document(), BytesIO()
+    spaces = " ".join(f'xmlns:{name}="{space}"' for name, space in NAMES.items())
+    other = parse_xml(f"<w:body {spaces}>{body}</w:body>")
+    made.element.replace(made.element.body, other)
+    made.save(packed)
+    return packed.getvalue()
+
+
+def r(text: str) -> str:
+    return f'<w:r><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def p(*runs: str) -> str:
+    return f"<w:p>{''.join(runs)}</w:p>"
+
+
+def held(inside: str) -> str:
+    """Write a content control."""
+    return f"<w:sdt><w:sdtContent>{inside}</w:sdtContent></w:sdt>"
+
+
+def gone(text: str) -> str:
+    return f"<w:del><w:r><w:delText>{text}</w:delText></w:r></w:del>"
+
+
+def row(*cells: str, about: str = "") -> str:
+    return f"<w:tr>{about}{''.join(f'<w:tc>{cell}</w:tc>' for cell in cells)}</w:tr>"
+
+
+CHOICE = (
+    "<mc:AlternateContent><mc:Choice Requires='wps'><w:r><w:drawing><wps:txbx><w:txbxContent>"
+    f"{p(r('fennel'))}</w:txbxContent></wps:txbx></w:drawing></w:r></mc:Choice><mc:Fallback>"
+    f"<w:r><w:pict><w:txbxContent>{p(r('old form'))}</w:txbxContent></w:pict></w:r></mc:Fallback>"
+    "</mc:AlternateContent>"
+)
+IN_CELL = f"<w:tc>{p(r('Brest'))}</w:tc>"
+INNER = f"<w:tbl>{row(p(r('inner')))}</w:tbl>"
+FRESH = row(p(f"<w:ins>{r('fresh')}</w:ins>"), about="<w:trPr><w:ins/></w:trPr>")
+HEMLOCK = row(p(gone("hemlock")), about="<w:trPr><w:del/></w:trPr>")
+NUMBER = '<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>'
+SIGNS = "<w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t><w:noBreakHyphen/><w:t>d</w:t>"
+
+
+def mark(kind: str) -> str:
+    return f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>'
+
+
+PAGE_FIELD = (
+    mark("begin"),
+    "<w:r><w:instrText> PAGE </w:instrText></w:r>",
+    mark("separate"),
+    r("7"),
+    mark("end"),
+)
+WORDS = {
+    "paragraphs": (p(r("The tide")) + p(r("comes in.")), "The tide comes in.", ""),
+    "control": (held(p(r("Delaware"))), "Delaware", ""),
+    "control in a line": (p(r("law of "), held(r("Delaware"))), "law of Delaware", ""),
+    "control in a control": (held(held(p(f"<w:ins>{r('bilberry')}</w:ins>"))), "bilberry", ""),
+    "control of a cell": (f"<w:tbl><w:tr>{held(IN_CELL)}</w:tr></w:tbl>", "Brest", ""),
+    "insertion": (
+        p(r("in "), f"<w:ins>{r('fourteen')}</w:ins>", gone("thirty")),
+        "in fourteen",
+        "thirty",
+    ),
+    "move": (
+        p(f"<w:moveFrom>{r('old')}</w:moveFrom><w:moveTo>{r('new')}</w:moveTo>"),
+        "new",
+        "old",
+    ),
+    "inserted link": (
+        p(f"<w:ins>{r('of ')}<w:hyperlink>{r('grace')}</w:hyperlink></w:ins>"),
+        "of grace",
+        "",
+    ),
+    "rows": (f"<w:tbl>{row(p(r('kept')))}{FRESH}{HEMLOCK}</w:tbl>", "kept fresh", "hemlock"),
+    "table in a cell": (f"<w:tbl>{row(INNER, p(r('outer')))}</w:tbl>", "inner | outer", ""),
+    "field": (p(f"<w:fldSimple w:instr=' REF x '>{r('19')}</w:fldSimple>"), "19", "REF"),
+    "field of parts": (p(*PAGE_FIELD), "7", "PAGE"),
+    "smart tag": (p(f"<w:smartTag>{r('Larkspur')}</w:smartTag>"), "Larkspur", ""),
+    "box of text": (p(r("beside"), CHOICE), "beside fennel", "old form"),
+    "signs": (p(f"<w:r>{SIGNS}</w:r>"), "a b c-d", ""),
+    "list": (p(NUMBER, r("oat flakes")), "oat flakes", ""),
+}
+
+PAGES = {
+    "gb2312": ('<meta charset="gb2312">镕㑇'.encode("gb18030"), "镕㑇", ""),
+    "iso-8859-1": ('<meta charset="iso-8859-1">it\u2019s'.encode("cp1252"), "it\u2019s", ""),
+    "comment": ('<!-- charset=koi8-r --><meta charset="utf8">é'.encode(), "é", ""),
+    "xml": ('<?xml version="1.0" encoding="windows-1251"?><p>да'.encode("cp1251"), "да", ""),
+    "http-equiv": (
+        '<meta http-equiv=x content="text/html; charset=Shift_JIS">表①'.encode("cp932"),
+        "表①",
+        "",
+    ),
+    "mark": ('\ufeff<meta charset="latin1">é'.encode("utf-16-le"), "é", ""),
+    "utf-16": ('<meta charset="utf-16">é'.encode(), "é", ""),
+    "punycode": ('<meta charset="punycode">é'.encode(), "é", ""),
+    "korean": ("<meta charset=euc-kr>똠방각하".encode("cp949"), "똠방각하", ""),
+    "blocks": (
+        b"<ul><li>Uppsala<li>Trondheim</ul><div>Aarhus</div>",
+        "Uppsala Trondheim Aarhus",
+        "",
+    ),
+    "inline": (b"<p><b>wa</b>ter and <i>i</i>ce<br>cold", "water and ice cold", ""),
+    "cells": (b"<table><tr><td>a<td>b<tr><th>c", "a b c", ""),
+    "ruby": (
+        "<meta charset=utf-8><ruby>東<rp>(</rp><rt>とう</rt>京<rt>きょう</rt></ruby>".encode(),
+        "東京(とうきょう)",
+        "",
+    ),
+    "silent": (
+        b"<style>p{}</style><script>no()</script><template>not</template><p>seen",
+        "seen",
+        "no",
+    ),
+    "entities": (b"<meta charset=utf-8><p>caf&eacute; &#x2192; &lt;b&gt;", "café → <b>", ""),
+    "typed": (b"<pre>if x:\n    y()</pre>", "if x: y()", ""),
+    "unclosed": (b"<p>one<p>two<td>three", "one two three", ""),
+    "choices": (b"<select><option>red<option>blue</select><button>go</button>", "red blue go", ""),
+}
+
+FROM = "From: a@corp.example\nTo: b@corp.example\nMIME-Version: 1.0\n"
+
+
+def several(*parts: str, kind: str = "alternative") -> bytes:
+    inside = "".join(f"--cut\n{part}\n" for part in parts)
+    return f'{FROM}Content-Type: multipart/{kind}; boundary="cut"\n\n{inside}--cut--\n'.encode()
+
+
+def part(kind: str, text: str, about: str = "") -> str:
+    return f"Content-Type: text/{kind}; charset=utf-8\n{about}\n{text}"
+
+
+def coded(label: str, text: str, codec: str) -> bytes:
+    about = f"{FROM}Content-Type: text/plain; charset={label}\nContent-Transfer-Encoding: 8bit\n\n"
+    return about.encode() + text.encode(codec) + b"\n"
+
+
+RELATED = "\n".join([
+    'Content-Type: multipart/related; boundary="in"\n',
+    "--in",
+    part("html", "<p>sprocket"),
+    "--in--",
+])
+ATTACHED = "Content-Disposition: attachment; filename=x.txt\n"
+MAILS = {
+    "plain": (
+        f"{FROM}Subject: tides\n\nThe tide comes in.\n".encode(),
+        "Subject: tides From: a@corp.example To: b@corp.example The tide comes in.",
+        "",
+    ),
+    "both": (
+        several(part("plain", "plain words"), part("html", "<p>others")),
+        "plain words",
+        "others",
+    ),
+    "blank": (several(part("plain", " \n\n"), part("html", "<p>compressor")), "compressor", ""),
+    "no-break space": (
+        several(part("plain", "\xa0\xa0"), part("html", "<p>gearbox")),
+        "gearbox",
+        "",
+    ),
+    "no width": (
+        several(part("plain", "\u200b\ufeff\u200c"), part("html", "<p>turbine")),
+        "turbine",
+        "",
+    ),
+    "related": (several(part("plain", ""), RELATED), "sprocket", ""),
+    "attached": (
+        several(part("plain", "not read", ATTACHED), part("html", "<p>fly<b>wheel"), kind="mixed"),
+        "flywheel",
+        "not read",
+    ),
+    "empty base64": (
+        several(
+            part("plain", "", "Content-Transfer-Encoding: base64\n"), part("html", "<p>camshaft")
+        ),
+        "camshaft",
+        "",
+    ),
+    "html first": (several(part("html", "<p>piston"), part("plain", " \t")), "piston", ""),
+    "header": (
+        f"Subject: =?gb2312?B?{b64encode('镕合同'.encode('gbk')).decode()}?=\n{FROM}\nx\n".encode(),
+        "镕合同",
+        "",
+    ),
+    "gb2312": (coded("gb2312", "宁波港镕", "gbk"), "宁波港镕", ""),
+    "iso-2022-jp": (
+        coded("iso-2022-jp", "大阪", "iso2022_jp").replace(b"\x1b$B", b"\x1b$B-!"),
+        "①大阪",
+        "",
+    ),
+    "iso-8859-8-i": (coded("iso-8859-8-i", "בחיפה", "iso8859_8"), "בחיפה", ""),
+    "iso-8859-1": (coded("iso-8859-1", "it\u2019s “so”", "cp1252"), "it\u2019s “so”", ""),
+    "iso-8859-9": (coded("iso-8859-9", "İstanbul\u2019da", "cp1254"), "İstanbul\u2019da", ""),
+    "ks_c_5601-1987": (coded("ks_c_5601-1987", "똠방각하", "cp949"), "똠방각하", ""),
+    "big5": (coded("big5", "嘅合約", "big5hkscs"), "嘅合約", ""),
+    "x-sjis": (coded("x-sjis", "①横浜", "cp932"), "①横浜", ""),
+    "us-ascii": (coded("us-ascii", "Zürich", "utf-8"), "Zürich", ""),
+    "tis-620": (coded("tis-620", "“เช่า”", "cp874"), "“เช่า”", ""),
+}
+
+SENT = (
+    "From ann@x Tue Feb  3 09:00:00 2026\nSubject: One\n\n{}\n\n"
+    "From ann@x Wed Feb  4 09:00:00 2026\nSubject: Two\n\nThe second.\n"
+)
+BOXES = {
+    "two": ("Hello.", "Hello."),
+    "line without an envelope": ("From there we\nwalked on.", "From there we walked on."),
+    "line with a date": (
+        "so:\nFrom May 2026 it is 3:00\nor later.",
+        "From May 2026 it is 3:00 or later.",
+    ),
+    "line before a field": ("so:\nFrom now on\nNote: greengages", "From now on Note: greengages"),
+    "line alone": ("so:\nFrom \nthe top", "From the top"),
+    "quoted": ("so:\n>From the cellar", "From the cellar"),
+}
+
+NOTES = {
+    "atx.md": ("Salt water\n\n## Tides ##\n", "Tides"),
+    "setext.md": ("Tides\nand rivers\n======\n", "Tides and rivers"),
+    "Groceries.md": ("* milk\n* oat flakes\n", "Groceries"),
+    "Backup procedure.md": ("Steps:\n\n```bash\n# stop the jobs\n```\n", "Backup procedure"),
+    "Kiln log.md": ("---\n# a remark\ncone: 6\n---\n\nHot.\n", "Kiln log"),
+    "Compost.md": ("~~~\n# not a title\n~~~\n\nGreens.\n", "Compost"),
+    "Ladder.md": ("<!--\n# hidden\n-->\n\nThree points.\n", "Ladder"),
+    "Router.md": ("+++\n# a remark\nweight = 3\n+++\n\nHold.\n", "Router"),
+    "Shell.md": ("    # cd /tmp\n    ls\n\nList.\n", "Shell"),
+    "Tagged.md": ("#garden #spring\n\nSow.\n", "Tagged"),
+    "Rule.md": ("***\n\nA line.\n", "Rule"),
+    "Quoted.md": ("> # Said by another\n\nBelow.\n", "Quoted"),
+    "front.md": ("---\ntitle: Tides\n---\n\n# Other\n", "Tides"),
+    "fields.md": ("date: 2026\ntitle: Tides\n\n# Other\n", "Tides"),
+    "under.rst": ("Tides\n=====\n\nSalt.\n", "Tides"),
+    "over.rst": ("=======\n Tides\n=======\n\nSalt.\n", "Tides"),
+    "Short.rst": ("Salt water\n===\n\nSweet.\n", "Short"),
+    "named.org": ("#+TITLE: Tides\n* Other\n", "Tides"),
+    "star.org": ("Salt.\n* Tides\n", "Tides"),
+    "Block.org": ("#+begin_src sh\n* no title\n#+end_src\n", "Block"),
+    "underlined.txt": ("Salt water\n----------\n\nSweet.\n", "underlined"),
+}
+
+
+@cache
+def files() -> tuple[Made, ...]:
+    """Return all made files."""
+    return tuple(_files())
+
+
+def _files() -> Iterator[Made]:
+    for name, (data, words) in PDFS.items():
+        yield Made("PDF", f"{name}.pdf", data, words)
+    for name, (body, words, hidden) in WORDS.items():
+        yield Made("Word", f"{name}.docx", word(body), words, hidden)
+    for name, (data, words, hidden) in PAGES.items():
+        yield Made("HTML", f"{name}.html", data, words, hidden)
+    for name, (data, words, hidden) in MAILS.items():
+        yield Made("e-mail", f"{name}.eml", data, words, hidden)
+    for end in ("\n", "\r\n"):
+        for name, (body, words) in BOXES.items():
+            whole = SENT.format(body).replace("\n", end).encode()
+            yield Made("mbox", f"{name}, {len(end)}.mbox", whole, words)
+    for name, (text, title) in NOTES.items():
+        yield Made("titles of notes", name, text.encode(), title)
