@@ -205,7 +205,13 @@ def overhead(given: argparse.Namespace) -> None:
         ends = {"nginx alone": enter(fronted(folder / "alone", control, ""))}
         ends["nginx alone, again"] = ends["nginx alone"]
         candidate, _ = enter(started(str(Path(__file__)), "serve", "answers"))
-        for at, name in enumerate(("receiver", "one in ten", "log deleted", "stopped")):
+        for at, name in enumerate((
+            "receiver",
+            "one in ten",
+            "log deleted",
+            "disk full",
+            "stopped",
+        )):
             log = folder / f"log{at}"
             url, process = enter(receiving(f"http://{control}", candidate, log))
             share = 10 if name == "one in ten" else ALL
@@ -214,6 +220,8 @@ def overhead(given: argparse.Namespace) -> None:
                 process.suspend()
             elif name == "log deleted":
                 shutil.rmtree(log)
+            elif name == "disk full":
+                process.rlimit(psutil.RLIMIT_FSIZE, (0, psutil.RLIM_INFINITY))
         ends["killed"] = enter(fronted(folder / "killed", control, "http://127.0.0.1:9"))
         rows: dict[str, list[np.ndarray]] = {name: [] for name in ends}
         other: Counter[str] = Counter()

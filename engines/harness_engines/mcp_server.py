@@ -24,7 +24,6 @@ from mcp.types import Tool as Listed
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from harness.core.errors import LONGEST, HarnessError, UnknownName
@@ -207,7 +206,7 @@ def application(name: str, title: str, version: str, tools: Sequence[Tool]) -> S
 
 
 PATH = "/mcp"
-"""Where the tools are. A GET of it would wait for messages of the server, which sends none."""
+"""Where the tools are."""
 BY_THE_GUARD = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 """The SDK checks names of the host for three addresses alone; ``Admission`` does so for all."""
 LOCALHOST = "127.0.0.1"
@@ -274,7 +273,7 @@ def admitted(app: ASGIApp, url: str, tokens: Mapping[str, Any] | None) -> ASGIAp
     ``tokens`` are SHA-256 digests, and whom each one names: None for an operator. Without tokens
     every caller is an operator.
     """
-    from harness.core.server import Admission, token_of
+    from harness.core.server import Admission, refuse_streams, token_of
 
     named = url.removeprefix("http://")
 
@@ -282,9 +281,7 @@ def admitted(app: ASGIApp, url: str, tokens: Mapping[str, Any] | None) -> ASGIAp
         given = digest(token_of(request))
         if tokens is not None and given not in tokens:
             return False
-        if request.scope["method"] == "GET" and request.scope["path"] == PATH:
-            return PlainTextResponse("nothing is streamed", 405, {"allow": "POST"})
         CALLER.set(None if tokens is None else tokens[given])
-        return True
+        return refuse_streams(request)
 
     return Admission(app, {named, f"localhost:{named.rpartition(':')[2]}"}, admits)

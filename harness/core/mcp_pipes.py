@@ -149,7 +149,7 @@ class Streams:
             return False
         if isinstance(message, JSONRPCRequest):
             await self.fewer_than(MAX_UNANSWERED)
-            self._unanswered.add(_key(message.id))
+            self._unanswered.add(str(message.id))  # the SDK takes 1 and "1" for one id
         elif isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
             self._settle((message.params or {}).get("requestId"))
         return True
@@ -159,11 +159,11 @@ class Streams:
         found = _BEGUN.match(line) or _ENDED.search(end)
         with suppress(ValueError):
             given = json.loads(found[1]) if found else None
-            return None if _key(given) in self._unanswered else given
+            return None if str(given) in self._unanswered else given
         return None
 
     def _settle(self, given: object) -> None:
-        self._unanswered.discard(_key(given))
+        self._unanswered.discard(str(given))
         self._fewer.set()
         self._fewer = anyio.Event()
 
@@ -208,11 +208,6 @@ def run_until_signalled(serve: Callable[[], Awaitable[None]]) -> None:
 def _is_gone(exc: OSError, number: int) -> bool:
     """Check whether the other end is gone; an error of a file is of its disk."""
     return exc.errno in GONE and not S_ISREG(os.fstat(number).st_mode)
-
-
-def _key(given: object) -> str:
-    """Return one key for 1 and "1", which the SDK takes for one id."""
-    return str(given)
 
 
 async def _ready(waits: Callable[[int], Awaitable[None]], number: int) -> None:

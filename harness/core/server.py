@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
 from time import monotonic
+from weakref import WeakValueDictionary
 
 import uvicorn
 from starlette.requests import HTTPConnection
@@ -36,6 +37,8 @@ HEAD_BYTES = 65_536
 """Of a request without its body: its head, and the lengths of chunks and the trailers."""
 PIPELINED = 16
 """Requests of one connection that wait for their turn."""
+AT_ONCE = 2
+"""Requests of one client that are answered at once; others of it wait, and no one else does."""
 STOP_S = 10
 """Seconds for requests that are being answered when the server is told to end."""
 BEARER = "bearer "
@@ -166,6 +169,12 @@ class GuardedProtocol(HttpToolsProtocol):
             self.late = None
 
 
+def refuse_streams(request: HTTPConnection) -> ASGIApp | bool:
+    """Refuse to stream over MCP: a GET would wait for messages of the server, which sends none."""
+    allow = {"allow": "POST"}
+    return request.scope["method"] != "GET" or PlainTextResponse("nothing is streamed", 405, allow)
+
+
 def refuse(status: int, why: str) -> ASGIApp:
     """Return an answer for who is not admitted."""
     asked = {"www-authenticate": "Bearer"} if status == UNAUTHORIZED else None
@@ -175,6 +184,7 @@ def refuse(status: int, why: str) -> ASGIApp:
 class Admission:
     """Pass on requests for this server, from its own pages and with a token; refuse all others.
 
+    Of an address with a token ``AT_ONCE`` are passed on at a time, so that no one waits for all.
     Loopback alone does not protect: any page in a browser may send requests there, and a foreign
     name may resolve to this machine (DNS rebinding).
     """
@@ -182,27 +192,34 @@ class Admission:
     def __init__(
         self,
         app: ASGIApp,
-        hosts: Collection[str],
+        hosts: Collection[str] | None,
         admits: Callable[[HTTPConnection], ASGIApp | bool],
         refused: Callable[[int, str], ASGIApp] = refuse,
         *,
         forms: bool = False,
     ) -> None:
-        """Stand before ``app``, which has the names ``hosts``.
+        """Stand before ``app``, which has the names ``hosts``; None where any name may be its own.
 
         ``admits`` checks the token, and may answer itself. With ``forms`` a request that changes
         something must name the page that it comes from.
         """
-        self._app, self._hosts, self._admits = app, frozenset(hosts), admits
+        self._app, self._hosts, self._admits = app, hosts, admits
         self._refused, self._forms = refused, forms
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = self._instead(HTTPConnection(scope)) if scope["type"] == "http" else None
-        await (answer or self._app)(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif answer := self._instead(request := HTTPConnection(scope)):
+            await answer(scope, receive, send)
+        else:
+            who = request.client.host if request.client else "", token_of(request)
+            async with self._turns.setdefault(who, asyncio.Semaphore(AT_ONCE)):
+                await self._app(scope, receive, send)
 
     def _instead(self, request: HTTPConnection) -> ASGIApp | None:
         hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
-        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+        if len(hosts) != 1 or (self._hosts is not None and hosts[0].lower() not in self._hosts):
             return self._refused(MISDIRECTED, "this server has another name")
         changes = self._forms and request.scope["method"] not in {"GET", "HEAD"}
         if (origins or changes) and origins != [f"http://{hosts[0]}"]:

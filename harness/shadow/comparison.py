@@ -16,6 +16,8 @@ from typing import Self
 import numpy as np
 
 from harness.core.engine import Answer, Manifest, Searcher, TakesParams
+from harness.core.errors import EvidenceError, HarnessError
+from harness.core.printable import many
 from harness.core.records import Scalar
 from harness.shadow.log import OFF, Between, Log, write
 from harness.shadow.pair import Attempt, Generation, Served, comparable, told, trouble
@@ -140,6 +142,7 @@ MIB = 1 << 20
 CAUSES = 16
 """Causes of queries that were not taken, at once; a client may make up any number of them."""
 OTHER_CAUSES = "other causes"
+UNWRITABLE = "the log cannot be written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +235,8 @@ class Comparison:
             self._recorder.put(trouble(Kind.NOT_TAKEN, cause, times=times))
 
     def _offer(self, served: Served, generation: Callable[[], str]) -> None:
+        if self.stuck:
+            raise EvidenceError(UNWRITABLE)
         kept = comparable(served)
         with self._numbering:
             self._served += 1
@@ -253,8 +258,9 @@ class Comparison:
         self._gate.done((attempt.candidate and attempt.candidate.elapsed_ns) or 0)
 
     def _tick(self) -> None:
-        with self._faulting:
-            self._tell_not_taken()
+        if not self.stuck:
+            with self._faulting:
+                self._tell_not_taken()
         self._look_at_file()
 
     def _look_at_file(self) -> None:
@@ -277,6 +283,19 @@ class Comparison:
     def switch_on(self) -> None:
         """Compare again."""
         self._gate.switch_on()
+
+    @property
+    def stuck(self) -> str:
+        """Why the log cannot be written now, and nothing is compared; empty where it can."""
+        return self._recorder.stuck
+
+    def check_written(self) -> None:
+        """Raise where attempts could not be written down."""
+        if self.counts.lost or self.stuck:
+            raise HarnessError(
+                f"{self.folder}: {many(self.counts.lost, 'attempt')} lost ({self._recorder.cause})."
+                " Free the space or the rights, and start again"
+            )
 
     @property
     def counts(self) -> Counts:

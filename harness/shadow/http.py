@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import httpx
 
 from harness.core import formats
-from harness.core.engine import Answer, Hit, Manifest, Searcher
+from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import BadFile, BadPolicy, HarnessError
 from harness.core.files import scratch
 from harness.core.formats import json_of
@@ -129,16 +129,6 @@ def http_searcher(
     with httpx.Client(trust_env=False, timeout=timeout_s) as client:
         backend = Backend(reading, KIND, server)
         yield HttpSearcher(client, httpx.URL(server), reading, backend, headers, translates)
-
-
-@contextmanager
-def http_candidate(
-    server: str, reading: Reading, *, translates: bool = False
-) -> Iterator[Searcher]:
-    """Open the candidate; headers of a file go to that server alone which the file is about."""
-    headers = reading.headers() if translates else {}
-    with http_searcher(server, reading, headers, translates=translates) as searcher:
-        yield searcher
 
 
 def check_address(server: str) -> None:
@@ -334,7 +324,7 @@ class ArmReading(Reading):
 
 
 def of_arm(path: Path) -> ArmReading:
-    """Derive a proxy's reading from the file of an engine over HTTP."""
+    """Derive a reading from the file of an engine over HTTP."""
     with scratch() as cache:
         engine = registry.load(str(path), cache).engine
     if not isinstance(engine, HttpEngine):

@@ -38,7 +38,7 @@ from harness.core.formats import json_of
 from harness.core.mcp_pipes import pipes, run_until_signalled
 from harness.core.reading import Malformed, text_of
 from harness.core.records import Scalar
-from harness.core.server import CONNECTIONS, bound, server
+from harness.core.server import CONNECTIONS, Admission, bound, refuse_streams, server
 from harness.shadow.comparison import Comparison, ShadowLog
 from harness.shadow.log import Between
 from harness.shadow.pair import Served, told
@@ -184,7 +184,7 @@ class McpProxy:
         except Exception as exc:  # noqa: BLE001  an answer that cannot be read is one that failed
             error = told(exc)
         params = {"tool": call.name, "arguments": arguments}
-        error = error or _unknown(call_tool_result)
+        error = error or ("" if call_tool_result else "it ended without an answer")
         served = Served(text, k, params, answer, error, elapsed_ns, generation)
         self.comparison.offer(served, self.backend.now)
 
@@ -231,7 +231,9 @@ async def serve(
         )
         with bound(host, port) as (opened, url):
             ready(f"{url}{PATH}")
-            await server(over_http, CONNECTIONS).serve(sockets=[opened])
+            await server(Admission(over_http, None, refuse_streams), CONNECTIONS).serve(
+                sockets=[opened]
+            )
 
 
 def structured(answer: CallToolResult) -> dict[str, Any]:
@@ -242,10 +244,6 @@ def structured(answer: CallToolResult) -> dict[str, Any]:
     if not isinstance(answer.structured_content, dict):
         raise Unreadable("structured content is missing")
     return answer.structured_content
-
-
-def _unknown(call_tool_result: CallToolResult | None) -> str:
-    return "" if call_tool_result is not None else "it ended without an answer"
 
 
 @dataclass(frozen=True, slots=True)

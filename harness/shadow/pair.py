@@ -83,8 +83,7 @@ class Served(NamedTuple):
     """The control's answer, as it was handed on; None where it raised."""
     error: str
     """What the control raised; empty where it did not."""
-    elapsed_ns: int | None
-    """None where it is not known."""
+    elapsed_ns: int
     generation: str
     """Of the control's index: before it was queried, or, of a server, as its answer tells."""
     client: str = ""

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from queue import Full, Queue
 from threading import Lock, Thread
 from time import monotonic, perf_counter_ns
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote_from_bytes, unquote
 
-from harness.core.errors import EvidenceError, HarnessError
-from harness.core.printable import many
+from starlette.types import Receive, Scope, Send
+
+from harness.core.errors import EvidenceError
 from harness.core.records import Scalar
 from harness.core.server import CONNECTIONS, bound, server
-from harness.shadow.comparison import Comparison, Counts, Sampler, ShadowLog
+from harness.shadow.comparison import UNWRITABLE, Comparison, Counts, Sampler, ShadowLog
 from harness.shadow.http import (
     SENT_BY_US,
     HttpSearcher,
     NothingToCompare,
     check_address,
-    http_candidate,
     http_searcher,
     request_parts,
     unpacked,
@@ -39,10 +40,6 @@ FULL = "too many requests wait"
 TOO_FAST = "above the limit of requests a second"
 NOT_COMPARED, LOOPED, NOT_SAMPLED = "not a search", "sent by a comparison", "not sampled"
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Mirrored(NamedTuple):
@@ -90,8 +87,7 @@ class Receiver:
         self._forwarded = frozenset(map(str.lower, reading.request.forwarded))
         self._pace = Pace(asking.per_second)
         self._waiting: Queue[Mirrored | None] = Queue(MOST_WAITING)
-        self._counting = Lock()
-        self._received = self._asked = 0
+        self._received, self._asked = count(1), count(1)
         self.dropped: Counter[str] = Counter()
         """Requests that nothing asked about, by reason; those of a search are in the log too."""
         self._threads = [Thread(target=self._work, daemon=True) for _ in range(asking.workers)]
@@ -113,10 +109,12 @@ class Receiver:
             self.dropped[LOOPED] += 1
         elif request.name not in self._compared:
             self.dropped[NOT_COMPARED] += 1
-        elif not self._sampled():
+        elif not self._sampler.takes(next(self._received)):
             self.dropped[NOT_SAMPLED] += 1
         elif len(request.body) > (most := self._reading.bounds.request_bytes):
             self._drop(f"a request of more than {most} bytes")
+        elif self._comparison.stuck:
+            self._drop(UNWRITABLE)
         elif not self._pace.takes():
             self._drop(TOO_FAST)
         else:
@@ -131,10 +129,6 @@ class Receiver:
             self._waiting.put(None)
         for thread in self._threads:
             thread.join()
-
-    def _sampled(self) -> bool:
-        self._received += 1
-        return self._sampler.takes(self._received)
 
     def _drop(self, why: str) -> None:
         self.dropped[why] += 1
@@ -169,17 +163,13 @@ class Receiver:
         except Exception as exc:  # noqa: BLE001  a control that fails is an attempt that failed
             error = told(exc)
         elapsed_ns = perf_counter_ns() - start
-        again = None if error or not self._repeated() else self._again(k, params, secret)
+        twice = not error and self._repeats.takes(next(self._asked)) and self._pace.takes()
+        again = self._again(k, params, secret) if twice else None
         client = request.headers.get(self._client_header, "").partition(",")[0].strip()
         served = Served(
             text, k, params, answer, error, elapsed_ns, generation, client, again, secret
         )
         self._comparison.offer(served, self._control.backend.now)
-
-    def _repeated(self) -> bool:
-        with self._counting:
-            self._asked += 1
-            return self._repeats.takes(self._asked) and self._pace.takes()
 
     def _again(self, k: int, params: Mapping[str, Scalar], secret: Mapping[str, str]) -> object:
         """Ask the control once more; None where it fails then, which says nothing of its noise."""
@@ -209,7 +199,8 @@ def shadow_receive(
     whole = log.settings.sampling.model_copy(update={"rate": MILLION})
     log = ShadowLog(log.folder, log.settings.model_copy(update={"sampling": whole}))
     translates = readings[1] is not readings[0]
-    opens = partial(http_candidate, candidate, readings[1], translates=translates)
+    headers = readings[1].headers() if translates else {}  # of a file, to its own server alone
+    opens = partial(http_searcher, candidate, readings[1], headers, translates=translates)
     with (
         bound(*address) as (listening, url),
         http_searcher(control, readings[0], readings[0].headers()) as searcher,
@@ -223,11 +214,7 @@ def shadow_receive(
         finally:
             receiver.close()
             made.drain(DRAIN_S)
-    if made.counts.lost:
-        raise HarnessError(
-            f"{many(made.counts.lost, 'observation')} lost: {log.folder} cannot be written."
-            " Free the space or the rights, and start again"
-        )
+    made.check_written()
     return made.counts, receiver.dropped
 
 

@@ -96,8 +96,7 @@ class LoggedAnswer:
     note: str
     error: str
     elapsed_ns: Count | None
-    """On this arm's own clock; 0 where it was not asked, None where it is not known: a proxy cannot
-    time each of several answers that came at once."""
+    """On its own clock; 0 where it was not asked, None where the proxy of 0.1 did not know it."""
     before: str
     """Generation of the index when the arm was queried (``harness.shadow.pair``)."""
     after: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -221,8 +222,10 @@ def _shed(attempts: Sequence[Attempt], writer: str) -> list[Degradation]:
     ]  # fmt: skip
 
 
+LOG = logging.getLogger("harness.shadow")
+REMEDY = "Free the space or the rights; until then nothing is compared"
 LOOK_S = 0.5
-"""How often ``tick`` is called where nothing comes."""
+"""How often ``tick`` is called, and a log that cannot be written is tried, where nothing comes."""
 NAP_S = 0.0005
 """Pause after each batch. Comparing holds the interpreter's lock; whoever serves gets it then."""
 
@@ -230,8 +233,8 @@ NAP_S = 0.0005
 class Recorder(Thread):
     """Takes pairs and troubles; writes them in batches.
 
-    What cannot be written is counted as lost, and said in the log as soon as that can be written
-    again. ``tick`` is called now and then.
+    Pairs that cannot be written are counted as lost. That is logged once, and said in the log, with
+    the troubles that waited, as soon as it can be written again. ``tick`` is called now and then.
     """
 
     def __init__(
@@ -249,7 +252,10 @@ class Recorder(Thread):
         self._inbox: SimpleQueue[Attempt | Degradation | None] = SimpleQueue()
         self._closing = Event()
         self._unsaid = 0
-        self._cause = "too many waited to be written"
+        self.cause = "too many waited to be written"
+        self._owed: list[Degradation] = []
+        self.stuck = ""
+        """Why the log cannot be written now; empty where it can."""
         self._putting, self._losing = Lock(), Lock()
         self._put = self._taken = 0
         self.lost = 0
@@ -284,7 +290,7 @@ class Recorder(Thread):
         going = True
         while going:
             items, going = self._batch()
-            if items:
+            if items or self.stuck:
                 self._write(items)
                 self._taken += len(items)
                 self._closing.wait(NAP_S)
@@ -292,7 +298,7 @@ class Recorder(Thread):
                 self._tick()
             except Exception as exc:  # noqa: BLE001  the recorder must go on
                 self.put(trouble(Kind.FAULT, told(exc)))
-        if self._unsaid:
+        if self._unsaid or self.stuck:
             self._write(())
         with suppress(OSError):
             self._log.close()
@@ -315,21 +321,27 @@ class Recorder(Thread):
 
     def _write(self, items: Sequence[Attempt | Degradation]) -> None:
         attempts = [item for item in items if isinstance(item, Attempt)]
-        told_of = [item for item in items if isinstance(item, Degradation)]
-        unsaid = self._unsaid
+        troubles = self._owed + [item for item in items if isinstance(item, Degradation)]
+        unsaid, told_of, unwritten = self._unsaid, troubles.copy(), len(attempts)
         if unsaid:
-            cause = f"{unsaid} were not written down: {self._cause}"
+            cause = f"{unsaid} were not written down: {self.cause}"
             told_of.append(trouble(Kind.FAULT, cause))
         try:
             found = self._judged(attempts, told_of)
             writer = self._log.writer
             found.degradations.extend(replace(one, writer=writer) for one in told_of)
-            self._log.append(found.observations, found.divergences, found.degradations)
+            self._log.append(found.observations, found.divergences, ())
+            unwritten = 0
+            self._log.append((), (), found.degradations)
+            self._owed, self.stuck = [], ""
             with self._losing:
                 self._unsaid -= unsaid
         except Exception as exc:  # noqa: BLE001  a full disk must not end the recorder
-            self._cause = told(exc)
-            self._lose(len(attempts))
+            self.cause, self._owed = told(exc), troubles[: self._recording.backlog]
+            if not self.stuck:
+                LOG.error("%s: the log cannot be written (%s). %s", self._log.folder, exc, REMEDY)  # noqa: TRY400  no traceback
+            self.stuck = self.cause
+            self._lose(unwritten)
             return
         try:
             if self._export:

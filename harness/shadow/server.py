@@ -93,9 +93,9 @@ class Bounds(Table):
     """What is read at most."""
 
     request_bytes: int = Field(ge=1)
-    """A longer request is passed on whole, and not compared; over MCP it is refused."""
+    """A longer request is not compared; over MCP it is refused."""
     answer_bytes: int = Field(ge=1)
-    """A longer answer is passed on whole, and compared as one that failed."""
+    """A longer answer is compared as one that failed."""
     timeout_s: float = Field(gt=0, le=86_400)
     """To connect, and of each wait for the candidate."""
 

@@ -183,7 +183,8 @@ def _explained(path: Path, where: Mapping[load.KeyPath, int], error: ValidationE
     found: list[Any] = list(error.errors(include_url=False))
     first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
     at = tuple(first["loc"])
-    key = _key(at)
+    name = ".".join(str(part + 1) if isinstance(part, int) else part for part in at)
+    key = f"{name}: " if name else ""
     line = load.nearest(where, at) or load.nearest(where, (*at, 0))
     if first["type"] == "missing":
         return BadPolicy(path, f"{key}is missing", f"Write {at[-1]} = ...", line)
@@ -191,16 +192,7 @@ def _explained(path: Path, where: Mapping[load.KeyPath, int], error: ValidationE
         return BadPolicy(path, f"{key}unknown key", "Remove it or correct it", line)
     return BadPolicy(
         path,
-        f"{key}{_plain(first['msg'])}",
+        f"{key}{first['msg'].removeprefix('Value error, ')}",
         "See docs/shadow-reading.md and docs/shadow.md for what may stand",
         line,
     )
-
-
-def _key(at: tuple[str | int, ...]) -> str:
-    parts = [str(part + 1) if isinstance(part, int) else part for part in at]
-    return f"{'.'.join(parts)}: " if parts else ""
-
-
-def _plain(message: str) -> str:
-    return message.removeprefix("Value error, ")

@@ -138,6 +138,7 @@ def shadow_run(
             times[at] = observe(shadowed, query, k, late_ns).elapsed_ns
             advance(1)
         written = comparison.drain(RUN_DRAIN_S)
+        comparison.check_written()
         return Ran(comparison.counts, perf_counter_ns() - start, times, written)
 
 

@@ -122,9 +122,8 @@ class Summary:
         self._times = {arm: array("q") for arm in ARMS}
         self._monitors = monitors(bounds)
 
-    def read(self, follower: Follower) -> int:
-        """Take what is new in logs, and return the number of new attempts."""
-        before = self.classes.total()
+    def read(self, follower: Follower) -> None:
+        """Take what is new in logs."""
         for one in follower.new():
             match one:
                 case Observation():
@@ -133,7 +132,6 @@ class Summary:
                     self.tell(one)
                 case Degradation():
                     self.note(one)
-        return self.classes.total() - before
 
     def see(self, seen: Observation) -> None:
         """Take one attempt."""

@@ -19,7 +19,7 @@ from harness.shadow.summary import Summary
 
 REASON = 160
 """Longest text of a reason, in characters."""
-UNTIMED = "the control's time is not known: several answers came at once, or one came early"
+UNTIMED = "the control's time is not known: the proxy of 0.1 got several answers at once"
 
 
 def troubles(summary: Summary) -> Table:

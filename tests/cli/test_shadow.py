@@ -27,10 +27,7 @@ from tests.make.toy import NAME, Toy
 from tests.report.test_shadow import HOSTILE, empty, found
 
 pytestmark = pytest.mark.slow
-
 LATER = "2099-01-01"
-
-
 ARMS = ("--dataset", NAME, "--control", "fts5", "--candidate", "tantivy")
 
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from resource import RLIMIT_FSIZE
 from threading import Thread
-from typing import Any
+from time import sleep
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import psutil
 import pytest
 from mcp import MCPError
 
@@ -27,6 +32,7 @@ from harness.core.errors import BadFile, HarnessError, IndexNotReady
 from harness.core.run import Status
 from harness.core.server import bound
 from harness.pipeline.index import index
+from harness.shadow.log import read_logs
 from harness.shadow.mcp import McpServer, mcp_candidate, token_for
 from harness.shadow.record import AGREED
 from harness.shadow.server import Unreadable
@@ -41,13 +47,11 @@ from tests.programs import PYTHON
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
-
 READING = ROOT / "examples" / "shadow" / "mcp.toml"
-
-
 SETTINGS = ROOT / "policy" / "shadow.toml"
-
-
+WATCHED = (
+    "--bounds", ROOT / "policy" / "watch.toml", "--register", ROOT / "policy" / "accepted.toml",
+)  # fmt: skip
 ASKED: list[dict[str, Any]] = [
     {"project_key": "*", "query": "review plan", "limit": 7},
     {"project_key": "*", "query": "token broker", "sender": "Ann"},
@@ -224,15 +228,9 @@ def test_a_token_is_read_from_a_file_or_the_environment(tmp_path: Path) -> None:
 
 
 READING_RECEIVE = ROOT / "examples" / "shadow" / "http.toml"
-
-
 PAGE = ROOT / "docs" / "shadow.md"
 CONFIGURATION = ROOT / "deploy" / "shadow" / "nginx.conf"
-
-
 WORDS = ("apple", "bread", "cheese", "nothing")
-
-
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 
 
@@ -339,30 +337,92 @@ def configured(folder: Path, port: int, control: str, receiver: str) -> list[str
     return [str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf"), "-g", "daemon off;"]
 
 
-@pytest.mark.skipif(not NGINX, reason="needs apt-get install nginx")
-def test_behind_nginx_users_get_the_control_whatever_the_receiver_does(tmp_path: Path) -> None:
-    log, place = tmp_path / "log", tmp_path / "nginx"
+class Site(NamedTuple):
+    """A search server behind nginx, with a receiver of its copies."""
+
+    ask: Callable[[str], httpx.Response]
+    """Of nginx, a word."""
+    direct: list[bytes]
+    """What the server itself answers to ``WORDS``."""
+    receiver: subprocess.Popen[str]
+    log: Path
+    said: list[str]
+    """On the receiver's error stream."""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    if not NGINX:
+        pytest.skip("needs apt-get install nginx")
+    place, log, said = tmp_path / "nginx", tmp_path / "log", list[str]()
     place.mkdir()
     with bound("127.0.0.1", 0) as (_, url):
         port = int(url.rpartition(":")[2])
-    with serving() as control, serving() as candidate:
-        start = words(control, candidate, log)
-        with listening(start, ROOT) as (receiver, process), httpx.Client(trust_env=False) as client:
-            front = subprocess.Popen(configured(place, port, control, receiver))
-            try:
-                answers = [reached(client, f"http://127.0.0.1:{port}/search?q={w}") for w in WORDS]
-                found = written(log, len(WORDS), within_s=BOUNDED_S)
-                process.kill()
-                process.wait(timeout=BOUNDED_S)
-                alone = client.get(f"http://127.0.0.1:{port}/search?q=apple")
-            finally:
-                front.terminate()
-                front.wait(timeout=BOUNDED_S)
-        direct = [httpx.get(f"{control}/search?q={word}", trust_env=False) for word in WORDS]
-    assert [one.content for one in answers] == [one.content for one in direct]
-    assert (alone.status_code, alone.content) == (200, direct[0].content)
+    with (
+        serving() as control,
+        serving() as candidate,
+        listening(words(control, candidate, log), ROOT, said) as (receiver, process),
+        httpx.Client(trust_env=False) as client,
+        subprocess.Popen(configured(place, port, control, receiver)) as front,
+    ):
+        direct = [client.get(f"{control}/search?q={word}").content for word in WORDS]
+        asks = partial(_asked, client, f"http://127.0.0.1:{port}/search?q=")
+        yield Site(asks, direct, process, log, said)
+        front.terminate()
+
+
+def _asked(client: httpx.Client, url: str, word: str) -> httpx.Response:
+    return reached(client, f"{url}{word}")
+
+
+def test_behind_nginx_users_get_the_control_whatever_the_receiver_does(site: Site) -> None:
+    answers = [site.ask(word) for word in WORDS]
+    found = written(site.log, len(WORDS), within_s=BOUNDED_S)
+    site.receiver.kill()
+    site.receiver.wait(timeout=BOUNDED_S)
+    alone = site.ask(WORDS[0])
+    assert [one.content for one in answers] == site.direct
+    assert (alone.status_code, alone.content) == (200, site.direct[0])
     assert {one.outcome for one in found.observations} == {Class.EXACT, Class.BOTH_EMPTY}
     assert all(one.client for one in found.observations)
+
+
+@pytest.mark.parametrize("how", ["full", "deleted"])
+def test_behind_nginx_a_log_that_cannot_be_written_changes_no_answer_and_is_said(
+    site: Site, harness: Harness, how: str
+) -> None:
+    """The disk is full where no file of the receiver may grow, and is freed again."""
+    answers = [site.ask(word).content for word in WORDS]
+    written(site.log, len(WORDS), within_s=BOUNDED_S)
+    limited, (_, most) = psutil.Process(site.receiver.pid), resource.getrlimit(RLIMIT_FSIZE)
+    shutil.rmtree(site.log) if how == "deleted" else limited.rlimit(RLIMIT_FSIZE, (1, most))
+    site.ask(WORDS[0])
+    until(lambda: "cannot be written" in "".join(site.said))
+    answers += [site.ask(word).content for word in WORDS]
+    if how == "full":
+        limited.rlimit(RLIMIT_FSIZE, (most, most))
+        until(lambda: read_logs(site.log).degradations)
+        site.ask(WORDS[0])
+        found = written(site.log, len(WORDS) + 1, within_s=BOUNDED_S)
+        assert found.missing == 1
+    site.receiver.terminate()
+    assert site.receiver.wait(timeout=BOUNDED_S) == 2
+    until(lambda: "attempt lost" in site.said[-1])
+    assert len(site.said) == 3, "the address, what happened, and how it ended"
+    assert answers == site.direct * 2
+    if how == "full":
+        assert harness("shadow", "report", site.log, "--out", "out/page", *WATCHED).code == 0
+        told = json.loads(Path("out/page/shadow.json").read_text("utf-8"))
+        assert told["tally"]["missing"] == 1
+        assert sum(one["times"] for one in told["not_taken"]) == len(WORDS)
+
+
+def until(true: Callable[[], object]) -> None:
+    for _ in range(round(BOUNDED_S / 0.05)):
+        if true():
+            return
+        sleep(0.05)
+    pytest.fail("it is still not so")
 
 
 def reached(client: httpx.Client, url: str) -> httpx.Response:

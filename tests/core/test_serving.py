@@ -10,6 +10,7 @@ import socket
 import struct
 import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -38,7 +39,7 @@ from harness.core.mcp_pipes import (
     Streams,
     run_until_signalled,
 )
-from harness.core.server import Admission, server, token_of
+from harness.core.server import AT_ONCE, Admission, server, token_of
 from tests.programs import PYTHON, Program
 
 LONG_S = 30
@@ -208,6 +209,42 @@ def test_a_head_that_is_too_long_is_refused(port: int, said: bytes) -> None:
     with connected(port) as one, suppress(OSError):
         one.sendall(said)
         assert one.recv(1_000).startswith(b"HTTP/1.1 400")
+
+
+def test_a_client_with_many_requests_keeps_no_other_waiting() -> None:
+    """A client is an address with a token; the other requests of it wait for their turn."""
+    inside: Counter[str] = Counter()
+
+    async def run() -> None:
+        go = anyio.Event()
+
+        async def app(scope: Scope, _: Receive, __: Send) -> None:
+            inside[scope["path"]] += 1
+            if scope["path"] == "slow":
+                await go.wait()
+
+        turns = Admission(app, None, lambda _: True)
+
+        async def call(path: str, host: str, token: str = "") -> None:
+            query = f"token={token}".encode()
+            asked = {
+                "type": "http", "method": "POST", "path": path, "query_string": query,
+                "headers": [(b"host", b"here")], "client": (host, 1),
+            }  # fmt: skip
+            await turns(asked, mock.Mock(), mock.Mock())
+
+        async with anyio.create_task_group() as group:
+            for _ in range(600):
+                group.start_soon(call, "slow", "a")
+            await anyio.wait_all_tasks_blocked()
+            assert inside == {"slow": AT_ONCE}
+            with anyio.fail_after(LONG_S):
+                await call("quick", "b")
+                await call("quick", "a", "another")
+            go.set()
+
+    anyio.run(run)
+    assert inside == {"slow": 600, "quick": 2}
 
 
 def admitted(*headers: tuple[str, str], method: str = "GET", forms: bool = False) -> int:

@@ -36,10 +36,7 @@ from tests.programs import PYTHON, Program
 from tests.serve.conftest import URL, make_pool, write_compared, write_decision
 
 pytestmark = pytest.mark.slow
-
 LINK = re.compile(r'href="(/[^"]*)"')
-
-
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
@@ -248,18 +245,12 @@ PATHS = (
     "/", "/state", "/files/reports/index.html", "/judge/out/pool.qrels", "/nothing", "/?token=",
     "/?token=guessed", "/?token=%00%ff", "/?token=é",
 )  # fmt: skip
-
-
 POOL = "/judge/out/pool.qrels"
-
-
 OTHER_HOSTS = (
     "evil.example", "evil.example:8642", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:8643",
     "127.0.0.1.evil.example:8642", "localhost", "0.0.0.0:8642", "127.1:8642", "user@127.0.0.1:8642",
     "[::1]:1", "",
 )  # fmt: skip
-
-
 OTHER_ORIGINS = (
     "http://evil.example", "null", "", "http://127.0.0.1", "http://127.0.0.1:8643",
     "https://127.0.0.1:8642", "http://localhost:8642", "http://127.0.0.1:8642/", "file://",

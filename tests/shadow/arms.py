@@ -58,22 +58,6 @@ class Plain:
         return Answer(hits(self._ids[:k]), self.manifest.fingerprint)
 
 
-def misbehave(how: str, text: str, k: int) -> Answer:
-    """Do what the text says, where it starts with ``how``; else answer."""
-    if text.startswith(how):
-        {"hang": _hang, "exit": _exit, "leak": _leak, "raise": _raise, "quit": _quit,
-         "crash": _crash, "print": _print}[how]()  # fmt: skip
-    return Arm(OTHER).search(text, k)
-
-
-def _hang() -> None:
-    time.sleep(30)
-
-
-def _exit() -> None:
-    os._exit(7)
-
-
 def _leak() -> None:
     kept = []
     while True:
@@ -85,16 +69,22 @@ def _raise() -> None:
     raise ValueError("half of a character: \ud800")
 
 
-def _quit() -> None:
-    sys.exit(3)
+WAYS: Mapping[str, Callable[[], object]] = {
+    "hang": partial(time.sleep, 30),
+    "exit": partial(os._exit, 7),
+    "leak": _leak,
+    "raise": _raise,
+    "quit": partial(sys.exit, 3),
+    "crash": partial(ctypes.string_at, 0),
+    "print": partial(print, end=""),
+}
 
 
-def _crash() -> None:
-    ctypes.string_at(0)
-
-
-def _print() -> None:
-    sys.stdout.write("")
+def misbehave(how: str, text: str, k: int) -> Answer:
+    """Do what the text says, where it starts with ``how``; else answer."""
+    if text.startswith(how):
+        WAYS[how]()
+    return Arm(OTHER).search(text, k)
 
 
 @contextmanager

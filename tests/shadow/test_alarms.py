@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 import pytest
 
@@ -25,15 +26,25 @@ from tests.make.shadow.attempts import attempt, seen, shed
 
 pytestmark = pytest.mark.slow
 
-
 SURE = 0.95
-
-
 RUNS = 100
 """Of A/A traffic; at a confidence of 0.95 an alarm may be raised in 2.5 % of them."""
+FAILED = seen(status=Status.FAILED, hits=0)
 
 
-def after(monitor: Monitor, attempts: list[Observation]) -> Alarm:
+def emptying() -> Share:
+    return empty(EmptyBound(max_excess=0.01), SURE)
+
+
+def repeating(arm: str = "candidate", share: float = 0.01) -> Share:
+    return duplicates(arm, DuplicatesBound(max_share=share), SURE)
+
+
+def churning(remember: int = 100) -> Share:
+    return churn("candidate", ChurnBound(max_share=0.01, remember=remember), SURE)
+
+
+def after(monitor: Monitor, attempts: Iterable[Observation]) -> Alarm:
     for one in attempts:
         monitor.see(one)
     return monitor.alarm()
@@ -43,113 +54,96 @@ def empties(number: int, control: int, candidate: int) -> Observation:
     return attempt(number, control=seen(hits=control), candidate=seen(hits=candidate))
 
 
-def test_nothing_seen_is_too_early_to_say() -> None:
-    for monitor in (
-        empty(EmptyBound(max_excess=0.01), SURE),
-        duplicates("candidate", DuplicatesBound(max_share=0.01), SURE),
-        churn("candidate", ChurnBound(max_share=0.01, remember=10), SURE),
-    ):
-        found = monitor.alarm()
-        assert (found.state, found.estimate, found.since) == (State.EARLY, None, None)
+def lossy(rng: random.Random) -> list[Observation]:
+    return [empties(n, 5, 0 if rng.random() < 0.1 else 5) for n in range(1, 500)]
+
+
+def torn(number: int) -> Observation:
+    return attempt(number, outcome=Class.ERROR, jaccard=None, candidate=FAILED)
+
+
+def another_index(number: int) -> Observation:
+    answer, index = str((number // 200, number % 2)), str(number // 200)
+    sides = seen(answer=str(number)), seen(answer=answer, generation=index)
+    return attempt(number, text="q", k=10 + number % 2, control=sides[0], candidate=sides[1])
+
+
+@pytest.mark.parametrize(
+    ("monitor", "attempts", "state", "value", "n"),
+    [
+        pytest.param(emptying(), [], State.EARLY, None, 0, id="nothing seen: empty"),
+        pytest.param(repeating(), [], State.EARLY, None, 0, id="nothing seen: duplicates"),
+        pytest.param(churning(), [], State.EARLY, None, 0, id="nothing seen: churn"),
+        pytest.param(
+            emptying(),
+            [*(empties(n, n % 2, n % 2) for n in range(1, 2000)), *map(torn, range(2000, 2400)),
+             *map(shed, range(2400, 2500))],
+            State.QUIET, 0, 1999, id="both find nothing, fail or are shed",
+        ),
+        pytest.param(
+            emptying(), [empties(n, n % 2, 5) for n in range(1, 600)], State.QUIET, -299 / 599, 599,
+            id="a candidate that finds more",
+        ),
+        pytest.param(
+            churning(),
+            [attempt(n, text=f"q{n % 7}", candidate=seen(answer=str(n // 7 % 2)))
+             for n in range(1, 300)],
+            State.RAISED, 1, 299 - 7, id="another answer of the same index",
+        ),
+        pytest.param(
+            churning(), [*map(another_index, range(1, 1200))], State.QUIET, 0, 1187,
+            id="another index, another depth, the other arm",
+        ),
+        pytest.param(
+            churning(4), [attempt(n, text=f"q{n % 5}") for n in range(1, 50)], State.EARLY, None, 0,
+            id="asked longest ago and forgotten",
+        ),
+        pytest.param(
+            churning(5), [attempt(n, text=f"q{n % 5}") for n in range(1, 50)], State.EARLY, 0, 44,
+            id="asked longest ago and remembered",
+        ),
+    ],
+)  # fmt: skip
+def test_what_an_alarm_measures(
+    monitor: Share, attempts: list[Observation], state: State, value: float | None, n: int
+) -> None:
+    found = after(monitor, attempts)
+    assert (found.state, found.since is None) == (state, state is not State.RAISED)
+    assert (found.estimate.value if found.estimate else None) == (
+        value if value is None else pytest.approx(value)
+    )
+    assert (found.estimate.n if found.estimate else 0) == n
 
 
 def test_a_candidate_that_loses_answers_is_seen() -> None:
-    rng = random.Random(3)
-    attempts = [empties(n, 5, 0 if rng.random() < 0.1 else 5) for n in range(1, 500)]
-    alarm = after(empty(EmptyBound(max_excess=0.01), SURE), attempts)
+    alarm = after(emptying(), lossy(random.Random(3)))
     assert alarm.state is State.RAISED
-    assert alarm.since is not None
-    assert alarm.since < 450
+    assert (alarm.since or 500) < 450
     assert alarm.estimate is not None
     assert alarm.estimate.low > 0.01
 
 
-def test_what_both_find_nothing_for_and_what_was_not_compared_says_nothing() -> None:
-    monitor = empty(EmptyBound(max_excess=0.01), SURE)
-    same = [empties(n, n % 2, n % 2) for n in range(1, 2000)]
-    failed = seen(status=Status.FAILED, hits=0)
-    torn = [
-        attempt(n, outcome=Class.ERROR, jaccard=None, candidate=failed) for n in range(2000, 2400)
-    ]
-    alarm = after(monitor, [*same, *torn, *(shed(n) for n in range(2400, 2500))])
-    assert alarm.state is State.QUIET
-    assert alarm.estimate is not None
-    assert (alarm.estimate.value, alarm.estimate.n) == (0, 1999)
-
-
 def test_an_alarm_stays_raised_when_all_is_well_again() -> None:
     alarm = Share(("empty", "candidate", "told"), 0.95, 0.4, lambda one: float(one.number < 60))
-    for number in range(1, 60):
-        alarm.see(attempt(number))
-    raised = alarm.alarm()
-    assert raised.state is State.RAISED
-    for number in range(60, 2_000):
-        alarm.see(attempt(number))
-    later = alarm.alarm()
+    raised = after(alarm, map(attempt, range(1, 60)))
+    later = after(alarm, map(attempt, range(60, 2_000)))
     assert later.estimate is not None
     assert later.estimate.high <= 0.4, "the mean is within the bound again"
     assert (later.state, later.since) == (State.RAISED, raised.since)
 
 
-def test_a_candidate_that_finds_more_is_no_alarm() -> None:
-    attempts = [empties(n, n % 2, 5) for n in range(1, 600)]
-    alarm = after(empty(EmptyBound(max_excess=0.01), SURE), attempts)
-    assert alarm.state is State.QUIET
-
-
 @pytest.mark.parametrize("arm", ["control", "candidate"])
 def test_duplicates_are_of_one_arm(arm: str) -> None:
-    def one(n: int) -> Observation:
-        twice = seen(duplicates=n % 4 == 0)
-        return attempt(n, control=twice) if arm == "control" else attempt(n, candidate=twice)
-
-    attempts = [one(n) for n in range(1, 300)]
-    monitors = {
-        who: duplicates(who, DuplicatesBound(max_share=0.01), SURE)
-        for who in ("control", "candidate")
-    }
-    said = {who: after(monitor, attempts).state for who, monitor in monitors.items()}
-    assert said.pop(arm) is State.RAISED
-    assert set(said.values()) == {State.EARLY}
-
-
-def churning(remember: int = 100) -> Share:
-    return churn("candidate", ChurnBound(max_share=0.01, remember=remember), SURE)
-
-
-def test_another_answer_of_the_same_index_is_churn() -> None:
-    attempts = [
-        attempt(n, text=f"q{n % 7}", candidate=seen(answer=str(n // 7 % 2))) for n in range(1, 300)
-    ]
-    alarm = after(churning(), attempts)
-    assert alarm.state is State.RAISED
-    assert alarm.estimate is not None
-    assert alarm.estimate.value == 1
-    assert alarm.estimate.n == 299 - 7
-
-
-def test_another_index_another_depth_and_the_other_arm_are_no_churn() -> None:
-    def one(n: int) -> Observation:
-        return attempt(
-            n,
-            text="q",
-            k=10 + n % 2,
-            control=seen(answer=str(n)),
-            candidate=seen(answer=str((n // 200, n % 2)), generation=str(n // 200)),
+    def one(number: int) -> Observation:
+        twice = seen(duplicates=number % 4 == 0)
+        return (
+            attempt(number, control=twice) if arm == "control" else attempt(number, candidate=twice)
         )
 
-    alarm = after(churning(), [one(n) for n in range(1, 1200)])
-    assert alarm.state is State.QUIET
-    assert alarm.estimate is not None
-    assert alarm.estimate.value == 0
-
-
-def test_what_was_asked_longest_ago_is_forgotten() -> None:
-    attempts = [attempt(n, text=f"q{n % 5}") for n in range(50)]
-    assert after(churning(remember=4), attempts[1:]).estimate is None
-    found = after(churning(remember=5), attempts[1:]).estimate
-    assert found is not None
-    assert found.n == 44
+    attempts = [one(n) for n in range(1, 300)]
+    said = {who: after(repeating(who), attempts).state for who in ("control", "candidate")}
+    assert said.pop(arm) is State.RAISED
+    assert set(said.values()) == {State.EARLY}
 
 
 def test_steady_traffic_raises_an_alarm_as_rarely_as_promised() -> None:
@@ -157,9 +151,8 @@ def test_steady_traffic_raises_an_alarm_as_rarely_as_promised() -> None:
     raised = 0
     for run in range(RUNS):
         rng = random.Random(run)
-        monitor = duplicates("candidate", DuplicatesBound(max_share=0.1), SURE)
         attempts = [
             attempt(n, candidate=seen(duplicates=rng.random() < 0.1)) for n in range(1, 400)
         ]
-        raised += after(monitor, attempts).state is State.RAISED
+        raised += after(repeating(share=0.1), attempts).state is State.RAISED
     assert raised <= 6  # a chance of 0.025 each: more than 6 of 100 in one of 200 such tests

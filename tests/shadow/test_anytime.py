@@ -31,6 +31,9 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
+slow, each = pytest.mark.slow, pytest.mark.parametrize("rule", RULES)
+
+
 def flags(count: int, share: float) -> NDArray[np.bool_]:
     """Give flags in a share that is exact in every stretch."""
     rises = np.diff(np.floor(np.arange(count + 1) * share + 1e-9))
@@ -81,8 +84,8 @@ def judged(rule: str, evidence: Evidence, **changed: object) -> Finding:
     return gate_inputs.judge(rule, evidence, **{**RULES[rule], **changed})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@slow
+@each
 @pytest.mark.parametrize(("share", "verdict"), [(0.0, Verdict.PASS), (0.5, Verdict.FAIL)])
 def test_the_right_and_the_wrong_side_of_the_bound(
     rule: str, share: float, verdict: Verdict
@@ -95,8 +98,8 @@ def test_the_right_and_the_wrong_side_of_the_bound(
     assert "in 2 whole days and 144 blocks of 1200 s, taken to be independent" in finding.reason
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@slow
+@each
 def test_only_whole_periods_pass_and_two_are_the_fewest(rule: str) -> None:
     nearly = judged(rule, of(rule, flags(2 * A_DAY, 0.0)))
     assert nearly.verdict is Verdict.INCONCLUSIVE
@@ -111,8 +114,8 @@ def test_only_whole_periods_pass_and_two_are_the_fewest(rule: str) -> None:
     assert nothing.remedy == "2 more days of traffic"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@slow
+@each
 def test_a_quiet_night_does_not_speak_for_the_day(rule: str) -> None:
     """Nothing fails at night and much by day, and the log begins in the evening."""
     night = np.arange(3 * A_DAY) % A_DAY < A_DAY // 2
@@ -121,14 +124,14 @@ def test_a_quiet_night_does_not_speak_for_the_day(rule: str) -> None:
         assert judged(rule, of(rule, bad[:pairs])).verdict is not Verdict.PASS
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@slow
+@each
 def test_a_course_of_the_day_that_keeps_the_bound_is_no_burst(rule: str) -> None:
     day = (np.arange(6 * A_DAY + 1) % A_DAY < A_DAY // 2) & flags(6 * A_DAY + 1, 0.02)
     assert judged(rule, of(rule, day)).verdict is Verdict.PASS
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.parametrize(("rule", "share"), [("anytime_overlap", 0.15), ("anytime_slow", 0.02)])
 def test_near_the_bound_it_says_how_much_more_traffic_would_settle_it(
     rule: str, share: float
@@ -141,15 +144,15 @@ def test_near_the_bound_it_says_how_much_more_traffic_would_settle_it(
     assert after.verdict is Verdict.PASS
 
 
-@pytest.mark.slow
+@slow
 def test_on_the_bound_no_amount_of_traffic_is_promised() -> None:
     finding = judged("anytime_failures", of("anytime_failures", flags(2 * A_DAY + 1, 0.05)))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "more traffic will not help" in finding.remedy
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@slow
+@each
 def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
     finding = judged(rule, gate_inputs.evidence(5))
     assert finding.verdict is Verdict.INCONCLUSIVE
@@ -157,8 +160,8 @@ def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
     assert "harness shadow traffic" in finding.remedy
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@slow
+@each
 def test_one_period_beyond_the_bound_fails(rule: str) -> None:
     bad = np.concatenate([flags(20 * A_DAY, 0.0), flags(A_DAY, 0.6), flags(20 * A_DAY, 0.0)])
     finding = judged(rule, of(rule, bad))
@@ -166,7 +169,7 @@ def test_one_period_beyond_the_bound_fails(rule: str) -> None:
     assert "on day 21 alone it was" in finding.reason
 
 
-@pytest.mark.slow
+@slow
 def test_a_later_day_needs_more_to_fail_alone() -> None:
     """So that all days together fail a good candidate as rarely as one alone."""
     good, rule = flags(A_DAY, 0.0), "anytime_failures"
@@ -179,8 +182,8 @@ def test_a_later_day_needs_more_to_fail_alone() -> None:
     assert "on day 1 alone it was" in first.reason
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@slow
+@each
 def test_a_candidate_that_breaks_after_a_long_good_past_loses_its_pass(rule: str) -> None:
     past = flags(20 * A_DAY, 0.0)
     assert judged(rule, of(rule, past)).verdict is Verdict.PASS
@@ -191,7 +194,7 @@ def test_a_candidate_that_breaks_after_a_long_good_past_loses_its_pass(rule: str
     assert finding.cause is Cause.SAMPLE
 
 
-@pytest.mark.slow
+@slow
 def test_another_k_is_another_question() -> None:
     seen, at = {50: np.ones(400)}, {50: every(400)}
     evidence = gate_inputs.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
@@ -201,7 +204,7 @@ def test_another_k_is_another_question() -> None:
     assert judged("anytime_overlap", evidence, k=50).verdict is Verdict.PASS
 
 
-@pytest.mark.slow
+@slow
 def test_the_reason_counts_what_was_left_out_and_how_it_failed() -> None:
     failing = traffic(
         failed=flags(400, 0.2),
@@ -215,7 +218,7 @@ def test_the_reason_counts_what_was_left_out_and_how_it_failed() -> None:
     assert "stale" not in reason
 
 
-@pytest.mark.slow
+@slow
 def test_a_value_that_is_no_share_is_refused() -> None:
     seen, at = {10: np.full(60, 1.5)}, {10: np.arange(60)}
     evidence = gate_inputs.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
@@ -223,13 +226,13 @@ def test_a_value_that_is_no_share_is_refused() -> None:
         judged("anytime_overlap", evidence)
 
 
-@pytest.mark.slow
+@slow
 def test_every_live_rule_waits_for_whole_periods() -> None:
     assert all(issubclass(rules.load(rule).settings, LiveSettings) for rule in RULES)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@slow
+@each
 def test_bursts_that_outlast_a_block_are_no_proof(rule: str) -> None:
     bad = np.zeros(40 * A_DAY + 1, dtype=bool)
     bad[[at + 5 * A_DAY + step for at in (16, 704, 1_504) for step in range(16)]] = True
@@ -242,8 +245,8 @@ def test_bursts_that_outlast_a_block_are_no_proof(rule: str) -> None:
     assert longer.verdict is Verdict.PASS
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@slow
+@each
 def test_a_busy_hour_does_not_hide_behind_quiet_ones(rule: str) -> None:
     """One hour of each day has most pairs, and in it half are bad."""
     sizes = np.tile([200, *([2] * 23)], 10)
@@ -255,7 +258,7 @@ def test_a_busy_hour_does_not_hide_behind_quiet_ones(rule: str) -> None:
     assert judged(rule, of(rule, bad, at)).verdict is Verdict.FAIL
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name", [name for name, course in COURSES.items() if course.share == BOUND]
@@ -264,7 +267,7 @@ def test_traffic_on_the_bound_passes_on_any_day_as_rarely_as_it_says(name: str) 
     assert passed(COURSES[name], 4, 60, bound=BOUND).ever <= chance(0.025, 60)
 
 
-@pytest.mark.slow
+@slow
 def test_good_traffic_passes_and_an_outage_is_seen_where_blocks_are_as_long() -> None:
     good = COURSES["single failures, a quarter of the bound"]
     assert passed(good, 6, 20, bound=BOUND).last > 0.9
@@ -277,60 +280,77 @@ def test_good_traffic_passes_and_an_outage_is_seen_where_blocks_are_as_long() ->
 PAIRS = 1_400
 
 
-def on(rule: str, settings: dict[str, object] | None = None, **changed: object) -> Finding:
+def on(rule: str, *, settings: dict[str, str] | None = None, **changed: object) -> Finding:
     """Judge traffic without a fault."""
     honest = of(rule, flags(PAIRS, 0.0)).of(Traffic)
     found = replace(honest, attempted=2 * PAIRS, **changed)  # type: ignore[arg-type]
     return judged(rule, gate_inputs.evidence(5, traffic=found), **(settings or {}))
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_what_the_log_lost_counts_as_the_worst(rule: str) -> None:
-    finding = on(rule, passed_over={LOST: 600})
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "but 600 numbered attempts are not in the log; if all of them were bad" in finding.reason
-    assert "the lines that are missing" in finding.remedy
-    assert on(rule, passed_over={LOST: 2}).verdict is Verdict.PASS
+MOST = int(MOST_SHED * 2 * PAIRS)
+ONES = np.ones(PAIRS, dtype=np.int64)
+WHY = {"assume_clients": "a login is needed, and each has a rate limit"}
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_more_shed_than_compared_is_no_picture(rule: str) -> None:
-    most = int(MOST_SHED * 2 * PAIRS)
-    assert on(rule, passed_over={SHED: most}).verdict is Verdict.PASS
-    finding = on(rule, passed_over={SHED: most + 1})
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert f"{most + 1} of {2 * PAIRS} attempts were shed, more than 50%" in finding.reason
-    assert finding.cause is Cause.SAMPLE
+@each
+@pytest.mark.parametrize(
+    ("bad", "says", "good"),
+    [
+        pytest.param(
+            {"passed_over": {LOST: 600}},
+            "but 600 numbered attempts are not in the log; if all of them were bad",
+            {"passed_over": {LOST: 2}},
+            id="lost",
+        ),
+        pytest.param(
+            {"passed_over": {SHED: MOST + 1}},
+            f"{MOST + 1} of {2 * PAIRS} attempts were shed, more than 50%",
+            {"passed_over": {SHED: MOST}},
+            id="shed",
+        ),
+        pytest.param(
+            {"asked": np.array([PAIRS])},
+            "but one query has 100.0% of the pairs, and 10.0% is the most",
+            {"asked": np.full(10, PAIRS // 10)},
+            id="one query",
+        ),
+        pytest.param(
+            {"asked": np.array([200, *([1] * 1_200)])},
+            "but one query has 14.3% of the pairs, and 10.0% is the most",
+            {"asked": ONES},
+            id="a query of many",
+        ),
+        pytest.param(
+            {"asked": ONES, "largest_client": int(0.3 * PAIRS)},
+            "but one client has 30.0% of the pairs, and 10.0% is the most",
+            {"asked": ONES, "largest_client": PAIRS // 10},
+            id="one client",
+        ),
+        pytest.param(
+            {"asked": ONES, "unnamed": 7},
+            f"but 7 of {PAIRS} pairs name no client",
+            {"asked": ONES, "unnamed": 7, "settings": WHY},
+            id="unknown clients",
+        ),
+        pytest.param(
+            {"asked": ONES, "unnamed": 7, "largest_client": 900, "settings": WHY},
+            "but one client has 64.3% of the pairs, and 10.0% is the most",
+            {"asked": ONES},
+            id="clients assumed and one too large",
+        ),
+    ],
+)
+def test_a_doubt_keeps_it_from_a_pass_and_a_smaller_one_does_not(
+    rule: str, bad: dict[str, Any], says: str, good: dict[str, Any]
+) -> None:
+    finding = on(rule, **bad)
+    assert (finding.verdict, finding.cause) == (Verdict.INCONCLUSIVE, Cause.SAMPLE)
+    assert says in finding.reason
+    assert finding.remedy
+    assert on(rule, **good).verdict is Verdict.PASS
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_one_query_asked_for_ever_is_no_traffic(rule: str) -> None:
-    finding = on(rule, asked=np.array([PAIRS]))
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "; 1 different query, the most asked 100.0% of all" in finding.reason
-    assert "but one query has 100.0% of the pairs, and 10.0% is the most" in finding.reason
-    assert on(rule, asked=np.full(10, PAIRS // 10)).verdict is Verdict.PASS
-    assert on(rule, asked=np.array([200, *([1] * 1_200)])).verdict is Verdict.INCONCLUSIVE
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_one_client_with_a_third_of_the_pairs_is_no_traffic(rule: str) -> None:
-    asked = np.ones(PAIRS, dtype=np.int64)
-    finding = on(rule, asked=asked, largest_client=int(0.3 * PAIRS))
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "but one client has 30.0% of the pairs, and 10.0% is the most" in finding.reason
-    assert on(rule, asked=asked, largest_client=PAIRS // 10).verdict is Verdict.PASS
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_clients_that_are_unknown_are_assumed_by_the_policy_or_open(rule: str) -> None:
-    asked = np.ones(PAIRS, dtype=np.int64)
-    finding = on(rule, asked=asked, unnamed=7)
-    assert finding.verdict is Verdict.INCONCLUSIVE
-    assert f"but 7 of {PAIRS} pairs name no client" in finding.reason
-    assert "assume_clients" in finding.remedy
-    why: dict[str, object] = {"assume_clients": "a login is needed, and each has a rate limit"}
-    assumed = on(rule, why, asked=asked, unnamed=7)
-    assert assumed.verdict is Verdict.PASS
-    assert "clients are taken to be many: a login is needed" in assumed.reason
-    assert on(rule, why, asked=asked, unnamed=7, largest_client=900).verdict is not Verdict.PASS
+def test_what_the_policy_assumes_of_clients_is_in_the_reason() -> None:
+    found = on("anytime_slow", asked=ONES, unnamed=7, settings=WHY)
+    assert "clients are taken to be many: a login is needed" in found.reason
+    assert "assume_clients" in on("anytime_slow", asked=ONES, unnamed=7).remedy

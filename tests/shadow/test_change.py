@@ -28,8 +28,6 @@ from harness.shadow.settings import read_bounds
 from tests.make.shadow.attempts import WATCH, attempt, seen, shed
 
 SURE = Watched(confidence=0.95, slow_ratio=2, seed=5, resamples=499)
-
-
 SLICES = ("identifier", "phrase", "natural language")
 
 
@@ -99,21 +97,18 @@ def test_an_alarm_that_is_over_is_quiet_and_says_since_when() -> None:
     assert found.note.endswith("raised by 1 of 2 windows")
 
 
-def test_a_mix_that_moves_is_seen() -> None:
+@pytest.mark.parametrize(
+    ("names", "said", "since"), [(SLICES, State.RAISED, 300), ((), State.QUIET, None)]
+)
+def test_a_mix_that_moves_is_seen_and_traffic_without_slices_has_one(
+    names: tuple[str, ...], said: State, since: int | None
+) -> None:
     rng = random.Random(3)
     monitor = of_slices()
     for n in range(1, 301):
         slices = (SLICES[0],) if n > 200 and rng.random() < 0.6 else (rng.choice(SLICES),)
-        monitor.see(attempt(n, slices=slices))
-    assert monitor.alarm().state is State.RAISED
-    assert monitor.alarm().since == 300
-
-
-def test_traffic_without_slices_has_one_mix() -> None:
-    monitor = of_slices()
-    for n in range(1, 201):
-        monitor.see(attempt(n))
-    assert monitor.alarm().state is State.QUIET
+        monitor.see(attempt(n, slices=slices if names else ()))
+    assert (monitor.alarm().state, monitor.alarm().since) == (said, since)
 
 
 def test_the_divergence_is_that_of_scipy() -> None:
@@ -157,25 +152,7 @@ def test_steady_traffic_raises_an_alarm_as_rarely_as_promised(what: str) -> None
 
 
 TEXT = WATCH.read_text(encoding="utf-8")
-
-
-KEYS = [line.split("=")[0].strip() for line in TEXT.splitlines() if "=" in line and line[0] != "#"]
-
-
-def line_of(text: str, start: str) -> int:
-    return next(n for n, line in enumerate(text.splitlines(), 1) if line.startswith(start))
-
-
-@pytest.mark.parametrize("at", range(len(KEYS)))
-def test_nothing_has_a_default(tmp_path: Path, at: int) -> None:
-    rows = [n for n, line in enumerate(TEXT.splitlines()) if line.startswith(tuple(KEYS))]
-    lines = TEXT.splitlines()
-    del lines[rows[at]]
-    path = tmp_path / "watch.toml"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(BadPolicy, match=f"{KEYS[at]}: is missing. Write {KEYS[at]} = ") as raised:
-        read_bounds(path)
-    assert raised.value.line is not None
+LINES = [line for line in TEXT.splitlines() if "=" in line and line[0] != "#"]
 
 
 @pytest.mark.parametrize(
@@ -186,19 +163,24 @@ def test_nothing_has_a_default(tmp_path: Path, at: int) -> None:
         ("max_distance = 0.20", 'max_distance = "a fifth"', "alarm.scores.max_distance"),
         ("window = 500", "window = 3", "window"),
         ("remember = 100000", "remembers = 1", "alarm.churn.remembers: unknown key"),
+        *((f"\n{line}", "\n", f"{(key := line.split()[0])}: is missing. Write {key} = ")
+          for line in LINES),
     ],
-)
-def test_what_is_wrong_is_named_with_its_line(
+)  # fmt: skip
+def test_nothing_has_a_default_and_what_is_wrong_is_named_with_its_line(
     tmp_path: Path, old: str, new: str, says: str
 ) -> None:
+    assert old in TEXT
     path = tmp_path / "watch.toml"
     path.write_text(TEXT.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(BadPolicy, match=says) as raised:
         read_bounds(path)
-    assert raised.value.line == line_of(path.read_text(), new.split("=", maxsplit=1)[0])
+    assert raised.value.line is not None
+    if new.strip():
+        line = path.read_text(encoding="utf-8").splitlines()[raised.value.line - 1]
+        assert line.startswith(new.split(maxsplit=1)[0])
 
 
 def test_every_alarm_has_a_table() -> None:
-    found = read_bounds(WATCH)
-    assert isinstance(found, Bounds)
+    assert isinstance(read_bounds(WATCH), Bounds)
     assert list(Alarms.model_fields) == ["empty", "duplicates", "churn", "scores", "mix"]

@@ -19,8 +19,6 @@ from harness.shadow.recorder import Judged, judged
 from tests.shadow.arms import MANIFEST, hits
 
 PRINT = MANIFEST.fingerprint
-
-
 G = PRINT[:16]
 
 
@@ -49,11 +47,6 @@ def found(ids: str, served_by: str = PRINT, after: str = G) -> LoggedAnswer:
 
 def judge(*pairs: Attempt) -> Judged:
     return judged(pairs, writer="w", persistence=0.9, slices=None)
-
-
-def one(made: Attempt) -> tuple[Class, str]:
-    (observation,) = judge(made).observations
-    return observation.outcome, observation.reason
 
 
 lists = st.text("abcdefgh", max_size=6)
@@ -86,11 +79,8 @@ def test_an_observation_tells_what_both_arms_showed() -> None:
     assert record.query == query_key("red fox", {"limit": 3})
     assert record.control is not None
     assert record.candidate is not None
-    assert (record.control.hits, record.control.duplicates, record.control.elapsed_ns) == (
-        2,
-        1,
-        1_000,
-    )
+    control = record.control
+    assert (control.hits, control.duplicates, control.elapsed_ns) == (2, 1, 1_000)
     assert (record.candidate.top, record.candidate.top_raw) == (1.0, 50.0)
     assert record.candidate.served_by == PRINT
     assert record.control.generation == G
@@ -111,9 +101,8 @@ def test_a_divergence_has_all_that_it_takes_to_ask_again() -> None:
 
 
 ERROR = given_up(Status.FAILED, "ValueError: x", 5)
-
-
 LATE = given_up(Status.TIMED_OUT, "late", 5)
+UNKNOWN = LoggedAnswer(Status.ANSWERED, hits("ab"), PRINT, "", "", 1, "", "")
 
 
 @pytest.mark.parametrize(
@@ -131,6 +120,8 @@ LATE = given_up(Status.TIMED_OUT, "late", 5)
         (pair(after="other"), Class.STALE, f"the index of the control moved from {G} to other"),
         (pair(candidate=found("xy", after="z")), Class.STALE,
          f"the index of the candidate moved from {G} to z"),
+        (pair(after=""), Class.STALE, f"the index of the control moved from {G} to unknown"),
+        (pair(candidate=UNKNOWN), Class.STALE, "the index of the candidate moved from unknown"),
     ],
 )  # fmt: skip
 def test_what_was_not_compared_says_why_and_has_no_number(
@@ -145,14 +136,6 @@ def test_what_was_not_compared_says_why_and_has_no_number(
     assert len(records.divergences) == (outcome in DIVERGING)
 
 
-def test_an_index_whose_generation_is_not_known_may_have_moved() -> None:
-    outcome, reason = one(pair(after=""))
-    assert outcome is Class.STALE
-    assert reason.endswith("to unknown")
-    unknown = LoggedAnswer(Status.ANSWERED, hits("ab"), PRINT, "", "", 1, "", "")
-    assert one(pair(candidate=unknown))[0] is Class.STALE
-
-
 def test_two_empty_answers_agree_and_one_is_a_divergence() -> None:
     both, left, right = judge(
         pair("", "", number=1), pair("", "a", number=2), pair("a", "", number=3)
@@ -164,11 +147,19 @@ def test_two_empty_answers_agree_and_one_is_a_divergence() -> None:
     assert (both.control.hits, both.control.top) == (0, None)
 
 
-def test_another_engine_that_answers_is_a_fallback() -> None:
-    made = judge(pair(candidate=found("ab", served_by="somebody")))
-    (fallback,) = made.degradations
-    assert (fallback.arm, fallback.kind) == ("candidate", Kind.FALLBACK)
-    assert "somebody" in fallback.cause
+@pytest.mark.parametrize(
+    ("made", "arm", "kind", "cause"),
+    [
+        (pair(candidate=found("ab", served_by="somebody")), "candidate", Kind.FALLBACK, "somebody"),
+        (pair(after="other"), "shadow", Kind.STALE, "to other"),
+    ],
+)
+def test_another_engine_and_a_moved_index_are_degradations(
+    made: Attempt, arm: str, kind: Kind, cause: str
+) -> None:
+    (one,) = judge(made).degradations
+    assert (one.arm, one.kind) == (arm, kind)
+    assert cause in one.cause
     assert not judge(pair()).degradations
 
 
@@ -182,22 +173,11 @@ def test_what_is_shed_in_a_batch_is_said_once_a_reason() -> None:
     assert len(found_.observations) == 5
 
 
-def test_a_moved_index_is_a_degradation() -> None:
-    (stale,) = judge(pair(after="other")).degradations
-    assert (stale.kind, stale.arm) == (Kind.STALE, "shadow")
-
-
-def test_numbers_of_any_type_are_written_as_floats() -> None:
-    shown = (Hit("a", np.float32(0.5), 3),)  # type: ignore[arg-type]
-    (record,) = judge(pair(Answer(shown, PRINT), "b")).divergences
+def test_numbers_of_any_type_and_half_of_a_character_can_be_written() -> None:
+    shown = Answer((Hit("\ud800", np.float32(0.5), 3),), PRINT)  # type: ignore[arg-type]
+    (record,) = judge(pair(shown, "b", text="\udfff")).divergences
     assert [type(value) for value in record.control.hits[0][1:]] == [float, float]
-
-
-def test_half_of_a_character_can_be_written() -> None:
-    answer = Answer((Hit("\ud800", 1.0, 1.0),), PRINT)
-    (record,) = judge(pair(answer, "b", text="\udfff")).divergences
-    assert record.text == "\\udfff"
-    assert record.control.hits[0].doc_id == "\\ud800"
+    assert (record.text, record.control.hits[0].doc_id) == ("\\udfff", "\\ud800")
 
 
 def test_slices_are_named_by_text_and_params() -> None:

@@ -17,21 +17,11 @@ from harness.stats.sequential import BettingSequence
 from tests.shadow.arms import MANIFEST, hits
 
 pytestmark = pytest.mark.slow
-
-
 PRINT = MANIFEST.fingerprint
-
-
 G = PRINT[:16]
-
-
 REPLAYS, QUERIES = 200, 100
-
-
 DROPS = 0.3
 """How often an arm of the A/A comparison does not show its second document."""
-
-
 NOISE = 1 - DROPS * (1 - DROPS)
 """Mean Jaccard@k of two such arms: one of them drops it, the other does not, and half is shared."""
 

@@ -19,8 +19,6 @@ from tests.shadow.killed import ROUNDS
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
-
-
 NOTHING = Read((), (), (), 0)
 
 

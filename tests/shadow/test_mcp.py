@@ -29,11 +29,7 @@ from tests.shadow.arms import OTHER, Arm
 from tests.source import ROOT
 
 READING = read_reading(ROOT / "examples" / "shadow" / "mcp.toml")
-
-
 FOUND = {"result": [{"id": 3, "raw_score": 2.5}, {"id": 1, "raw_score": 1.5}]}
-
-
 FAILED = CallToolResult(content=[TextContent(type="text", text="no such box")], is_error=True)
 
 

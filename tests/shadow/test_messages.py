@@ -125,18 +125,20 @@ def test_a_frame_may_come_in_pieces() -> None:
     assert read(*(whole[at : at + 1] for at in range(len(whole)))) == b"abc"
 
 
-def test_a_frame_that_never_ends_is_waited_for_no_longer_than_ready_says() -> None:
-    for pieces in ([], [b"\x00"], [frame(b"ab", 3)]):
-        with pytest.raises(TimeoutError):
-            read(*pieces)
-
-
-@pytest.mark.parametrize("size", [-1, worker.MAX_ANSWER_BYTES + 1, (1 << 31) - 1])
-def test_a_length_that_cannot_be_is_refused_before_it_is_read(size: int) -> None:
-    with pytest.raises(Garbage, match="bytes; at most"):
-        read(frame(b"x", size))
-
-
-def test_what_follows_an_answer_is_no_answer_to_the_next_question() -> None:
-    with pytest.raises(Garbage, match="more than was requested"):
-        read(frame(b"a") + frame(b"b"))
+@pytest.mark.parametrize(
+    ("pieces", "error", "says"),
+    [
+        ([], TimeoutError, None),
+        ([b"\x00"], TimeoutError, None),
+        ([frame(b"ab", 3)], TimeoutError, None),
+        ([frame(b"x", -1)], Garbage, "bytes; at most"),
+        ([frame(b"x", worker.MAX_ANSWER_BYTES + 1)], Garbage, "bytes; at most"),
+        ([frame(b"x", (1 << 31) - 1)], Garbage, "bytes; at most"),
+        ([frame(b"a") + frame(b"b")], Garbage, "more than was requested"),
+    ],
+)
+def test_a_frame_ends_in_time_has_a_length_that_can_be_and_nothing_behind_it(
+    pieces: list[bytes], error: type[Exception], says: str | None
+) -> None:
+    with pytest.raises(error, match=says):
+        read(*pieces)

@@ -6,10 +6,12 @@ import gzip
 import json
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
+from typing import Any
 
 import httpx
 import pytest
@@ -18,14 +20,15 @@ from harness.agreement import Class
 from harness.core.errors import HarnessError
 from harness.core.run import Status
 from harness.shadow import receiver
-from harness.shadow.comparison import Comparison, Counts, ShadowLog
-from harness.shadow.http import SENT_BY_US, check_address, http_candidate, http_searcher
+from harness.shadow.comparison import UNWRITABLE, Comparison, Counts, ShadowLog
+from harness.shadow.http import SENT_BY_US, check_address, http_searcher
 from harness.shadow.receiver import (
     FULL,
     LOOPED,
     NOT_COMPARED,
     NOT_SAMPLED,
     TOO_FAST,
+    Asking,
     Mirrored,
     Pace,
     Receiver,
@@ -33,7 +36,7 @@ from harness.shadow.receiver import (
 )
 from harness.shadow.record import Kind
 from harness.shadow.server import Reading
-from harness.shadow.settings import MILLION, Sampling, read_settings
+from harness.shadow.settings import MILLION, Limits, Sampling, read_settings
 from tests.make.shadow.comparisons import HASTY, LIMITS, changed, comparison
 from tests.make.shadow.servers import (
     ALL,
@@ -79,15 +82,30 @@ def fails(how: str) -> Server:
     return Server(act)
 
 
+@contextmanager
+def both(
+    folder: Path,
+    control: Server,
+    other: Server,
+    *,
+    reading: Reading = READING,
+    asking: Asking = ALL,
+    limits: Limits = LIMITS,
+) -> Iterator[tuple[Comparison, httpx.Client]]:
+    """Run a receiver between two servers; yield the comparison, and a client that mirrors."""
+    with (
+        comparison(folder, candidate(other, reading), limits=limits) as made,
+        mirrored(control, made, reading, asking) as client,
+    ):
+        yield made, client
+
+
 HOWS = ["status", "garbage", "shape", "long", "bomb", "encoded"]
 
 
 def test_a_query_is_asked_of_both_and_kept_with_all_it_takes(tmp_path: Path) -> None:
     control, other = Server(), says(found_of("cheese", 9))
-    with (
-        comparison(tmp_path, candidate(other)) as made,
-        mirrored(control, made) as client,
-    ):
+    with both(tmp_path, control, other) as (made, client):
         got = client.get("/search?q=apple&size=2", headers={"Authorization": "secret"})
         found = settled(made)
     assert (got.status_code, got.content) == (204, b"")
@@ -111,9 +129,9 @@ def test_a_query_is_asked_of_both_and_kept_with_all_it_takes(tmp_path: Path) -> 
 def test_a_header_that_the_file_names_reaches_both_servers_and_no_log(tmp_path: Path) -> None:
     reading = reading_with("request", forwarded=["Authorization"])
     control, other = Server(), says(found_of("cheese", 9))
-    with (
-        comparison(tmp_path, candidate(other, reading)) as made,
-        mirrored(control, made, reading, ALL._replace(repeat=1)) as client,
+    with both(tmp_path, control, other, reading=reading, asking=ALL._replace(repeat=1)) as (
+        made,
+        client,
     ):
         client.get("/search?q=apple", headers={"Authorization": "Bearer of-a-user", "Cookie": "c"})
         (one,) = settled(made).divergences
@@ -125,51 +143,46 @@ def test_a_header_that_the_file_names_reaches_both_servers_and_no_log(tmp_path: 
     assert not any(b"of-a-user" in file.read_bytes() for file in tmp_path.iterdir())
 
 
+POSTED = '{"query": {"words": "über"}, "n": 3}'.encode()
+JSON: dict[str, str] = {"Content-Type": "application/json"}
+FORM = "application/x-www-form-urlencoded"
+
+
 @pytest.mark.parametrize(
-    ("body", "how"),
+    ("text", "k", "sent", "body"),
     [
-        (b'{"query": {"words": "\xc3\xbcber"}, "n": 3}', {"Content-Type": "application/json"}),
-        (
-            gzip.compress(b'{"query": {"words": "\xc3\xbcber"}, "n": 3}', mtime=0),
-            {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+        pytest.param(
+            "/body/query/words", "/body/n", {"content": POSTED, "headers": JSON}, POSTED, id="JSON"
+        ),
+        pytest.param(
+            "/body/query/words", "/body/n",
+            {"content": gzip.compress(POSTED), "headers": JSON | {"Content-Encoding": "gzip"}},
+            POSTED, id="packed",
+        ),
+        pytest.param(
+            "/body/q", "/body/rows", {"data": {"q": "apple pie", "rows": "3"}},
+            b"q=apple+pie&rows=3", id="form",
         ),
     ],
-)
+)  # fmt: skip
 def test_a_query_in_a_body_is_sent_unpacked(
-    tmp_path: Path, body: bytes, how: dict[str, str]
+    tmp_path: Path, text: str, k: str, sent: dict[str, Any], body: bytes
 ) -> None:
-    reading = reading_with(
-        "request", compared=["POST /search"], text="/body/query/words", k="/body/n"
-    )
+    reading = reading_with("request", compared=["POST /search"], text=text, k=k)
     control, other = Server(), Server()
-    with (
-        comparison(tmp_path, candidate(other, reading)) as made,
-        mirrored(control, made, reading) as client,
-    ):
-        client.post("/search", content=body, headers=how)
+    with both(tmp_path, control, other, reading=reading) as (made, client):
+        client.post("/search", **sent)
         found = settled(made)
-    assert found.tally.compared == 1
-    plain = '{"query": {"words": "über"}, "n": 3}'.encode()
-    assert other.asked[0].content == control.asked[0].content == plain
-    assert other.asked[0].headers["content-type"] == "application/json"
-    assert found.observations[0].k == 3
-
-
-def test_a_form_is_read_as_parameters(tmp_path: Path) -> None:
-    reading = reading_with("request", compared=["POST /search"], text="/body/q", k="/body/rows")
-    with (
-        comparison(tmp_path, candidate(Server(), reading)) as made,
-        mirrored(Server(), made, reading) as client,
-    ):
-        client.post("/search", data={"q": "apple pie", "rows": "2"})
-        found = settled(made)
-    assert (found.tally.compared, found.observations[0].k) == (1, 2)
+    assert (found.tally.compared, found.observations[0].k) == (1, 3)
+    for server in (control, other):
+        assert server.asked[0].content == body
+        assert server.asked[0].headers["content-type"] in {JSON["Content-Type"], FORM}
 
 
 @pytest.mark.parametrize("path", ["/search/", "/other?q=apple", "/"])
 def test_a_request_that_is_not_named_is_asked_of_no_one(tmp_path: Path, path: str) -> None:
     control, other = Server(), Server()
-    with comparison(tmp_path, candidate(other)) as made, mirrored(control, made) as client:
+    with both(tmp_path, control, other) as (made, client):
         client.get(path)
         client.delete("/search?q=apple")
         client.post("/_bulk", content=b"{}")
@@ -180,57 +193,57 @@ def test_a_request_that_is_not_named_is_asked_of_no_one(tmp_path: Path, path: st
     assert (found.tally.attempted, made.counts.faults) == (1, 0)
 
 
-def test_packed_answers_are_read(tmp_path: Path) -> None:
-    with (
-        comparison(tmp_path, candidate(Server(packed))) as made,
-        mirrored(Server(packed), made) as client,
-    ):
-        client.get("/search?q=apple")
-        assert settled(made).observations[0].outcome is Class.EXACT
+def by_price(sent: Sent) -> Sent:
+    """Sort, as Elasticsearch does: no hit has a score."""
+    hits = json.loads(sent.body)["hits"]["hits"]
+    rows = [{"_id": one["_id"], "_score": None, "sort": [at]} for at, one in enumerate(hits)]
+    return sent._replace(body=json.dumps({"hits": {"hits": rows}}).encode())
 
 
-def test_null_scores_leave_the_order(tmp_path: Path) -> None:
-    sorted_by_date = says({"hits": {"hits": [{"_id": "b", "_score": None},
-                                             {"_id": "a", "_score": None}]}})  # fmt: skip
-    with (
-        comparison(tmp_path, candidate(sorted_by_date)) as made,
-        mirrored(sorted_by_date, made) as client,
-    ):
+@pytest.mark.parametrize("answers", [packed, by_price])
+def test_packed_answers_are_read_and_null_scores_leave_the_order(
+    tmp_path: Path, answers: Callable[[Sent], Sent]
+) -> None:
+    with both(tmp_path, Server(answers), Server(answers)) as (made, client):
         client.get("/search?q=apple")
-        assert settled(made).observations[0].outcome is Class.EXACT
+        (one,) = settled(made).observations
+    assert (one.outcome, one.control and one.control.hits) == (Class.EXACT, 2)
 
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_server_that_fails_is_a_failure_of_its_side(tmp_path: Path, how: str) -> None:
-    small = reading_with("bounds", answer_bytes=300)
-    with (
-        comparison(tmp_path / "a", candidate(fails(how), small)) as made,
-        mirrored(Server(), made, small) as client,
+    small, good = reading_with("bounds", answer_bytes=300), Server()
+    for side, control, other in (
+        ("candidate", good, fails(how)),
+        ("control", fails(how), good),
     ):
-        client.get("/search?q=apple")
-        (one,) = settled(made).observations
-    assert one.outcome is Class.ERROR
-    assert one.candidate is not None
-    assert one.candidate.status is Status.FAILED
-    with (
-        comparison(tmp_path / "b", candidate(Server(), small)) as made,
-        mirrored(fails(how), made, small) as client,
-    ):
-        client.get("/search?q=apple")
-        (two,) = settled(made).divergences
-    assert (two.outcome, two.control.status) == (Class.ERROR, Status.FAILED)
-    assert two.control.error
-    assert two.candidate.status is Status.ANSWERED
+        with both(tmp_path / side, control, other, reading=small) as (made, client):
+            client.get("/search?q=apple")
+            (one,) = settled(made).divergences
+        sides = {"control": one.control, "candidate": one.candidate}
+        assert one.outcome is Class.ERROR
+        assert (sides[side].status, bool(sides[side].error)) == (Status.FAILED, True)
+        assert sides[{"control": "candidate"}.get(side, "control")].status is Status.ANSWERED
 
 
 @pytest.mark.parametrize("status", [301, 304])
 def test_a_redirect_is_nothing_to_compare(tmp_path: Path, status: int) -> None:
     control = Server(lambda _: Sent(status, [("Location", "/elsewhere")], b""))
-    with comparison(tmp_path, candidate(Server())) as made, mirrored(control, made) as client:
+    with both(tmp_path, control, Server()) as (made, client):
         client.get("/search?q=apple")
         found = settled(made, faults=1)
     assert found.tally.attempted == 0
     assert f"HTTP {status}" in found.degradations[0].cause
+
+
+def test_what_a_client_has_already_is_asked_whole(tmp_path: Path) -> None:
+    """A header that makes a server answer 304 is not sent on."""
+    control, other = Server(), Server()
+    with both(tmp_path, control, other) as (made, client):
+        for headers in ({}, {"If-None-Match": '"a"'}):
+            client.get("/search?q=apple", headers=headers)
+        assert settled(made, attempts=2).tally.compared == 2
+    assert not any("if-none-match" in sent.headers for sent in (*control.asked, *other.asked))
 
 
 def test_a_hanging_candidate_is_a_timeout_and_the_mirror_is_answered(tmp_path: Path) -> None:
@@ -251,7 +264,7 @@ def test_a_slow_control_keeps_no_mirror_waiting(tmp_path: Path) -> None:
         assert go.wait(60)
         return sent
 
-    with comparison(tmp_path, candidate(Server())) as made, mirrored(Server(wait), made) as client:
+    with both(tmp_path, Server(wait), Server()) as (made, client):
         codes = [client.get("/search?q=apple").status_code for _ in range(3)]
         go.set()
         assert settled(made, attempts=3).tally.compared == 3
@@ -260,7 +273,7 @@ def test_a_slow_control_keeps_no_mirror_waiting(tmp_path: Path) -> None:
 
 def test_a_degraded_answer_is_a_fallback(tmp_path: Path) -> None:
     half = says({**found_of("apple", 10), "timed_out": True})
-    with comparison(tmp_path, candidate(half)) as made, mirrored(Server(), made) as client:
+    with both(tmp_path, Server(), half) as (made, client):
         client.get("/search?q=apple")
         (one,) = settled(made).degradations
     assert (one.arm, one.kind) == ("candidate", Kind.FALLBACK)
@@ -270,7 +283,7 @@ def test_requests_that_cannot_be_read_are_counted_with_their_cause(tmp_path: Pat
     reading = reading_with("request", compared=["GET /search", "POST /search"])
     small = reading.model_copy(update={"bounds": reading_with("bounds", request_bytes=10).bounds})
     control = Server()
-    with comparison(tmp_path, candidate(Server())) as made, mirrored(control, made, small) as sent:
+    with both(tmp_path, control, Server(), reading=small) as (made, sent):
         sent.get("/search?size=3")
         sent.get("/search?q=apple&size=0")
         sent.post("/search?q=apple", content=b"x" * 11)
@@ -305,10 +318,7 @@ def test_the_control_asked_twice_shows_its_own_noise(tmp_path: Path) -> None:
 
     twice = ALL._replace(repeat=1)
     other = says(found_of("cheese", 9))
-    with (
-        comparison(tmp_path, candidate(other)) as made,
-        mirrored(Server(flips), made, asking=twice) as client,
-    ):
+    with both(tmp_path, Server(flips), other, asking=twice) as (made, client):
         client.get("/search?q=apple")
         client.get("/search?q=cheese")
         found = settled(made, attempts=2)
@@ -317,7 +327,7 @@ def test_the_control_asked_twice_shows_its_own_noise(tmp_path: Path) -> None:
 
 
 def test_clients_are_logged_as_a_digest_alone(tmp_path: Path) -> None:
-    with comparison(tmp_path, candidate(Server())) as made, mirrored(Server(), made) as client:
+    with both(tmp_path, Server(), Server()) as (made, client):
         client.get("/search?q=apple", headers={"X-Real-IP": "192.0.2.7"})
         client.get("/search?q=bread", headers={"X-Real-IP": "192.0.2.7, 10.0.0.1"})
         found = settled(made, attempts=2)
@@ -377,6 +387,19 @@ def test_more_than_may_wait_is_dropped_and_what_waits_is_asked(
     assert receives.dropped == {FULL: 2}
 
 
+def test_while_the_log_cannot_be_written_no_server_is_asked(
+    made: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = Server()
+    with listening(control) as url, http_searcher(url, READING, {}) as searcher:
+        receives = Receiver(READING, searcher, made, ALL)
+        monkeypatch.setattr(Comparison, "stuck", "the disk is full")
+        for _ in range(3):
+            receives.take(SEARCH)
+        receives.close()
+    assert (receives.dropped, control.asked) == ({UNWRITABLE: 3}, [])
+
+
 def test_a_pace_keeps_its_rate() -> None:
     pace = Pace(20)
     start, taken = monotonic(), 0
@@ -410,7 +433,7 @@ def test_what_is_not_a_server_is_refused(server: str) -> None:
 
 
 def test_a_candidate_that_is_absent_opens_all_the_same() -> None:
-    with http_candidate("http://127.0.0.1:1", READING) as searcher:
+    with http_searcher("http://127.0.0.1:1", READING, {}) as searcher:
         assert searcher.manifest == READING.manifest("http", "http://127.0.0.1:1")
 
 
@@ -458,5 +481,7 @@ def test_what_was_compared_and_dropped_is_returned(
 
 
 def test_a_log_that_vanishes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HarnessError, match="1 observation lost"):
+    with pytest.raises(
+        HarnessError, match=r"1 attempt lost \(FileNotFoundError.*the log was deleted"
+    ):
         received(tmp_path / "log", monkeypatch, loses=True)

@@ -22,8 +22,6 @@ from tests.make.shadow.comparisons import HASTY, LIMITS, comparison, drained, he
 from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
 
 pytestmark = pytest.mark.slow
-
-
 TEXTS = ["ab", "abc", "", "cde", "zzz", "ae"]
 
 
@@ -89,23 +87,20 @@ def test_a_candidate_that_misbehaves_changes_no_answer(
 
 
 @pytest.mark.parametrize("garbage", [None, 7, "hits", Answer(None, "x")])  # type: ignore[arg-type]
-def test_garbage_of_a_candidate_changes_no_answer(tmp_path: Path, garbage: Answer) -> None:
-    with comparison(tmp_path, here(given(Arm(act=lambda *_: garbage)))) as made:
-        assert Shadowed(Arm(), made).search("ab", 10) == Arm().search("ab", 10)
-        found = drained(made)
-    assert found.tally.errored == 1
-
-
-@pytest.mark.parametrize("garbage", [None, 7, Answer(None, "x")])  # type: ignore[arg-type]
-def test_garbage_of_the_control_is_served_as_it_is_and_written_as_a_failure(
+def test_garbage_is_served_as_it_is_and_written_as_a_failure(
     tmp_path: Path, garbage: Answer
 ) -> None:
-    with comparison(tmp_path, here(arm())) as made:
-        assert Shadowed(Arm(act=lambda *_: garbage), made).search("ab", 10) is garbage
-        (one,) = drained(made).observations
-    assert one.outcome is Class.ERROR
-    assert one.control is not None
-    assert one.control.status is Status.FAILED
+    bad, good = Arm(act=lambda *_: garbage), Arm()
+    for name, control, other, shown in (
+        ("candidate", good, given(bad), good.search("ab", 10)),
+        ("control", bad, arm(), garbage),
+    ):
+        with comparison(tmp_path / name, here(other)) as made:
+            served = Shadowed(control, made).search("ab", 10)
+            (one,) = drained(made).observations
+        assert served == shown
+        assert one.outcome is Class.ERROR
+        assert getattr(one, name).status is Status.FAILED
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), RuntimeError("\ud800"), KeyboardInterrupt()])

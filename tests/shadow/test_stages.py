@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.make.shadow.attempts import WATCH, attempt, divergence, seen
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 TODAY = date(2026, 11, 22)
+NONE = Suppressions()
 
 
 def open_log(folder: Path) -> Log:
@@ -56,31 +58,31 @@ def test_a_register_that_breaks_meanwhile_is_said(tmp_path: Path, suppressions: 
         look.now(TODAY)
 
 
+def reported(tmp_path: Path, suppressions: Path) -> tuple[str, dict[str, Any]]:
+    """Write the report of the log; return its page and its JSON."""
+    written = shadow_report(
+        [tmp_path / "log"], tmp_path / "out", bounds=WATCH, suppressions=suppressions, today=TODAY,
+        top=1, commands=("typed",),
+    )  # fmt: skip
+    return written.page.read_text("utf-8"), json.loads(written.json.read_text("utf-8"))
+
+
 def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
     tmp_path: Path, suppressions: Path
 ) -> None:
     slow = seen(elapsed_ns=3_000_000)
     with open_log(tmp_path / "log") as log:
-        log.append([attempt(n, candidate=slow) for n in range(1, 300)], [], [])
-        wrong = divergence(300, Class.DISJOINT, ["lost-one"], ["found-one"], text="worst")
-        log.append([attempt(300, text="worst", outcome=Class.DISJOINT, jaccard=0.0)], [wrong], [])
-    folders = [tmp_path / "log"]
-    out = tmp_path / "out"
-    written = shadow_report(
-        folders,
-        out,
-        bounds=WATCH,
-        suppressions=suppressions,
-        today=TODAY,
-        top=1,
-        commands=("typed",),
-    )
-    page = written.page.read_text(encoding="utf-8")
+        log.append([attempt(1)], [], [])
+        _, said = reported(tmp_path, suppressions)
+        assert set(said["latency_ns"]["control"].values()) == {None}, "too few for a percentile"
+        log.append([attempt(n, candidate=slow) for n in range(2, 301)], [], [])
+        wrong = divergence(301, Class.DISJOINT, ["lost-one"], ["found-one"], text="worst")
+        log.append([attempt(301, text="worst", outcome=Class.DISJOINT, jaccard=0.0)], [wrong], [])
+    page, said = reported(tmp_path, suppressions)
     assert page.count("lost-one") == page.count("found-one") == 1
     assert "typed" in page
-    said = json.loads(written.json.read_text(encoding="utf-8"))
     assert said["latency_ns"]["candidate"]["p50"] == {
-        "value": 3e6, "low": 3e6, "high": 3e6, "n": 300,
+        "value": 3e6, "low": 3e6, "high": 3e6, "n": 301,
     }  # fmt: skip
     assert said["latency_ns"]["control"]["p95"]["value"] == 1e6
     assert said["headline"] == (
@@ -89,55 +91,32 @@ def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
     )
 
 
-def test_the_report_of_a_short_log_has_no_percentile(tmp_path: Path, suppressions: Path) -> None:
-    with open_log(tmp_path / "log") as log:
-        log.append([attempt(1)], [], [])
-    written = shadow_report(
-        [tmp_path / "log"], tmp_path, bounds=WATCH, suppressions=suppressions, today=TODAY, top=1,
-        commands=(),
+def replayed(
+    project: Toy,
+    log: Path,
+    known: Suppressions = NONE,
+    limit: int | None = None,
+    control: str = CONTROL,
+) -> list[tuple[Class, Now, Standing | None]]:
+    found = shadow_replay(
+        [log], project.layout, control, CANDIDATE, project.cache, suppressions=known, today=TODAY,
+        time_limit_s=10, limit=limit,
     )  # fmt: skip
-    said = json.loads(written.json.read_text(encoding="utf-8"))
-    assert set(said["latency_ns"]["control"].values()) == {None}
+    return [(one.outcome, one.now, standing) for one, standing in found]
 
 
 def test_a_replay_asks_the_most_frequent_first_and_says_what_the_register_says(
     project: Toy, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "log"
-    live_log.write(project, folder)
-
-    def replay(known: Suppressions, limit: int | None) -> list[tuple[Class, Now, Standing | None]]:
-        replayed = shadow_replay(
-            [folder],
-            project.layout,
-            CONTROL,
-            CANDIDATE,
-            project.cache,
-            suppressions=known,
-            today=TODAY,
-            time_limit_s=10,
-            limit=limit,
-        )
-        return [(one.outcome, one.now, standing) for one, standing in replayed]
-
-    every = replay(Suppressions(), None)
+    log = tmp_path / "log"
+    live_log.write(project, log)
+    every = replayed(project, log)
     assert every[-1][1:] == (Now.FIXED, None)
     assert {standing for _, now, standing in every if now is Now.STILL} == {Standing.OPEN}
     some = Class(every[0][0])
     known = Suppressions(accepted=(Accepted.of("r", "b", TODAY, kind=some),))
-    assert replay(known, 1) == [(some, Now.STILL, Standing.ACCEPTED)]
-
-
-def test_an_arm_with_itself_and_a_folder_without_a_log_are_refused(
-    project: Toy, tmp_path: Path
-) -> None:
-    def replay(control: str) -> object:
-        return shadow_replay(
-            [tmp_path / "none"], project.layout, control, CANDIDATE, project.cache,
-            suppressions=Suppressions(), today=TODAY, time_limit_s=10,
-        )  # fmt: skip
-
+    assert replayed(project, log, known, 1) == [(some, Now.STILL, Standing.ACCEPTED)]
     with pytest.raises(EvidenceError, match="compared with itself"):
-        replay(CANDIDATE)
+        replayed(project, log, control=CANDIDATE)
     with pytest.raises(BadFile, match="its log is missing"):
-        replay(CONTROL)
+        replayed(project, tmp_path / "none")

@@ -17,8 +17,6 @@ from tests.make.shadow.comparisons import LIMITS, MS, SECOND, Here, changed
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("anew")]
-
-
 PATIENT = {"late_ns": 20 * SECOND, "hang_ns": 20 * SECOND}
 
 
@@ -89,21 +87,19 @@ def test_a_process_that_is_killed_is_lost_and_too_long_a_question_not_asked() ->
     worker.close()
 
 
-def test_a_candidate_that_does_not_open_is_lost() -> None:
-    with pytest.raises(Lost, match="did not open: RuntimeError: there is no index") as lost:
-        process(broken)
-    assert lost.value.side is None
-
-
-def test_a_candidate_that_opens_too_slowly_is_ended() -> None:
-    with pytest.raises(Lost, match="did not open: no answer after"):
-        process(slow_to_open, start_s=0.3)
+@pytest.mark.parametrize(
+    ("opens", "says"),
+    [
+        (broken, "did not open: RuntimeError: there is no index"),
+        (slow_to_open, "did not open: no answer after"),
+        (given(Arm()), "did not start"),
+    ],
+)
+def test_a_candidate_that_does_not_open_soon_is_lost(opens: Open, says: str) -> None:
+    with pytest.raises(Lost, match=says) as lost:
+        process(opens, start_s=0.3 if opens is slow_to_open else 30)
+    assert lost.value.side is None or opens is slow_to_open
     assert not children()
-
-
-def test_an_opener_that_no_process_can_be_given_is_refused() -> None:
-    with pytest.raises(Lost, match="did not start"):
-        process(given(Arm()))
 
 
 @pytest.mark.parametrize(

@@ -114,19 +114,25 @@ def arm(folder: Path, name: str, **settings: object) -> str:
 
 
 @contextmanager
-def listening(words: Sequence[str], cwd: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Start a server on a free port of loopback, give its URL, and stop it whatever happens."""
+def listening(
+    words: Sequence[str], cwd: Path, said: list[str] | None = None
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start a server on a free port of loopback, give its URL, and stop it whatever happens.
+
+    ``said`` gets what it says on its error stream.
+    """
     process = Program(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     lines: queue.Queue[str] = queue.Queue()
     assert process.stderr is not None
-    reader = Thread(target=_read, args=(process.stderr, lines), daemon=True)
+    told = [] if said is None else said
+    reader = Thread(target=_read, args=(process.stderr, lines, told), daemon=True)
     reader.start()
-    said: list[str] = []
+    line = ""
     try:
-        while not (said and "http://" in said[-1]):
-            said.append(lines.get(timeout=BOUNDED_S))
-            assert said[-1], f"the server ended: {said}"
-        yield said[-1].split()[-1], process
+        while "http://" not in line:
+            line = lines.get(timeout=BOUNDED_S)
+            assert line, f"the server ended: {told}"
+        yield line.split()[-1], process
     finally:
         process.kill()
         process.wait(timeout=BOUNDED_S)
@@ -136,7 +142,8 @@ def listening(words: Sequence[str], cwd: Path) -> Iterator[tuple[str, subprocess
             stream.close()
 
 
-def _read(stream: Iterator[str], lines: queue.Queue[str]) -> None:
+def _read(stream: Iterator[str], lines: queue.Queue[str], said: list[str]) -> None:
     for line in stream:
+        said.append(line)
         lines.put(line)
     lines.put("")
