@@ -9,9 +9,10 @@ import json
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol
 
 from harness_engines.lexical.terms import folded, identifiers, sign_names
 
@@ -238,6 +239,11 @@ class Filters:
     time_range: TimeRange = field(default_factory=TimeRange)
     sender_name: str | None = None
     recipient_name: str | None = None
+
+
+FILTERS = tuple(one.name for one in fields(Filters))
+values_of: Callable[[Filters], tuple[Any, ...]] = attrgetter(*FILTERS)
+"""Reads all filters, by the names of ``FILTERS``."""
 
 
 @dataclass(frozen=True, slots=True)

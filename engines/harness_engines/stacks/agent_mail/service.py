@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from time import perf_counter_ns
 from typing import Protocol, runtime_checkable
 
@@ -185,6 +186,7 @@ class MailSearch:
             self._tell(Event.ENGINE_FALLBACK, told)
         elif stale:
             self._tell(Event.INDEX_STALE, {"engine": tier, "reason": reason})
+        shown = page.messages
         ranked, by_like = page.ranked, page.ranked.found.used_like_fallback
         total_us = (perf_counter_ns() - start) // 1_000
         explain = QueryExplain(
@@ -196,7 +198,7 @@ class MailSearch:
             sql=ranked.found.sql,
             scope_policy=seen_as.policy,
             denied_count=page.denied if seen_as.audited else 0,
-            redacted_count=sum(hit.redacted for hit in page.messages),
+            redacted_count=sum(map(attrgetter("redacted"), shown)),
             requested_mode=query.mode,
             actual_mode=actual,
             engine=tier.value,
@@ -208,7 +210,7 @@ class MailSearch:
             note="; ".join(filter(None, (reason, ranked.found.note))),
         )
         search_response = SearchResponse(
-            page.messages,
+            shown,
             page.next_cursor,
             explain,
             served_by=tier.value,
@@ -261,9 +263,10 @@ class MailSearch:
         allowed = Deadline.of(self.budget_ms)
         for tier in tiers[:-1]:
             until = allowed.share(last=tier is tiers[-2]) if allowed else None
+            within = replace(asked, until=until) if until else asked
             try:
                 stale = self._stale(tier, query, until)
-                return tier, self._page(tier, query, replace(asked, until=until), scope), stale
+                return tier, self._page(tier, query, within, scope), stale
             except InvalidQuery:
                 raise
             except SearchError as exc:
@@ -283,7 +286,8 @@ class MailSearch:
         cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
         with faults.known():
             if query.doc_kind is DocKind.MESSAGE:
-                source = Source(self.tiers, self.hydrate, partial(messages, scope))
+                show = partial(messages, scope)
+                source = Source(self.tiers, self.hydrate, show, hides=not scope.whole)
                 page = fill(source, tier, query, asked, cursor)
             elif query.doc_kind in self.entities:
                 page = fill(self.entities[query.doc_kind], tier, query, asked, cursor)

@@ -53,6 +53,8 @@ class Source(Generic[Doc]):
     """Documents by id; deleted ones are absent."""
     show: Callable[[Sequence[Scored], Mapping[int, Doc]], Sequence[AnyHit]]
     """Make hits of the documents that are there and are for this viewer."""
+    hides: bool = True
+    """Whether some of those that are found may not be for this viewer."""
 
 
 def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, Source[Entity]]:
@@ -147,7 +149,8 @@ def fill(
     lost: dict[int, str] = {}
     hydrate = faults.salvaged(source.hydrate, lost)
     limit, least = query.effective_limit, query.effective_min_score
-    depth = limit + min(limit, SPARE) + (len(cursor.seen) if cursor else 0)
+    spare = min(limit, SPARE) if source.hides else 0
+    depth = limit + spare + (len(cursor.seen) if cursor else 0)
     while True:
         ranked = source.tiers.rank(tier, asked, depth)
         at = _place(ranked, cursor, hydrate)

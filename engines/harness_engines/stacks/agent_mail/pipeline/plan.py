@@ -7,7 +7,7 @@ import re
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
@@ -17,12 +17,14 @@ from typing import NamedTuple
 from harness.core.errors import UnknownName
 from harness_engines.lexical.terms import words_in
 from harness_engines.stacks.agent_mail.contract import (
+    FILTERS,
     DocKind,
     Filters,
     RankingMode,
     SearchMode,
     SearchQuery,
     TimeRange,
+    values_of,
 )
 
 MAX_WORDS = 200
@@ -298,7 +300,7 @@ def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Pl
             sender_name=query.sender_name,
             recipient_name=query.recipient_name,
         )
-    asked = {one.name: getattr(filters, one.name) for one in fields(filters)}
+    asked = dict(zip(FILTERS, values_of(filters), strict=True))
     asked |= {"product_id": asked.pop("product_projects"), "min_score": query.effective_min_score}
     off = ({"importance": frozenset(), "time_range": TimeRange()}).items()
     on = [name for name, said in asked.items() if said is not None and (name, said) not in off]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -38,6 +38,7 @@ from harness_engines.stacks.agent_mail.contract import (
     Message,
     RankingMode,
     SearchQuery,
+    values_of,
 )
 from harness_engines.stacks.agent_mail.pipeline import faults
 from harness_engines.stacks.agent_mail.pipeline.plan import QUERY_DIGITS, FallbackTier
@@ -265,8 +266,9 @@ class TierQuery:
 
 def digits_of(query: SearchQuery, asked: TierQuery) -> str:
     """Return a digest of what decides which hits a query has, and in which order."""
-    given = (getattr(asked.filters, one.name) for one in fields(Filters))
-    filters = [sorted(one) if isinstance(one, frozenset) else one for one in given]
+    filters = [
+        sorted(one) if isinstance(one, frozenset) else one for one in values_of(asked.filters)
+    ]
     constants = asked.ranking, asked.rrf_k, asked.rerank_top_k, query.effective_min_score
     said = repr((query.doc_kind, asked.text, filters, constants))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:QUERY_DIGITS]

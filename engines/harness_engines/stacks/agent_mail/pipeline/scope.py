@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from harness_engines.stacks.agent_mail.contract import Agent, Entity, Message
 
@@ -103,6 +103,7 @@ class _Known:
         return self.rules.entity(entity)
 
 
+@cache
 def unrestricted() -> Scope:
     """Show everything: an operator's view."""
     return Scope("unrestricted", lambda _: Visibility.ALLOW, audited=True, whole=True)
