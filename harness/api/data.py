@@ -316,7 +316,7 @@ def save_collection(
     """
     folder = Path(path)
     if folder.exists():
-        raise DatasetError(f"{folder}: is there already; name a new folder")
+        raise DatasetError(f"{folder}: already exists; name a new folder")
     judged: Qrels = load_qrels(qrels)
     read = _rows("documents", documents, ("doc_id", "title", "text"))
     rows = [Document(doc_id, title, text) for doc_id, title, text in read]

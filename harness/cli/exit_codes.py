@@ -111,7 +111,7 @@ def deafen() -> None:
 def terminable() -> Iterator[None]:
     """Make SIGTERM and SIGHUP end a command as Ctrl-C does: half-written files are removed.
 
-    What ``nohup`` has made deaf stays so, and what was told to end is deaf from then on.
+    Signals ignored at the start (``nohup``) stay ignored; during shutdown all are ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -145,7 +145,7 @@ DONE, FAILED, INTERRUPTED, PIPED = 0, 2, 130, 141
 DEBUG, JSON = "--debug", "--json"
 WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """Where the name of an exception becomes a code: BadFile is bad_file."""
-AGAIN = "interrupted; run the same command again to go on"
+AGAIN = "interrupted; rerun to resume"
 REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
 ESCAPED = "harness.escaped"
 """How a character is written that the encoding of the output lacks."""

@@ -198,7 +198,7 @@ def _decomposed(found: Decomposed, top: int) -> Iterator[Block]:
         f"{found.dataset}: {found.measure}, {candidate} - {control}, mean of {count} queries",
         "headline",
     )
-    head = ("to the stage", "by what is shown", "by its order", "both")
+    head = ("to the stage", "documents", "order", "both")
     yield table(
         "",
         head,

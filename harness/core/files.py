@@ -150,7 +150,7 @@ def check_leads(path: Path) -> None:
     for number, step in enumerate(path.parts):
         below = Path(*path.parts[:number])
         if step == ".." and not below.is_dir():
-            problem = f"leads nowhere: {below} is not a folder, so '..' has no meaning"
+            problem = f"cannot resolve '..': {below} is not a directory"
             raise BadFile(path, problem, "Name the place without '..'")
     if not path.is_symlink():
         return

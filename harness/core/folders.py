@@ -122,14 +122,14 @@ def check_new(
     if file.is_dir():
         raise NotOurs(f"{file}: is a folder. Name a file in it")
     if (file.exists() or file.is_symlink()) and not (ours and ours(file)):
-        raise NotOurs(f"{file}: is there already. Name another file, or move this one away")
+        raise NotOurs(f"{file}: already exists. Choose another file, or delete it")
 
 
 def check_apart(to: Path, reads: Iterable[Path]) -> None:
     """Check that a place is not, is not in and does not contain anything that is read.
 
-    Links are followed, and a folder that is mounted twice is one. Up from a folder that is not
-    there leads nowhere: once it is made, the same path is another place.
+    Links are followed, and a folder that is mounted twice is one. A '..' below a missing folder
+    is refused: once the folder is made, the same path is another place.
     """
     try:
         check_leads(to)
@@ -140,7 +140,7 @@ def check_apart(to: Path, reads: Iterable[Path]) -> None:
             if within or _inside(source, place):
                 raise NotOurs(f"{to}: would change {path}, which is read. {REMEDY}")
     except (OSError, RuntimeError) as exc:
-        raise NotOurs(f"{to}: leads nowhere ({exc}). {REMEDY}") from exc
+        raise NotOurs(f"{to}: cannot be resolved ({exc}). {REMEDY}") from exc
 
 
 def _inside(inner: Path, outer: Path) -> bool:

@@ -123,7 +123,7 @@ class Streams:
             return os.write(self._writes, part)
         except OSError as exc:
             if _is_gone(exc, self._writes):
-                raise HarnessError("the reader of the output is gone") from exc
+                raise HarnessError("output pipe closed") from exc
             raise
 
     def _read(self) -> bytes:

@@ -89,7 +89,7 @@ def whole_below(folder: Path, path: PurePath, *, most: int = MAX_FILE_BYTES) -> 
     """Read a file that a listing of ``folder`` named, of at most ``most`` bytes.
 
     No link below the folder is followed: what took the place of a file or a folder since they were
-    listed leads nowhere else.
+    listed is not followed.
     """
     above = os.open(folder, READ | os.O_DIRECTORY)
     try:

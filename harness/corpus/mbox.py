@@ -21,7 +21,7 @@ ENDLESS_BYTES = 1 << 30
 
 
 class Note(NamedTuple):
-    """What is odd about a mail; it was taken over all the same."""
+    """Warning about a malformed mail, which is imported."""
 
     number: int
     """Of the mail in the file, from 1."""

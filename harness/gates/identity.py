@@ -60,7 +60,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
             "replay an arm that answers",
         )
     if unprobed := [side.arm for side in sides if side.index_sha256 is None]:
-        said = f"no index of {', '.join(unprobed)} was counted, so who answered is its own word"
+        said = f"the index of {', '.join(unprobed)} was not verified; its identity is self-reported"
         return settings.undecided(name, Cause.IDENTITY, said, COUNTED)
     said = ", ".join(f"{side.arm} {side.manifest.fingerprint[:PREFIX]}" for side in sides)
     reason = f"every answer names its own arm's fingerprint: {said}; the files of every index were"

@@ -39,8 +39,9 @@ class Settings(BudgetSettings, TimedSettings):
         scale = self.scale(race.reference_ns)
         return (
             f"{self.percent} of {evidence.candidate.arm} {plain(found)} ms over"
-            f" {counted(evidence.candidate.manifest.documents, 'document')}; the budget there is"
-            f" {self.max_ms * scale:.3g} ms, for the reference work took {scale:.3g} times as long"
+            f" {counted(evidence.candidate.manifest.documents, 'document')}; budget scaled to"
+            f" {self.max_ms * scale:.3g} ms: this CPU runs the reference {1 / scale:.3g} times"
+            " as fast"
         )
 
 

@@ -58,7 +58,7 @@ class Decided(_Kept):
     steps: tuple[Said, ...]
 
     def of(self, step: str) -> Said | None:
-        """Return what it says of ``step``; None where it does not speak of it."""
+        """Return its decision of ``step``; None where it has none."""
         return next((said for said in self.steps if said.step == step), None)
 
     @property
@@ -452,7 +452,7 @@ def _of_decision(
         yield f"it was decided before {step.name} was taken back; measure what was fixed"
     said = decision.of(step.name)
     if said is None:
-        yield f"the decision does not speak of {step.name}"
+        yield f"no decision for step {step.name}"
         return
     yield from _of_step(state, decision, step, said)
 

@@ -161,7 +161,7 @@ def few(ids: tuple[str, ...]) -> str:
 def check_free(folder: Path, judged: Path, *, force: bool) -> None:
     """Check that an import may write ``folder`` and ``judged``, its file of judgements.
 
-    What is there already is replaced with ``force`` alone, and only where it bears a card of the
+    What already exists is replaced with ``force`` alone, and only where it bears a card of the
     name of the folder and holds nothing else than an import writes.
     """
     if not (folder.exists() or folder.is_symlink()):

@@ -174,9 +174,9 @@ def _root(folder: Path) -> Path | None:
 
 def _may_hold_a_project(folder: Path, *, in_repository: bool) -> None:
     if folder.exists() and not folder.is_dir():
-        raise HarnessError(f"{folder}: is there already. Name a new or empty folder")
+        raise HarnessError(f"{folder}: already exists. Name a new or empty folder")
     if folder.exists() and any(folder.iterdir()) and not in_repository:
-        problem = f"{folder}: is there already and is in no git repository"
+        problem = f"{folder}: already exists and is in no git repository"
         raise HarnessError(f"{problem}. Name a new or empty folder, or run: git init")
 
 
@@ -336,7 +336,7 @@ def _none_exists(files: Iterable[Path]) -> None:
     present = [str(path) for path in files if path.exists() or path.is_symlink()]
     if present:
         named = ", ".join(present[:MAX_NAMED]) + (", ..." if len(present) > MAX_NAMED else "")
-        raise HarnessError(f"{named}: is there already. Move it, or name a new folder")
+        raise HarnessError(f"{named}: already exists. Move it, or name a new folder")
 
 
 class Sample(NamedTuple):

@@ -84,7 +84,7 @@ Plain, PlainOfArm = File[Any], OfArm[Any]
 
 @dataclass(frozen=True, slots=True)
 class ReplayDate:
-    """When a run was made: what the run itself, equal from day to day, cannot say."""
+    """Timestamp of a run, kept outside the run file so that runs are reproducible."""
 
     at: str
     run: str

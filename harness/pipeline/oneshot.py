@@ -110,7 +110,7 @@ RESULTS = (
     TIES,
     QUERIES,
 )
-"""Gone from the moment a new run starts: an old decision never stands for a new failure."""
+"""Deleted when a run starts, so that a failed run leaves no stale decision."""
 
 
 @dataclass(frozen=True, slots=True)

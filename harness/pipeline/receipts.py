@@ -34,7 +34,7 @@ def check(receipt: Path, files: Iterable[Path], hint: str) -> None:
     for path in files:
         name = _name(receipt, path)
         if name not in noted:
-            raise EvidenceError(f"{receipt}: does not speak of {path}. {hint}")
+            raise EvidenceError(f"{receipt}: does not list {path}. {hint}")
         if not path.is_file():
             raise EvidenceError(f"{path}: is gone since {receipt} was written. {hint}")
         if digest.of_file(path) != noted[name]:

@@ -135,7 +135,7 @@ def check_apart(searchers: Mapping[str, Searcher]) -> None:
 _kept = local()
 """Of each thread: which index it has open, what closes it, and its searcher."""
 PREFIX = 12
-OF_ITSELF = "queried once more it gives no reason; on a busy machine a time limit may have passed"
+OF_ITSELF = "not reproduced on retry; possibly a timeout under load"
 WORTH: Final = PART
 """Queries from which on a process pays for its start."""
 AGAIN_SEED_STEP = 1

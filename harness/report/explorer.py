@@ -155,7 +155,7 @@ def _compared(
         classes=once.classified(found.agreement),
         noise=once.classified(found.noise),
         alike=once.column(found.agreement.scores.get(ALIKE)),
-        shown=shown,  # what moved a query: by what is shown, and by its order
+        shown=shown,  # what moved a query: documents, and order
         order=order,
         # by measure; of the first measure by slice
         differences=[ends(report.differences.get(name, {}).get(m)) for m in measures],

@@ -152,7 +152,7 @@ def read(path: Path) -> tuple[Entry, ...]:
         except EvidenceError as exc:
             raise BadFile(path, str(exc), HINT, number) from exc
         if entry.decision_sha256 in found:
-            raise BadFile(path, "this decision is there already", HINT, number)
+            raise BadFile(path, "this decision already exists", HINT, number)
         found[entry.decision_sha256] = entry
     return tuple(sorted(found.values(), key=lambda entry: entry.decided_at))
 

@@ -157,7 +157,7 @@ def compare(
 
 
 def _named(address: str, arm: str, control: str, out: Path, cache: Path) -> NamedService:
-    """Read an address, or an arm's file that is there already."""
+    """Read an address, or an arm's file that already exists."""
     if address.endswith(".toml"):
         return NamedService(Path(address), read_settings(Path(address), cache), there=True)
     return NamedService(out / f"{arm}.toml", settings_of(address, control), there=False)

@@ -504,7 +504,7 @@ def traffic(
     control: Control,
     candidate: Candidate,
 ) -> Result:
-    """Take what live traffic said of two arms in, for the gates of the policy that ask for it.
+    """Add live-traffic results of two arms as evidence, for the gates of the policy that need it.
 
     Logs of several processes are put together. An attempt counts where the control answered by the
     index that lies here; gates named anytime_... judge what was counted, and may do so again

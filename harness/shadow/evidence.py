@@ -47,7 +47,7 @@ def taken_in(layout: Layout) -> tuple[Path, ...]:
 
 
 def read_traffic(layout: Layout, control: ArmResult, candidate: ArmResult) -> Traffic | None:
-    """Read what live traffic said of two arms; None where none of these indexes was taken in."""
+    """Read the live-traffic results of two arms; None where none are of these indexes."""
     path = path_of(layout, control.arm, candidate.arm)
     if not path.is_file():
         return None

@@ -137,7 +137,7 @@ def _latest(
         return None
     return Doubt(
         f"but over the latest {settings.period} the mean is {mean:.4f}, beyond the bound",
-        f"a log that begins after what changed, or more {settings.period}s",
+        f"a new log that starts after the change, or more {settings.period}s",
     )
 
 

@@ -365,7 +365,7 @@ def test_a_frame_that_is_wrong_names_its_row(
 
 
 def test_a_folder_that_is_there_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="is there already; name a new folder"):
+    with pytest.raises(DatasetError, match="already exists; name a new folder"):
         save_collection(tmp_path, DOCUMENTS, QUERIES, QRELS_FRAMES)
 
 

@@ -129,7 +129,7 @@ def report(dataset: str = "small") -> ReportInput:
 
 
 def apart() -> Apart:
-    """Take the loss apart: words lose 0.3 by order, vectors 0.5 by what is shown."""
+    """Take the loss apart: words lose 0.3 by order, vectors 0.5 by documents."""
     lost = f"q{LOST:03d}"
     steps = Step(0.0, -0.3), Step(-0.5, 0.0)
     stages = ("words", "vectors")

@@ -295,7 +295,7 @@ def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.Mo
     monkeypatch.setattr("harness.pipeline.score.score", interrupted)
     said = harness("stage", "score", "--dataset", "toy")
     assert said.code == 130
-    assert "run the same command again to go on" in said.err
+    assert "rerun to resume" in said.err
 
 
 @pytest.mark.slow
@@ -397,7 +397,7 @@ def test_what_ends_a_program_ends_as_a_ctrl_c_does(project: Toy, number: signal.
         assert running.stderr is not None
         assert running.stderr.readline() == "ready\n"
         running.send_signal(number)
-        assert running.stderr.read() == "interrupted; run the same command again to go on\n"
+        assert running.stderr.read() == "interrupted; rerun to resume\n"
     assert running.returncode == 130
     assert not list(project.root.rglob(".*.partial"))
 
@@ -412,7 +412,7 @@ def test_signals_at_once_are_one(project: Toy, second: signal.Signals) -> None:
         assert running.stderr.readline() == "ready\n"
         running.send_signal(signal.SIGTERM)
         running.send_signal(second)
-        assert running.stderr.read() == "interrupted; run the same command again to go on\n"
+        assert running.stderr.read() == "interrupted; rerun to resume\n"
     assert running.returncode == 130
 
 
@@ -423,7 +423,7 @@ def test_a_second_signal_changes_nothing(project: Toy) -> None:
         assert running.stderr is not None
         assert running.stderr.readline() == "ready\n"
         running.send_signal(signal.SIGTERM)
-        assert running.stderr.readline() == "interrupted; run the same command again to go on\n"
+        assert running.stderr.readline() == "interrupted; rerun to resume\n"
         running.send_signal(signal.SIGTERM)
         assert running.stderr.read() == ""
     assert running.returncode == 130

@@ -187,7 +187,7 @@ def test_a_sample_is_written_with_what_was_left_out(project: Toy, harness: Harne
     assert "limit of masking: names of people" in said.out
     assert "wrote 60 queries to q.jsonl" in said.out
     assert all(query.drawn for query in beir.queries(project.root / "q.jsonl"))
-    assert "is there already" in harness(*words, "q.jsonl").error
+    assert "already exists" in harness(*words, "q.jsonl").error
     assert "which is read" in harness(*words, "datasets/toy/q.jsonl").error
     found = harness("queries", "drift", "q.jsonl", a_log(project.root, "later.jsonl"))
     assert "0.0% of 400 requests are of another kind than then" in found.out
@@ -233,7 +233,7 @@ def test_a_log_without_judgements_is_taken_to_a_verdict(project: Toy, harness: H
     said = harness(*words, "--depth", "3", "--out", "first.qrels")
     assert said.code == 0, said
     assert "judge them: harness judge first.qrels" in said.out
-    assert "is there already" in harness(*words, "--depth", "3", "--out", "first.qrels").error
+    assert "already exists" in harness(*words, "--depth", "3", "--out", "first.qrels").error
     assert "no arm named 'x'" in harness(
         "queries", "pool", "q.jsonl", "beir/corpus.jsonl", "--arms", "x", "--depth", "3",
         "--out", "other",

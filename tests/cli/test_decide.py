@@ -506,7 +506,7 @@ def test_it_says_what_score_says(project: Toy, harness: Harness) -> None:
     wanted = read_scores(layout.per_query, ["arm"])["fts5",]
     assert found["RR@10"].by_query == wanted["RR@10"].by_query
     again = harness(*words, "--out", "values.parquet")
-    assert (again.code, "is there already" in again.error) == (2, True)
+    assert (again.code, "already exists" in again.error) == (2, True)
     unknown = harness(*words, "--measures", "nDCG@ten")
     assert unknown.code == 2
     absent = harness("measure", "absent.parquet", *words[2:])

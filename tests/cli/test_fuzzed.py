@@ -463,11 +463,11 @@ def test_a_file_of_somebodys_own_is_never_replaced(
     (ready.root / "judge.toml").write_text(OVERLAP)
     words = (*name.split(), *NEW_OWNED[name], FILE_OPTION[name])
     before = seen(ready.root)
-    assert "is there already" in harness(*words, "site/index.html").error
+    assert "already exists" in harness(*words, "site/index.html").error
     assert "is a folder" in harness(*words, "site").error
     assert "which is read" in harness(*words, "datasets/toy/x").error
     if name == "pool":
-        assert "queries.jsonl: is there already" in harness(*words, "site/queries").error
+        assert "queries.jsonl: already exists" in harness(*words, "site/queries").error
     assert seen(ready.root) == before
     file = "site/mine" + {"decompose": ".json", "tune": ".toml", "table": ".md"}.get(name, "")
     said = harness(*words, file)
@@ -526,7 +526,7 @@ def test_a_ledger_and_a_switch_of_somebody_elses_stay(
 def test_what_is_no_file_is_no_page_of_ours(ready: Toy, harness: Harness) -> None:
     harness("history", "add", "--dataset", "toy")
     (ready.root / "gone").symlink_to("nowhere")
-    for place, says in (("/dev/null", "is there already"), ("gone", "is a link to nothing")):
+    for place, says in (("/dev/null", "already exists"), ("gone", "is a link to nothing")):
         assert says in harness("history", "page", "--out", place).error
 
 

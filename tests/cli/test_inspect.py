@@ -514,7 +514,7 @@ def test_a_space_that_cannot_be_searched_is_refused(
 
 @pytest.mark.parametrize(
     ("to", "told"),
-    [("space.toml", "would change space.toml"), ("params.yaml", "is there already"),
+    [("space.toml", "would change space.toml"), ("params.yaml", "already exists"),
      ("mine.txt", "name a .toml file"), ("policy/x.toml", "would change")],
 )  # fmt: skip
 def test_what_is_not_its_own_is_not_replaced(
@@ -529,7 +529,7 @@ def test_a_file_that_is_called_like_the_record_is_not_replaced(
     split: Toy, harness: Harness
 ) -> None:
     (split.root / "mine.tuning.json").write_text("{}")
-    assert "mine.tuning.json: is there already" in harness(*TUNE).error
+    assert "mine.tuning.json: already exists" in harness(*TUNE).error
     assert (split.root / "mine.tuning.json").read_text() == "{}"
 
 

@@ -105,7 +105,7 @@ def test_arms_that_were_compared_in_one_go_have_their_pool_too(
 
 def test_a_pool_is_not_written_over(pooled: Path, harness: Harness) -> None:
     words = ("--measure", "nDCG@10", "--size", "5", "--out", pooled)
-    assert "is there already" in harness("pool", "--dataset", "toy", *ARMS, *words).error
+    assert "already exists" in harness("pool", "--dataset", "toy", *ARMS, *words).error
 
 
 @pytest.mark.sampled(3)

@@ -122,7 +122,7 @@ def test_a_receipt_that_says_less_is_refused(project: Toy, harness: Harness) -> 
     path = project.layout.decision_receipt
     noted = json.loads(path.read_text())
     path.write_text(json.dumps({k: v for k, v in noted.items() if "qrels.trec" not in k}))
-    assert "does not speak of" in harness("verify").error
+    assert "does not list" in harness("verify").error
 
 
 def test_one_answer_of_another_engine_is_missed(project: Toy) -> None:

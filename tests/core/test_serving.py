@@ -345,7 +345,7 @@ def test_a_signal_ends_it_while_the_input_is_open(
     server.send_signal(sent)
     assert server.wait(BOUNDED_S) == 130
     assert server.stderr is not None
-    assert server.stderr.read() == "interrupted; run the same command again to go on\n"
+    assert server.stderr.read() == "interrupted; rerun to resume\n"
 
 
 @pytest.mark.slow
@@ -360,7 +360,7 @@ def test_more_signals_change_nothing(start: Callable[..., Program], sent: signal
         server.send_signal(sent)
         time.sleep(0.01)
     assert server.wait() == 130
-    assert server.stderr.read() == "interrupted; run the same command again to go on\n"
+    assert server.stderr.read() == "interrupted; rerun to resume\n"
 
 
 def test_signals_that_came_while_it_was_stopped_are_one(start: Callable[..., Program]) -> None:
@@ -369,7 +369,7 @@ def test_signals_that_came_while_it_was_stopped_are_one(start: Callable[..., Pro
     for one in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT):
         server.send_signal(one)
     assert server.wait(BOUNDED_S) == 130
-    assert server.stderr.read() == "interrupted; run the same command again to go on\n"
+    assert server.stderr.read() == "interrupted; rerun to resume\n"
 
 
 def test_an_input_that_cannot_be_read_is_told_with_its_cure(
@@ -393,7 +393,7 @@ def test_a_reader_that_is_gone_is_named(start: Callable[..., Program]) -> None:
     server.stdin.write(f"{ping(1)}\n")
     server.stdin.flush()
     assert server.wait(BOUNDED_S) == 2
-    assert server.stderr.read() == "error: the reader of the output is gone\n"
+    assert server.stderr.read() == "error: output pipe closed\n"
 
 
 @pytest.mark.slow
@@ -518,7 +518,7 @@ def test_a_socket_that_is_reset_is_a_reader_that_is_gone() -> None:
     async def run() -> None:
         streams = Streams(ours.fileno(), ours.fileno(), 100)
         assert [line async for line in streams] == []
-        with pytest.raises(HarnessError, match="the reader of the output is gone"):
+        with pytest.raises(HarnessError, match="output pipe closed"):
             await streams.write("{}")
 
     anyio.run(run)

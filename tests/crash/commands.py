@@ -198,7 +198,7 @@ COMMANDS = {
         ),
         disagreed,
         ("settled.qrels",),
-        known="is there already",
+        known="already exists",
     ),
     "history": Command(
         ("history", "add", "--dataset", NAME),

@@ -11,8 +11,8 @@ EXITS: Mapping[int, str] = {
     2: "no verdict: bad input, an arm that did not run, a crash, a full disk. One line on the error"
     " stream says what, and `--debug` where",
     3: "inconclusive: the evidence does not say, and the output says what would settle it",
-    130: "interrupted; the same command goes on where it was",
-    141: "the reader of the output has left, as `head` does; nothing is printed",
+    130: "interrupted; rerun to resume",
+    141: "output pipe closed, as by `head`; nothing is printed",
 }
 KEYS = """\
 Every file that you write, with the keys that it must have. An unknown key and a missing one are

@@ -323,7 +323,7 @@ def test_a_budget_is_scaled_by_the_reference_work(
     assert gate_inputs.MACHINE in finding.reason
     if finding.estimate:
         assert finding.estimate.value == pytest.approx(0.72 * factor * reference_ms, rel=0.15)
-        assert f"the budget there is {1 / reference_ms:.3g} ms" in finding.reason
+        assert f"budget scaled to {1 / reference_ms:.3g} ms" in finding.reason
     else:
         assert "further from 1 than a factor of 2" in finding.reason
 

@@ -494,12 +494,12 @@ def test_a_request_that_was_cut_off_counts_with_its_most(tmp_path: Path) -> None
 def test_a_file_of_somebodys_own_is_not_replaced(tmp_path: Path) -> None:
     at = Desk(tmp_path)
     at.to.write_text("my own")
-    with pytest.raises(NotOurs, match="is there already"):
+    with pytest.raises(NotOurs, match="already exists"):
         at.label(OVERLAP)
     at.to.unlink()
     at.label(OVERLAP)
     at.label(OVERLAP)
-    with pytest.raises(NotOurs, match="is there already"):
+    with pytest.raises(NotOurs, match="already exists"):
         at.label(OVERLAP.replace('"overlap"\nkind', '"another"\nkind'))
 
 

@@ -171,7 +171,7 @@ def test_a_log_without_queries_is_named(tmp_path: Path, raw: str, says: str) -> 
 def test_a_card_that_does_not_fit_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "log.jsonl", requests())
     make(path)
-    with pytest.raises(NotOurs, match=r"out\.jsonl: is there already"):
+    with pytest.raises(NotOurs, match=r"out\.jsonl: already exists"):
         make(path)
     sample, card = tmp_path / "out.jsonl", beside(tmp_path / "out.jsonl")
     whole = sample.read_text()
@@ -230,7 +230,7 @@ def test_a_sample_that_was_cut_off_is_completed_first(tmp_path: Path) -> None:
         pytest.raises(OSError, match=r"^$"),
     ):
         left.commit()
-    with pytest.raises(NotOurs, match="is there already"):
+    with pytest.raises(NotOurs, match="already exists"):
         make(log)
     assert to.read_text() == wanted
     assert not journal_of(to).exists()
@@ -275,5 +275,5 @@ def test_pairs_of_a_query_stand_in_a_drawn_order(tmp_path: Path) -> None:
 
 def test_a_pool_that_is_there_is_kept(tmp_path: Path) -> None:
     make_first_pool(tmp_path, "p", 2)
-    with pytest.raises(NotOurs, match="is there already"):
+    with pytest.raises(NotOurs, match="already exists"):
         make_first_pool(tmp_path, "p", 3)

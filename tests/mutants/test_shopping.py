@@ -81,7 +81,7 @@ def test_deleted_judgements_are_named_on_the_first_screen(losing: Toy) -> None:
     assert losing.decide().outcome is Outcome.PROMOTE
     said = kept(losing)
     assert said[0].startswith(f"41 queries: {count} (")
-    assert said[1].startswith("NOT PINNED")
+    assert said[1].startswith("Query set not pinned")
     assert f"{count} queries without judgements that had some (q" in said[2]
     assert "judgements, 2,401 before" in said[2]
     assert said[3].startswith("tantivy: second look (2 at results, 0 at times; the larger counts).")

@@ -135,7 +135,7 @@ def test_an_identity_that_no_one_checked_is_said(planted: Toy) -> None:
     assert about["evidence"]["unprobed"] == [CANDIDATE]
     (identity,) = [found for found in decision.findings if found.rule == "identity"]
     assert identity.verdict is Verdict.INCONCLUSIVE
-    assert "no index of tantivy was counted, so who answered is its own word" in identity.reason
+    assert "the index of tantivy was not verified; its identity is self-reported" in identity.reason
 
 
 def test_an_index_that_was_changed_since_is_not_asked_again(planted: Toy) -> None:

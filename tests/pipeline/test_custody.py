@@ -450,7 +450,7 @@ def test_a_missing_file_is_named(files: tuple[Path, ...], tmp_path: Path) -> Non
 
 def test_a_file_that_was_not_used_is_named(files: tuple[Path, ...], tmp_path: Path) -> None:
     (tmp_path / "three").write_text("3")
-    with pytest.raises(EvidenceError, match=r"does not speak of .*three\. Do it again"):
+    with pytest.raises(EvidenceError, match=r"does not list .*three\. Do it again"):
         receipts.check(tmp_path / "b" / "receipt.json", (*files, tmp_path / "three"), HINT_RECEIPT)
 
 

@@ -128,7 +128,7 @@ def test_without_a_place_there_is_neither(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_repository_keeps_to_itself(tmp_path: Path) -> None:
     (tmp_path / "kept.txt").write_text("x")
     for place in (tmp_path, tmp_path / "kept.txt"):
-        with pytest.raises(HarnessError, match="is there already"):
+        with pytest.raises(HarnessError, match="already exists"):
             begin_project(Begun(place, "fts5"))
     assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
 
@@ -136,7 +136,7 @@ def test_a_folder_that_is_no_repository_keeps_to_itself(tmp_path: Path) -> None:
 def test_a_project_is_never_begun_twice(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     begin_project(Begun(tmp_path / "mine", "fts5"))
-    with pytest.raises(HarnessError, match="is there already"):
+    with pytest.raises(HarnessError, match="already exists"):
         begin_project(Begun(tmp_path / "mine", "fts5"))
 
 

@@ -124,7 +124,7 @@ def test_a_pair_that_was_not_compared_is_refused(measured: Toy) -> None:
 
 def test_a_pair_the_other_way_round_was_not_compared(project: Toy) -> None:
     pairs = {"back": (CANDIDATE, CONTROL)}
-    with pytest.raises(EvidenceError, match=r"does not speak of .*tantivy\.again\.parquet"):
+    with pytest.raises(EvidenceError, match=r"does not list .*tantivy\.again\.parquet"):
         gathered(project.layout, pairs, sides(project.layout, ARMS), None)
 
 
@@ -259,7 +259,7 @@ def test_what_is_there_is_named_and_nothing_is_written(repository: Path, name: s
     (repository / name).parent.mkdir(parents=True, exist_ok=True)
     (repository / name).write_text("ours")
     before = files(repository)
-    with pytest.raises(HarnessError, match=r"is there already\. Move it") as told:
+    with pytest.raises(HarnessError, match=r"already exists\. Move it") as told:
         begin_project(Begun(repository, github=GITHUB, gitlab=GITLAB))
     assert str(repository / name) in str(told.value)
     assert files(repository) == before
@@ -276,7 +276,7 @@ def test_what_was_added_is_gone_where_a_later_step_fails(repository: Path) -> No
 
 def test_a_workflow_that_is_there_leaves_no_new_folder(repository: Path) -> None:
     (repository / INIT_PIPELINE).write_text("ours")
-    with pytest.raises(HarnessError, match="is there already"):
+    with pytest.raises(HarnessError, match="already exists"):
         begin_project(Begun(repository / "mine", "fts5", gitlab=GITLAB))
     assert not (repository / "mine").exists()
 

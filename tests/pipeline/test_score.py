@@ -149,7 +149,7 @@ def test_scores_know_the_runs_and_judgements_that_they_are_of(project: Toy) -> N
 
 def test_an_arm_that_was_not_scored_is_named(project: Toy) -> None:
     score(project.layout, ["fts5"], project.params.score)
-    with pytest.raises(EvidenceError, match=r"does not speak of .*tantivy.*params\.yaml"):
+    with pytest.raises(EvidenceError, match=r"does not list .*tantivy.*params\.yaml"):
         check_scores(project.layout, ARMS)
 
 

@@ -385,7 +385,7 @@ def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
         (READY, evidence_migration(decision(20, tantivy="fail")), f"HOLD: {GATE} fails"),
         (READY, evidence_migration(decision(20, tantivy="open")), f"HOLD: {GATE} is open"),
         (READY, evidence_migration(decision(20, shadow="open")), "waits for shadow"),
-        (READY, evidence_migration(said_otherwise(step="other")), "does not speak of tantivy"),
+        (READY, evidence_migration(said_otherwise(step="other")), "no decision for step tantivy"),
         (
             READY,
             evidence_migration(said_otherwise(control="mail-like")),

@@ -74,7 +74,7 @@ def step(*findings: Finding, taken: bool = False, blocked_by: str = "") -> StepD
         (step(PASS, taken=True), Tone.PROMOTE, "still passes"),
         (step(PASS, blocked_by="x"), Tone.WAITS, "waits for x"),
         (step(PASS, OPEN), Tone.UNSURE, "Cannot be decided yet"),
-        (step(PASS, OPEN, taken=True), Tone.UNSURE, "no longer proves"),
+        (step(PASS, OPEN, taken=True), Tone.UNSURE, "no longer supports"),
         (step(), Tone.UNSURE, "no gate judged it"),
         (step(PASS, OPEN, FAIL), Tone.HOLD, "May not be taken"),
         (step(FAIL, blocked_by="x"), Tone.HOLD, "also waits for x"),
@@ -554,7 +554,9 @@ def test_times_that_cannot_be_derived_are_named_as_such() -> None:
 
 def test_pins_of_other_names_only_are_told() -> None:
     said = lines(replace(KEPT, pinned_names=("mail", "news")))[1]
-    assert said.startswith("NOT PINNED under this name: the policy has pins of mail, news.")
+    assert said.startswith(
+        "Query set not pinned under this name: the policy has pins of mail, news."
+    )
     pinned = replace(KEPT, pinned=Pinned("2026-03-01", 1, ()), pinned_names=("mail",))
     assert lines(pinned)[1].startswith("As pinned on 2026-03-01")
 
@@ -564,7 +566,7 @@ def test_pins_of_other_names_only_are_told() -> None:
     [
         (
             None,
-            "NOT PINNED: nothing notices a trimmed query set. Pin it: harness policy pin",
+            "Query set not pinned: removed queries would go unnoticed. Pin it: harness policy pin",
         ),
         (Pinned("2026-03-01", 1, ()), "As pinned on 2026-03-01: queries, judgements and race"),
         (Pinned("2026-03-01", 2, ()), "As pinned on 2026-03-01 (second pin): queries"),
@@ -634,4 +636,4 @@ def test_both_pages_show_it() -> None:
     kept = replace(report(), custody=KEPT)
     assert "<li>1,600 queries: 160 (10.0 %) have no judgement; 12 have" in to_page([kept])
     assert "- 1,600 queries: 160 (10.0 %) have no" in to_markdown([kept])
-    assert "NOT PINNED" not in to_page([report()])
+    assert "not pinned" not in to_page([report()])

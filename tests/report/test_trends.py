@@ -89,7 +89,7 @@ def test_a_decision_is_added_once_and_read_back_by_time(tmp_path: Path) -> None:
     ("spoil", "says"),
     [
         (lambda lines: [lines[0], lines[1][:-9]], r"toy\.jsonl:2"),
-        (lambda lines: [lines[0], lines[0]], "2: this decision is there already"),
+        (lambda lines: [lines[0], lines[0]], "2: this decision already exists"),
         (lambda lines: [lines[0].replace('"format":1', '"format":2')], "1: of another format"),
         (lambda lines: [lines[0].replace('"dataset"', '"data set"')], "1: "),
         (lambda lines: [lines[0].replace('"hold"', '"maybe"')], "outcome"),

@@ -38,7 +38,7 @@ def _shown(bound: float) -> float:
 
 
 def _held(margin: float) -> float:
-    """Refuse a margin that holds nobody to anything."""
+    """Raise ValueError if the margin is so large that nearly every candidate passes."""
     if WIDEST < margin < 1:
         raise ValueError(
             f"a margin of {margin!r} lets a candidate lose nearly everything; write {WIDEST:g} or"

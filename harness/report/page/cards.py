@@ -155,7 +155,7 @@ def answer(decision: StepDecision) -> str:
         case _ if not decision.findings:
             said = "Cannot be decided: no gate judged it."
         case _ if decision.taken:
-            said = "Taken, but the evidence no longer proves it safe."
+            said = "Already taken; current evidence no longer supports it."
         case _:
             said = "Cannot be decided yet: the evidence is not enough."
     return f"{said} It also waits for {decision.blocked_by}." if decision.blocked_by else said

@@ -106,7 +106,7 @@ def _lines(found: Custody) -> Iterator[str]:
         yield f"Since the decision of {minute(found.since.at)}, the last on other evidence: {said}."
     if found.unprobed:
         named = ", ".join(found.unprobed)
-        yield f"Identity not checked of {named}: no index was counted, so it is its own word."
+        yield f"Identity of {named} is self-reported: its index was not verified."
     if found.raced:
         yield "Times are taken as the file of the race states them; they cannot be derived again."
     again_at = {step: one for step, one in found.looks.items() if one.attempts > 1 or one.before}
@@ -130,11 +130,11 @@ def _pin(found: Custody) -> str:
         return f"As pinned on {pin.at}{again}: queries, judgements and race settings."
     if found.pinned_names:
         return (
-            f"NOT PINNED under this name: the policy has pins of {', '.join(found.pinned_names)}."
-            " Pins go by the data's name, so a renamed folder loses its own: name it as it was, or"
-            f" pin it: {found.command}"
+            "Query set not pinned under this name: the policy has pins of"
+            f" {', '.join(found.pinned_names)}. Pins go by the data's name: rename the folder,"
+            f" or pin it: {found.command}"
         )
-    return f"NOT PINNED: nothing notices a trimmed query set. Pin it: {found.command}"
+    return f"Query set not pinned: removed queries would go unnoticed. Pin it: {found.command}"
 
 
 def _tuned(leak: Leak, reason: str) -> str:

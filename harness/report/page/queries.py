@@ -32,9 +32,9 @@ class Moved:
     control: float
     candidate: float
     shown: float
-    """Part of the difference that is by what is shown."""
+    """Part of the difference from documents that entered or left."""
     order: float
-    """The rest of it, which is by the order."""
+    """The rest, from the order of those that stayed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,8 +287,7 @@ def _queries(report: ReportInput) -> Iterator[Block]:
 
 def _moved(caption: str, rows: Sequence[Moved], dataset: str, arms: tuple[str, str]) -> Table:
     header = (
-        "query", "slices", "control", "candidate", "difference", "by what is shown",
-        "by its order",
+        "query", "slices", "control", "candidate", "difference", "documents", "order",
     )  # fmt: skip
     return Table(
         caption,

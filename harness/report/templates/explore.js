@@ -551,17 +551,17 @@
     const rows = of.stages.map((stage, n) => make("tr", {}, make("th", { scope: "row" }, foreign(stage)),
       ...[of.shown[n][at], of.order[n][at], of.shown[n][at] + of.order[n][at]].map((value) => make("td", {}, signed(value)))));
     return [make("p", { class: "meta" }, `The way of the candidate, stage by stage, in ${of.measure}; all parts sum to the difference.`),
-      grid(["to the stage", "by what is shown", "by its order", "both"], rows, "Stages of the candidate")];
+      grid(["to the stage", "documents", "order", "both"], rows, "Stages of the candidate")];
   });
   const apart = (all, row) => {
     const compared = comparison();
     const parts = compared && compared.shown[row] >= 0 && compared.order[row] >= 0
-      ? [make("p", { class: "why" }, `Of the difference in ${data.measures[0]}, ${signed(valueOf(compared.shown[row]))} is by what is shown and ${signed(valueOf(compared.order[row]))} by its order.`)] : [];
+      ? [make("p", { class: "why" }, `Difference in ${data.measures[0]}: documents ${signed(valueOf(compared.shown[row]))}, order ${signed(valueOf(compared.order[row]))}.`)] : [];
     const place = data.place || `--dataset ${quoted(data.dataset)}`;
     const known = stages(all, row);
     if (known.length) return [...parts, ...known];
     const command = `python3 run.py harness decompose ${place} --control ${quoted(data.arms[state.a])} --candidate ${quoted(data.arms[state.b])}`;
-    return [...parts, make("p", { class: "meta" }, "Which stage of the candidate did it is told here after this command, and a new report:"), make("pre", { tabindex: "0" }, make("code", {}, command))];
+    return [...parts, make("p", { class: "meta" }, "To see the stage behind it, run this command and rebuild the report:"), make("pre", { tabindex: "0" }, make("code", {}, command))];
   };
 
   const steer = (row) => {

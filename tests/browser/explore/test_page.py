@@ -268,7 +268,7 @@ def test_a_query_shows_what_nobody_shows_its_measures_its_parts_and_its_times(pa
     assert missing.locator("tbody th small").all_inner_texts() == ["d19"]
     measures = panel.get_by_role("region", name="Every measure of this query").inner_text()
     assert f"RR@10\t1.800\t0.2000\t{MINUS}1.600" in measures
-    assert "is by what is shown and" in panel.inner_text()
+    assert ": documents " in panel.inner_text()
     stages = panel.get_by_role("region", name="Stages of the candidate").inner_text()
     assert f"words\t0\t{MINUS}0.3000\t{MINUS}0.3000" in stages
     assert f"vectors\t{MINUS}0.5000\t0\t{MINUS}0.5000" in stages

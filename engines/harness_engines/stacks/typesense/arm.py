@@ -38,7 +38,7 @@ PAGE, MAX_MUST = 250, 10
 """Hits of one answer, and required words of a query: a filter takes a hundred operators."""
 UNTAKEN = "Typesense does not take parentheses, parts of words or refusals alone. Drop them"
 FIRST_WAIT_S, REST_S = 0.1, 30.0
-"""Before nodes are tried once more, which doubles; how long one that failed is asked last."""
+"""Seconds before failed nodes are retried, doubled each time; seconds until one is queried last."""
 BATCH, TAKEN = 1000, '{"success":true}'
 """Documents of one request, and what a node says to each."""
 LOAD_S, PROBE_S, TURN_S = 600.0, 5.0, 0.05

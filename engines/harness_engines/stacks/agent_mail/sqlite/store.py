@@ -333,7 +333,7 @@ class MessageStore(Connections):
 def create(path: Path) -> Iterator[MessageStore]:
     """Make an empty store with its index, open for writing."""
     if path.exists():
-        raise FileExistsError(f"{path}: is there already; remove it, or open it to write to it")
+        raise FileExistsError(f"{path}: already exists; remove it, or open it to write to it")
     with closing(connect(path, "rwc")) as db:
         db.execute("PRAGMA journal_mode = DELETE")
         made = MessageStore(db)
